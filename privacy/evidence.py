@@ -33,6 +33,9 @@ packets with errors never arrive, and the others have no channel errors."""
 Outcome = Literal["fair", "unfair", "unknown"]
 """Outcome of a test of counted errors for independence."""
 
+USUAL_DELTA = 1e-5
+"""Delta of a whole run that names none: the default of `phyloop privacy`."""
+
 _LEAST_FAILURE = 1e-14
 _HALVINGS = 80
 _FEW_DEVICES = 64

@@ -19,7 +19,7 @@ from phy.measure.independence import assess
 from privacy.config import Mechanism, Training
 from privacy.errors import PrivacyError
 from privacy.events.releases import Release, Uploads
-from privacy.evidence import independence_sentence, listener_sentence, may_credit
+from privacy.evidence import USUAL_DELTA, confidence_for, independence_sentence, listener_sentence, may_credit
 
 if TYPE_CHECKING:
     from fl.config.scheme import Scheme
@@ -99,7 +99,8 @@ def upload_parameters(
 
 
 def scheme_within(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | None) -> Scheme:
-    """Return the scheme with the epsilon that a budget leaves to it; unchanged without such a budget."""
+    """Return the scheme with its confidence written out, and with the epsilon that a budget leaves to it, if any."""
+    config = config.model_copy(update={"aggregation": _confident(config, privacy=privacy)})
     if privacy is None or privacy.budget is None or privacy.protects != "scheme" or not privacy.calibrated:
         return config.aggregation
     scheme, budget = config.aggregation, privacy.budget
@@ -119,6 +120,15 @@ def scheme_within(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism 
             "smaller model."
         )
     return scheme.with_epsilon(epsilon, num_values=config.num_values())
+
+
+def _confident(config: FedAvgConfig, *, privacy: Mechanism | None) -> Scheme:
+    """Return the scheme with the confidence at which evidence for channel errors costs a tenth of delta."""
+    scheme = config.aggregation
+    if getattr(scheme, "confidence", None) != "auto" or scheme.response is None or scheme.response.channel != "native":
+        return scheme
+    delta = USUAL_DELTA if privacy is None or privacy.budget is None else privacy.budget.delta or USUAL_DELTA
+    return scheme.model_copy(update={"confidence": confidence_for(0.1 * delta, num_rounds=config.rounds)})
 
 
 def rounds_within(

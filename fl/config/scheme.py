@@ -50,14 +50,16 @@ ChannelUse = Annotated[
 """What is known of the channel's bit errors is credited and undone, undone only, or ignored."""
 
 Confidence = Annotated[
-    float,
+    Annotated[float, Field(ge=0.5, lt=1.0)] | Literal["auto"],
     Field(
-        ge=0.5,
-        lt=1.0,
         description="of the lower limit of the measured bit error rate; higher counts fewer errors, lower costs more "
-        "delta: 0.01 for each probe at 0.99",
+        "delta: 0.01 in each round at 0.99; auto: all rounds cost a tenth of the delta of the run, that of the budget "
+        "or 1e-5, and 0.99 where no error counts",
     ),
 ]
+
+UNSETTLED = 0.99
+"""Level that `auto` stands for where no error counts towards privacy, and before the number of rounds is known."""
 
 SCHEME_KEYS = "learning.aggregation.name learning.aggregation"
 
@@ -66,6 +68,11 @@ def belongs(key: str, owner: str, found: str) -> Conflict:
     """Return the conflict of a `key` that belongs to `owner`, where the scenario has `found` in its place."""
     problem = f"{key} belongs to {owner}, {found}"
     return Conflict(f"learning.aggregation.{key} {SCHEME_KEYS}", problem, f"leave {key} out, or change the other")
+
+
+def level(confidence: float | str) -> float:
+    """Return the level of a confidence, `UNSETTLED` for `auto`."""
+    return UNSETTLED if isinstance(confidence, str) else confidence
 
 
 def keep_factor(epsilon: float | None) -> float:

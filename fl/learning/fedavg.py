@@ -230,7 +230,9 @@ class FedAvgConfig(Learning):
 
     def rounds_within(self, *, link: LinkConfig, privacy: Any) -> int | None:
         """See `Learning`; `link` names access and modulation."""
-        return None if privacy.protects == "amplitude" else rounds_within(self, link=link, privacy=privacy)
+        if privacy.protects == "amplitude":
+            return None
+        return rounds_within(self.settled(link=link, privacy=privacy), link=link, privacy=privacy)
 
     def describe(self, label: Label, *, link: LinkConfig) -> list[str]:
         data, partition, local = self.data, self.partition, self.local

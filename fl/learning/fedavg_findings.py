@@ -18,6 +18,8 @@ ALMOST_COINS = 0.45
 """Flip probability from which a device tells next to nothing in a round."""
 CORRECTABLE = 0.1
 """Bit error rate up to which a code of rate 1/2 corrects errors."""
+LARGE_NOISE = 0.05
+"""Standard deviation of the mean update, about the size of its numbers, above which errors are the likely cause."""
 MANY_ERRORS = 0.05
 """Bit error rate above which errors are the likely cause."""
 
@@ -70,6 +72,16 @@ def _against_attackers(learning: FedAvgConfig) -> str | None:
     return None if robust else "write learning.aggregation: median, or remove learning.attack"
 
 
+def _channel_noise(learning: FedAvgConfig, wrong: float) -> float:
+    """Standard deviation of the errors that wrong bits make in one number; 0 without a codec.
+
+    A wrong bit i moves a number of range B by B 2^-i, and the squares of all bits add up to 4/3 B^2.
+    """
+    if not learning.aggregation.uses_codec or wrong == 0.0:
+        return 0.0
+    return (learning.codec.value_range or math.inf) * math.sqrt(4.0 / 3.0 * wrong)
+
+
 def _noise(learning: FedAvgConfig, facts: PointFacts) -> str | None:
     """The noise of privacy as a cause, and the keys to change; None without privacy."""
     mechanism, scheme, metrics = facts.mechanism, learning.aggregation, facts.metrics
@@ -98,11 +110,14 @@ def _cause(learning: FedAvgConfig, facts: PointFacts, *, guessing: float) -> str
     loss, wrong = facts.metrics["test_loss"], facts.rates.get("bit_error_rate", 0.0)
     if attack is not None and (remedy := _against_attackers(learning)):
         return f"devices attack with kind {attack.kind}; {remedy}"
-    if (noise := _noise(learning, facts)) is not None:
+    strength = _channel_noise(learning, wrong)
+    private = max(facts.metrics.get("sigma", math.inf), 0.0) if scheme.uses_codec else math.inf
+    if (noise := _noise(learning, facts)) is not None and not strength > private:
         return noise
-    if wrong > MANY_ERRORS:
+    if strength > LARGE_NOISE * learning.num_devices**0.5 or (not scheme.uses_codec and wrong > MANY_ERRORS):
         more = f"raise link.power.snr_max_db above {link.power.snr_max_db:g}"
         more += ", or add link.coding" if link.coding == "none" and wrong < CORRECTABLE else ""
+        more += ", or lower learning.codec.bound" if getattr(learning.codec, "bound", 0.0) > 0.5 else ""
         return f"{wrong:.1%} of the bits arrived wrong; {more}"
     if not loss < 2.0 * guessing:
         how = f"learning.{scheme.step_key}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import prod
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -163,6 +163,9 @@ class ReconstructionConfig(Learning):
             "reconstruction attacks one upload, but this privacy is that of a whole run",
             "write mechanism: bit-flipping or gaussian with an epsilon and no budget, or privacy: none",
         )
+
+    def settled(self, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Self:
+        return self.model_copy(update={"aggregation": self.played.settled(link=link, privacy=privacy).aggregation})
 
     def build(self, *, link: LinkConfig, privacy: Any, seed: int, trials: tuple[int, ...]) -> Reconstruction:
         from fl.attacks.reconstruction import Reconstruction

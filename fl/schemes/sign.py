@@ -31,6 +31,7 @@ from fl.config.scheme import (
     belongs,
     flip_target,
     keep_factor,
+    level,
     response_claims,
     schemes,
 )
@@ -73,7 +74,7 @@ class SignScheme(Scheme):
         default=0.01, description="change of a parameter for a mean sign of 1; 0.01 is near one number of an update"
     )
     channel: ChannelUse = "agnostic"
-    confidence: Confidence = 0.99
+    confidence: Confidence = "auto"
 
     @classmethod
     def variant(cls, settings: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
@@ -97,7 +98,7 @@ class SignScheme(Scheme):
 
     @property
     def response(self) -> Response:
-        return Response(flip_target(self.epsilon), self.channel, self.confidence)
+        return Response(flip_target(self.epsilon), self.channel, level(self.confidence))
 
     def conflicts(self, learning: FedAvgConfig, *, num_values: int | None, calibrated: bool) -> Iterator[Conflict]:
         if self.decode != "coded" and self.vote == "majority":

@@ -11,6 +11,7 @@ from privacy.errors import PrivacyError, require_probability
 from privacy.events.claims import Accountant, Claim, Scope
 from privacy.events.events import Event, Ledger, NoRelease, Relation, Spending, Unprotected
 from privacy.events.noise_events import GaussianNoise, PureEpsilon
+from privacy.events.published import BROKEN
 
 DRAWN_IN_SECRET = (
     "participants of a round are drawn at random, and a listener cannot identify them by sender index, code, channel "
@@ -92,6 +93,7 @@ def _account_all(
                 except PrivacyError as reason:
                     refused[accountant, scope] = str(reason)
                     continue
+                broken = any(set(BROKEN).intersection(one.assumptions) for one in ledgers)
                 made.append(
                     Claim(
                         epsilon=epsilon,
@@ -100,7 +102,7 @@ def _account_all(
                         relation=wanted,
                         unit=ledgers[0].unit,
                         scope=scope,
-                        standing="proved",
+                        standing="not proved" if broken else "proved",
                         source=SOURCES[accountant],
                         assumptions=_assumptions(
                             ledgers, credited=credited, sampling=sampling, delta=delta, evidence=evidence

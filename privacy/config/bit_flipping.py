@@ -164,11 +164,12 @@ class BitFlippingConfig(FlippedBits):
     def cells(self, training: Training, *, num_samples: int) -> tuple[str, str, str, str, str]:
         """See `UploadMechanism.cells`."""
         name = f"bit-flipping, {self.channel}" + (", debiased" if self.debias else "")
+        whose = f"{self.epsilon:g} per run, Renyi order {self.order:g}"
         if self.kappa == "measured":
-            return name, f"{self.epsilon:g}", "measured", "", ""
+            return name, whose, "measured", "", ""
         target = self._target(training, self.kappa)
         clamped = " (clamped)" if target.clamped else ""
-        return name, f"{self.epsilon:g}", f"{self.kappa:g}", f"{target.rate:.4g}{clamped}", ""
+        return name, whose, f"{self.kappa:g}", f"{target.rate:.4g}{clamped}", ""
 
     def conflicts(self, training: Training, *, lost: str | None) -> Iterator[tuple[str, str, str]]:
         """See `UploadMechanism.conflicts`."""

@@ -133,7 +133,8 @@ class GaussianConfig(NoisyNumbers):
                 sensitivity=distance, num_rounds=training.num_rounds, epsilon=self.epsilon, delta=self.stated_delta
             )
             sigma = f"{float(noise):.4g}"
-        return f"gaussian, {self.calibration}", f"{self.epsilon:g}", "", "", sigma
+        whose = f"{self.epsilon:g} per run, delta {self.stated_delta:.3g}"
+        return f"gaussian, {self.calibration}", whose, "", "", sigma
 
     def _multiplier(self, training: Training) -> float:
         from privacy.mechanisms.gaussian_mechanism import calibrated_sigma, printed_sigma

@@ -14,7 +14,8 @@ Accountant = Literal["basic", "advanced", "renyi", "pld", "exact", "paper"]
 Scope = Literal["coordinate", "round", "run"]
 """Scope of an epsilon: one number of one upload, one upload, or all uploads of the run."""
 
-Standing = Literal["proved", "as published"]
+Standing = Literal["proved", "not proved", "as published"]
+"""`not proved`: the run breaks an assumption."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,8 @@ CLEAR_SCALES = (
     "the claim covers the scaled numbers only: mean and spread of every tensor are sent beside them without noise"
 )
 ONE_STEP = "the sensitivity (13) holds for one local step, but the run takes several steps at different models"
+BROKEN = (ONE_STEP,)
+"""Assumptions that are written down only where the run breaks them."""
 
 
 def flmc_claim(*, epsilon: float, delta: float, analog: bool) -> Claim:

@@ -53,8 +53,9 @@ def _show(plan: Plan, found: Sequence[PointClaims], *, everything: bool) -> None
         table.print()
     for number, sentence in enumerate(footnotes, start=1):
         say(f"[{number}] {sentence}.")
-    if any(math.isinf(claim.epsilon) for one in found for claim in one.claims):
-        say(f"{'none' if everything else '∞'}: no guarantee at this δ.")
+    none = "none" if everything else "∞"
+    if none in {cell for row in table.rows for cell in row} | {*fixed.values()}:
+        say(f"{none}: no guarantee at this δ.")
     early = sum(one.ended_early for one in found)
     if early:
         say(

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from fl.config.scheme import UNSETTLED
 from scenarios.schema.consistency.resolve import resolve_auto
 from scenarios.schema.schema import SCHEMA_VERSION, Scenario
 
@@ -28,6 +29,9 @@ def physics(scenario: Scenario, *, execution_mode: str = EXECUTION_MODE) -> dict
     scheme = scenario.learning.upload_scheme
     if scheme is not None and not scheme.uses_codec and not scenario.learning.links():
         parts["learning"]["codec"] = {"name": "binary32"}  # one word for every codec that is not used
+    counts = scenario.link.error_model != "error_free" and getattr(scheme, "channel", None) == "native"
+    if not counts and getattr(scheme, "confidence", None) == "auto":
+        parts["learning"]["aggregation"]["confidence"] = UNSETTLED  # one level for all where no error counts
     if parts["privacy"] != "none":
         _leave_out_later_privacy(parts["privacy"])
     if scenario.plugins:

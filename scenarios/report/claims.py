@@ -18,6 +18,7 @@ from privacy.errors import PrivacyError
 from privacy.events.claims import Accountant, Claim
 from privacy.events.events import Relation
 from privacy.events.merging import side_by_side
+from privacy.evidence import USUAL_DELTA
 from privacy.mechanisms.bit_flipping import AES_BLOCK_BITS
 from privacy.mechanisms.sound_bit_flipping import AccountRow, StatedSensitivity, bit_flipping_rows
 from scenarios.plan.points import Plan, Point
@@ -26,8 +27,6 @@ from scenarios.report.settings import point_table, short_setting
 from scenarios.report.tables.table import Table, in_groups
 from scenarios.report.tables.tables import TaskIds
 from scenarios.store.store import Store
-
-DEFAULT_DELTA = 1e-5
 
 ACCOUNTANTS: tuple[Accountant, ...] = tuple(name for name in get_args(Accountant) if name != "paper")
 
@@ -131,7 +130,7 @@ def scenario_delta(point: Point) -> float:
     """delta as the scenario's own privacy part says it, else 1e-5."""
     privacy, budget = point.scenario.mechanism, point.scenario.budget
     delta = getattr(privacy, "delta", None) if budget is None else budget.delta
-    return DEFAULT_DELTA if delta is None else delta
+    return USUAL_DELTA if delta is None else delta
 
 
 def strongest(claims: Sequence[Claim]) -> tuple[Claim, ...]:
@@ -242,6 +241,8 @@ def summary_table(plan: Plan, found: Sequence[PointClaims]) -> tuple[Table, tupl
         cells = ("", "", "", "")
         if best is not None and math.isinf(best.epsilon):
             cells = (best.unit, "∞", "", f"none {_marks(best, notes)}".rstrip())
+        elif best is not None and best.standing != "proved":
+            cells = (best.unit, "∞", "", f"none: {_marks(best, notes)} fails; if it held, {best.epsilon:.4g}")
         elif best is not None:
             credited = ", channel counted" if best.channel_credited else ""
             how = f"{best.accountant}{credited} {_marks(best, notes)}".strip()
@@ -269,7 +270,7 @@ def _marks(claim: Claim, notes: list[str]) -> str:
 
 def claim_cells(claim: Claim, *, notes: list[str]) -> tuple[str, ...]:
     """One claim in the columns of `HEADS`; assumptions not yet among `notes` are added there."""
-    marks = _marks(claim, notes)
+    marks, broken = _marks(claim, notes), claim.standing == "not proved"
     return (
         f"{claim.scope}, sampled" if claim.sampling_credited else claim.scope,
         "none" if math.isinf(claim.epsilon) else f"{claim.epsilon:.4g}",
@@ -278,7 +279,7 @@ def claim_cells(claim: Claim, *, notes: list[str]) -> tuple[str, ...]:
         claim.accountant,
         f"{claim.unit}, {claim.relation}",
         "credited" if claim.channel_credited else "not credited",
-        ", given ".join(filter(None, (claim.standing, marks))),
+        f"not proved: {marks} fails" if broken else ", given ".join(filter(None, (claim.standing, marks))),
         claim.source,
     )
 

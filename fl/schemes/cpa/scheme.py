@@ -20,6 +20,7 @@ from fl.config.scheme import (
     Scheme,
     belongs,
     flip_target,
+    level,
     response_claims,
     schemes,
 )
@@ -89,7 +90,7 @@ class CpaScheme(Scheme):
         description="of the histogram, kept or set to zero at the server; keep: zeros would bias the histogram",
     )
     channel: ChannelUse = "native"
-    confidence: Confidence = 0.99
+    confidence: Confidence = "auto"
 
     @classmethod
     def variant(cls, settings: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
@@ -116,7 +117,7 @@ class CpaScheme(Scheme):
 
     @property
     def response(self) -> Response:
-        return Response(flip_target(self.epsilon), self.channel, self.confidence)
+        return Response(flip_target(self.epsilon), self.channel, level(self.confidence))
 
     @property
     def unbiased(self) -> bool:

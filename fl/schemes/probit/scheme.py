@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from fl.config.base import PositiveFloat
 from fl.config.measured import Measured
-from fl.config.scheme import SCHEME_KEYS, ChannelUse, Confidence, Epsilon, Response, Scheme, belongs, schemes
+from fl.config.scheme import SCHEME_KEYS, ChannelUse, Confidence, Epsilon, Response, Scheme, belongs, level, schemes
 from fl.schemes.coders.air import AirForm, Votes
 from fl.schemes.probit.probit import SMALLEST_SHARE, Probit
 from phy.config.base import Modulation
@@ -62,7 +62,7 @@ class ProbitScheme(Scheme):
         "printed as in Lan et al.",
     )
     channel: ChannelUse = "native"
-    confidence: Confidence = 0.99
+    confidence: Confidence = "auto"
 
     @model_validator(mode="after")
     def _bounds_have_their_numbers(self) -> ProbitScheme:
@@ -101,7 +101,7 @@ class ProbitScheme(Scheme):
 
     @property
     def response(self) -> Response:
-        return Response(None, self.channel, self.confidence)
+        return Response(None, self.channel, level(self.confidence))
 
     @property
     def unbiased(self) -> bool:
@@ -188,7 +188,7 @@ class ProbitScheme(Scheme):
                 "aggregation: {name: probit, l1_clip: 1.0}."
             )
         if self.epsilon is None:  # until a budget sets it
-            confidence = self.confidence if self.channel == "native" else None
+            confidence = level(self.confidence) if self.channel == "native" else None
             return Release(kind="pure", unit="device", confidence=confidence)
         least = self.needed_bound(num_values) if self.bound == "adaptive" else self.first_bound(num_values)
         loss = self.privacy_loss(least, num_values=num_values)

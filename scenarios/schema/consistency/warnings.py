@@ -8,16 +8,13 @@ from fl.accounting.fedavg import training_of
 from fl.learning.fedavg import FedAvgConfig
 from fl.uplink.channel_credit import errors_together, law_of_errors
 from phy.links.conflicts import link_warnings
-from privacy.evidence import confidence_for, evidence_delta, may_credit
+from privacy.evidence import USUAL_DELTA, confidence_for, evidence_delta, may_credit
 from scenarios.schema.consistency.conflicts import rounds_known
 from scenarios.schema.consistency.resolve import links_of, resolve_auto
 from scenarios.schema.schema import Scenario
 
 _LOOKS = 10
 """Independent looks at a channel below which the lower confidence limit of its error rate is next to nothing."""
-
-USUAL_DELTA = 1e-5
-"""Delta of a whole run that names none: the default of `phyloop privacy`."""
 
 
 def find_warnings(scenario: Scenario) -> Iterator[str]:
@@ -150,7 +147,8 @@ def _evidence(learning: FedAvgConfig, scenario: Scenario) -> Iterator[str]:
     """Channel errors that no proof counts towards privacy, and the delta that the evidence for them costs."""
     privacy = scenario.mechanism
     mechanism = None if privacy is None else privacy.for_uploads
-    where, confidence = "learning.aggregation", learning.aggregation.credited
+    scheme = learning.settled(link=resolve_auto(scenario).link, privacy=privacy).aggregation
+    where, confidence = "learning.aggregation", scheme.credited
     if mechanism is not None and not mechanism.calibrated:
         where, confidence = "privacy", mechanism.credited
     if confidence is None or scenario.link.error_model == "error_free":

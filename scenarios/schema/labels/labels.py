@@ -23,6 +23,9 @@ UNITS = {"_m_s": "m/s", "_db": "dB", "_hz": "Hz", "_deg": "°", "_bytes": "bytes
 
 DOWNLINK = "learning.downlink."
 
+AUTO_LEVEL = 0.9999
+"""Confidence above which a level is what `auto` stands for, which labels leave out as every default."""
+
 
 @cache
 def _names() -> Any:
@@ -142,6 +145,8 @@ def _mapping_label(path: str, value: Mapping[str, Any]) -> str:
         if key in kinds or (schema_key := known.get(f"{path}.{key}")) is None:
             return True
         default = schema_key.meant(*words).get_default(call_default_factory=True)
+        if key == "confidence" and default == "auto" and isinstance(entry, float) and entry > AUTO_LEVEL:
+            return False
         return bool(entry != (default.model_dump(mode="json") if isinstance(default, BaseModel) else default))
 
     # A key without a value was left out: it adds no words.
@@ -175,6 +180,8 @@ def format_value(value: Any) -> str:
             return _without_mathematics(str(value))
         case int() if abs(value) >= 10_000:
             return f"{value:,}"
+        case float() if 0.99995 <= value < 1.0:
+            return f"1 - {1.0 - value:.2g}".replace("e-0", "e-")
         case int() | float():
             return f"{value:.4g}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
     return _without_mathematics(str(value))

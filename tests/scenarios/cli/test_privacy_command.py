@@ -222,3 +222,24 @@ def test_a_run_that_breaks_its_budget_says_so(tmp_path: Path, capsys: pytest.Cap
             assert run_scenario(str(tmp_path / "s.yaml"), out=tmp_path / str(counts), **options) == 0
         told = capsys.readouterr().err
         assert told.count("more than the budget of 10; phyloop privacy names what does not count") == words, told
+
+
+def test_nothing_is_proved_where_the_run_breaks_an_assumption(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = """\
+name: steps
+trials: 1
+link: {error_model: error_free}
+learning: {algorithm: fedavg, rounds: 2, num_devices: 4, local: {clip: 1.0}}
+privacy: {mechanism: gaussian, epsilon: 20, delta: 1e-5}
+sweep: {learning.local.steps: [1, 2]}
+"""
+    run_here(write_scenario(tmp_path, text), tmp_path / "out")
+    capsys.readouterr()
+    ask(tmp_path / "out")
+    one, two = (line for line in capsys.readouterr().out.splitlines() if line.startswith("E = "))
+    assert "exact" in one
+    assert "∞" not in one
+    assert "∞" in two
+    assert "fails; if it held" in " ".join(two.split())

@@ -27,7 +27,7 @@ learning:
   rounds: 6
   upload: update
   partition: {kind: iid, samples_per_device: 20}
-  local: {learning_rate: 0.1, clip: 1.0}
+  local: {learning_rate: 0.1, steps: 1, clip: 1.0}
 """
 FLMC = "name: budget\nlearning: {scheme: digital, step_size: 1e-3}\n"
 

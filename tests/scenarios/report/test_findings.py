@@ -47,14 +47,24 @@ PLANTED: dict[str, tuple[str, str, str]] = {
         "learning.aggregation.gamma",
     ),
     "wrong bits that a code corrects": (
-        said(GUESSED, rates={"bit_error_rate": 0.07}),
+        said(GUESSED, {"codec": {"name": "fixed-point", "bound": 2.0}}, rates={"bit_error_rate": 0.07}),
         "7.0% of the bits",
-        "link.coding",
+        "or add link.coding, or lower learning.codec.bound",
     ),
     "a mechanism": (
         said(GUESSED, privacy={"mechanism": "gaussian", "epsilon": 0.1}),
         "the privacy mechanism adds more noise",
         "privacy.epsilon",
+    ),
+    "more noise of the channel than of a mechanism": (
+        said(
+            GUESSED | {"sigma": 0.001},
+            {"codec": {"name": "fixed-point", "bound": 2.0}},
+            rates={"bit_error_rate": 0.03},
+            privacy={"mechanism": "gaussian", "epsilon": 50},
+        ),
+        "3.0% of the bits",
+        "link.power.snr_max_db",
     ),
     "a budget": (
         said(

@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
+from fl.learning.fedavg import FedAvgConfig
+from phy.config import LinkConfig
+from privacy.config import SchemeBudget
 from scenarios.schema.consistency.warnings import find_warnings
+from scenarios.schema.labels.labels import format_value
 from scenarios.schema.loader import load_scenario
 
 BASE: dict[str, Any] = {
@@ -32,7 +36,8 @@ def said(tmp_path: Path, *, link: dict[str, Any] | None = None, **aggregation: A
 
 
 def test_a_warning_names_the_confidence_that_costs_little_delta(tmp_path: Path) -> None:
-    (sentence,) = said(tmp_path)
+    assert said(tmp_path) == []
+    (sentence,) = said(tmp_path, confidence=0.99)
     assert "level 0.99 in each of 40 rounds costs delta 0.4" in sentence
     wanted = float(sentence.rpartition("confidence: ")[2].partition(" ")[0])
     assert 40 * (1.0 - wanted) == pytest.approx(1e-6, rel=1e-3)
@@ -54,3 +59,17 @@ def test_a_warning_says_that_channel_errors_have_no_proof(tmp_path: Path, link: 
 @pytest.mark.parametrize("changes", [{"channel": "agnostic"}, {"channel": "debias"}, {"epsilon": "none"}])
 def test_no_warning_where_channel_errors_do_not_count(tmp_path: Path, changes: dict[str, Any]) -> None:
     assert said(tmp_path, **changes) == []
+
+
+@pytest.mark.parametrize(("budget", "delta"), [(None, 1e-5), ({"epsilon": 100.0, "delta": 1e-3}, 1e-3)])
+def test_a_confidence_left_out_costs_a_tenth_of_delta(budget: dict[str, float] | None, delta: float) -> None:
+    config = FedAvgConfig(aggregation={"name": "cpa", "gamma": 0.1}, rounds=40)
+    privacy = None if budget is None else SchemeBudget(mechanism="scheme", budget=budget)
+    link = LinkConfig().resolve(access="orthogonal", modulation="qpsk")
+    confidence = config.settled(link=link, privacy=privacy).aggregation.confidence
+    assert 40 * (1.0 - confidence) == pytest.approx(0.1 * delta, rel=1e-6)
+
+
+def test_the_level_of_a_proof_is_shown_with_its_digits() -> None:
+    assert format_value(0.99999998) == "1 - 2e-8"
+    assert format_value(1.0) == "1"
