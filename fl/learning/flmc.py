@@ -280,6 +280,10 @@ class FlmcConfig(Learning):
 
         if math.isfinite(facts.metrics.get("mse", 0.0)) and not facts.growth > 2.0:
             return
+        far = f"samples are {facts.growth:.3g} times as far from the truth as at the start"
+        if self.attack is not None:
+            yield f"{far}: devices attack with kind {self.attack.kind}; lower their number, or remove learning.attack"
+            return
         cap = CAP_NAMES[round(facts.metrics.get("active_cap", 0.0))]
         shorter = (
             "lower learning.step_size" if self.step_size != "auto" else "write a learning.step_size, as short as 1e-4"
@@ -291,7 +295,7 @@ class FlmcConfig(Learning):
             "lmc": "write learning.lmc_cap: quantization-aware, or ",
         }.get(cap, "")
         held = "" if cap == "none" else f" and the amplitude is held down by the cap of {cap}"
-        yield f"samples are {facts.growth:.3g} times as far from the truth as at the start{held}: {remedy}{shorter}"
+        yield f"{far}{held}: {remedy}{shorter}"
 
     def num_values(self) -> int:
         """Return the number of parameters m."""

@@ -32,7 +32,7 @@ def said(
     **parts: Any,
 ) -> str:
     """The findings of a sweep point, a line each."""
-    made = validate_quickly({"name": "a"}) if flmc else scenario(learning, **parts)
+    made = validate_quickly({"name": "a", "learning": learning or {}}) if flmc else scenario(learning, **parts)
     facts = PointFacts(link=made.link, mechanism=made.mechanism, metrics=metrics, rates=rates or {}, growth=growth)
     return "\n".join(made.learning.findings(facts))
 
@@ -131,6 +131,11 @@ PLANTED: dict[str, tuple[str, str, str]] = {
         failed_trials(("round 3: NaN; lower x", "round 4: NaN; lower x", "before round 0: no data"), of=3),
         "2 of 3 trials failed: NaN",
         "lower x",
+    ),
+    "jammers": (
+        said({"mse": 5.0}, {"attack": {"kind": "jam", "share": 0.2}}, growth=30.0, flmc=True),
+        "devices attack with kind jam",
+        "learning.attack",
     ),
     "samples that run away": (
         said({"mse": 5.0, "active_cap": 1.0}, growth=30.0, flmc=True),

@@ -52,7 +52,7 @@ def test_epsilon_none_survives_a_round_trip(tmp_path: Path) -> None:
         (
             "aggregation: cpaa",
             "s.yaml:5: learning.aggregation = cpaa: must be cpa, geometric-median, jopeq, laplace, mean, median, mvu, "
-            "probit, rsa, sign or trimmed-mean; did you mean cpa.",
+            "probit, rsa, sign, trimmed-mean or type-based; did you mean cpa.",
         ),
         (
             "aggregation: {name: probit, gamma: 1}",

@@ -129,7 +129,7 @@ SENTENCES = {
     "names of the field": (
         "name: a\nlearning:\n  algorithm: fedavg\n  aggregation: fedavg\n  data: fmnist\n",
         "s.yaml:4: learning.aggregation = fedavg: must be cpa, geometric-median, jopeq, laplace, mean, median, mvu, "
-        "probit, rsa, sign or trimmed-mean; did you mean mean.\n"
+        "probit, rsa, sign, trimmed-mean or type-based; did you mean mean.\n"
         "s.yaml:5: learning.data = fmnist: must be cifar10, cifar100, digits, emnist, fashion-mnist or mnist; did you "
         "mean fashion-mnist.",
     ),
