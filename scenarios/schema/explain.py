@@ -147,8 +147,14 @@ def explain(
     ]
     # A misspelt key is not missing.
     meant = {error.remedy.rpartition(" ")[2] for error in errors}
-    errors = [one for one in errors if one.problem != "the key is missing" or one.key not in meant]
+    errors = [one for one in errors if one.problem != "the key is missing" or not _written_as(one.key or "", meant)]
     return together(errors, unseen=len(paths[MAX_SHOWN:]))
+
+
+def _written_as(missing: str, meant: Collection[str]) -> bool:
+    """Return True if a key that is meant is the missing one, or one of its name in a section beside it."""
+    section, _, leaf = missing.rpartition(".")
+    return any(key.startswith(f"{section}.") and key.endswith(f".{leaf}") for key in meant) or missing in meant
 
 
 def _without_union_tags(loc: tuple[str | int, ...], document: Any, kind: str) -> KeyPath:

@@ -5,67 +5,84 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from difflib import SequenceMatcher
+from itertools import product
 
 from scenarios.schema.errors import listing, shorten
 
 _SYNONYMS = {
     "clients": "devices",
-    "users": "devices",
+    "users": "devices group_size",
     "workers": "devices",
+    "attackers": "attack_share",
+    "fraction": "share devices_per_round",
+    "share": "devices_per_round",
+    "fraction_fit": "devices_per_round",
+    "participants": "devices_per_round",
     "epochs": "steps",
     "dataset": "data",
     "eps": "epsilon",
+    "total": "budget",
     "velocity": "speed",
+    "ebn0": "ebno",
+    "esn0": "esno",
     "code_rate": "rate",
     "k_factor": "rician_k_db",
+    "fft_size": "num_subcarriers",
     "non_iid": "dirichlet",
     "harq": "retransmit_combine",
-    "participation_fraction_fit": "devices_per_round",
-    "participation_fraction": "devices_per_round",
-    "participation_share": "devices_per_round",
-    "noma_users": "group_size",
-    "fraction": "share",
-    "attackers": "devices",
-    "fmnist": "fashion_mnist",
-    "femnist": "emnist",
+    "type": "kind name",
+    "kind": "name",
+    "name": "kind",
+    "ofdma": "orthogonal",
+    "tdma": "orthogonal",
     "fedavg": "mean",
     "average": "mean",
+    "fmnist": "fashion-mnist",
+    "femnist": "emnist",
     "signsgd": "sign",
     "softmax": "linear",
-    "logistic_regression": "linear",
-    "bit_flip": "invert",
+    "logistic": "linear",
     "flip_bits": "invert",
+    "bit_flip": "invert",
 }
-"""Words of the field, some with the section before them, and the part of our names that means the same."""
+"""Words of the field, and the part of our names that means the same, or several such parts."""
 
 
 def nearness(written: str, known: str) -> float:
     """Return the similarity of two names from 0 to 1.
 
     Case and hyphens do not count. A part of a name, as `devices` of `num_devices`, and the initials of its parts, as
-    `lr` of `learning_rate`, are near.
+    `lr` of `learning_rate`, are near. Names with other numbers, as 32qam and 256qam, are not.
     """
-    one, other = _parts(written), _parts(known)
-    alike = SequenceMatcher(None, written.lower(), known.lower()).ratio()
-    if "".join(one) == "".join(other):
+    return max(_alike(written, parts, _split(known)) for parts in _meanings(written))
+
+
+def _alike(written: str, one: list[str], other: list[str]) -> float:
+    alike = SequenceMatcher(None, written.lower(), "_".join(other)).ratio()
+    if sorted(one) == sorted(other) or "".join(one) == "".join(other):
         return 1.0
+    numbers = [sorted(re.findall(r"\d+", "_".join(parts))) for parts in (one, other)]
+    if all(numbers) and numbers[0] != numbers[1]:
+        return 0.0
     initials = "".join(part[0] for part in other) if len(other) > 1 else None
     if set(one) <= set(other) or set(other) <= set(one) or "".join(one) == initials:
         return 0.8 + 0.1 * alike
-    return alike
+    return max(alike, 0.7) if "".join(other).startswith("".join(one)) else alike
 
 
-def meant(section: str, key: str) -> str:
-    """Return the name of ours that a key of the field means in a section; the key itself where none is known."""
-    return _SYNONYMS.get(f"{section.rpartition('.')[2]}_{key.lower()}", key)
+def _split(name: str) -> list[str]:
+    return [part for part in re.split(r"[^a-z0-9]+", name.lower()) if part]
 
 
-def _parts(name: str) -> list[str]:
-    name = re.sub(r"[^a-z0-9]+", "_", name.lower())
-    return "_".join(_SYNONYMS.get(part, part) for part in _SYNONYMS.get(name, name).split("_") if part).split("_")
+def _meanings(name: str) -> list[list[str]]:
+    """The parts of a name as written, and with the synonyms of the whole name or of its parts."""
+    own = _split(name)
+    whole = _SYNONYMS.get("_".join(own), "").split()
+    parts = product(*([part, *_SYNONYMS.get(part, "").split()] for part in own))
+    return [_split("_".join(words)) for words in (*((one,) for one in whole), *parts)]
 
 
-def nearest(written: object, known: Iterable[str], *, least: float = 0.5) -> str | None:
+def nearest(written: object, known: Iterable[str], *, least: float = 0.6) -> str | None:
     """Return the most similar known word, or None if the similarity of all is below `least`."""
     word = str(written)
     best = max(known, key=lambda other: nearness(word, other), default=None)
@@ -75,6 +92,6 @@ def nearest(written: object, known: Iterable[str], *, least: float = 0.5) -> str
 def suggest(written: object, known: Iterable[str]) -> str:
     """Return the remedy for a word that is not among the known ones."""
     words = list(known)
-    if (near := nearest(written, words, least=0.6)) is not None:
+    if (near := nearest(written, words)) is not None:
         return f"did you mean {shorten(near)}"
     return f"write one of {listing(words)}" if words else "leave it out"

@@ -18,7 +18,7 @@ from phy.config.registry import Registry, registry_of
 from privacy.config import AmplitudeBudget, PrivacyConfig
 from scenarios.schema.errors import listing
 from scenarios.schema.labels.units import in_unit_of
-from scenarios.schema.nearest import meant, nearness
+from scenarios.schema.nearest import nearness
 from scenarios.schema.schema import Scenario
 
 OWNERS = ("algorithm", "mechanism")
@@ -141,18 +141,21 @@ def unknown_key(path: str, *, among: Iterable[str] | None = None, value: Any = N
     keys = schema_keys()
     known = [one for one in (keys if among is None else among) if not f"{path}.".startswith(f"{one}.")]
     section, _, leaf = path.rpartition(".")
-    top = section.partition(".")[0]
 
     def near(other: str) -> float:
-        # A right word in the wrong place is the likeliest mistake: compare the last words, then the section, then all.
+        # A misspelt key of the section is the likeliest mistake, then a key of a section inside it, then the very key
+        # elsewhere.
         around, _, word = other.rpartition(".")
-        same_top = other.startswith(top)
-        alike = nearness(meant(section, leaf), word)
-        below, above = around.startswith(f"{section}."), f"{section}.".startswith(f"{around}.") or not around
-        least = 0.7 if around == section else 0.8 if below else 0.95
-        if alike < least or not (below or above or not section or leaf == word):
+        inside = f"{around}.".startswith(f"{section}.") or not section
+        alike = nearness(leaf, word)
+        spelt = inside and nearness(leaf, other[len(section) :].replace(".", "_")) == 1.0  # eps_total: budget.epsilon
+        above = f"{section}.".startswith(f"{around}.") or not around
+        if not (spelt or inside or above or leaf == word):
             return 0.0
-        return alike + 0.15 * (around == section) + 0.05 * same_top + 0.01 * SequenceMatcher(None, path, other).ratio()
+        if not spelt and alike < (0.7 if around == section else 0.8 if inside else 0.95):
+            return 0.0
+        here = around == section or spelt
+        return max(alike, spelt) + 0.15 * here + 0.05 * inside + 0.01 * SequenceMatcher(None, path, other).ratio()
 
     best = max(known, key=near)
     word = best.rpartition(".")[2]

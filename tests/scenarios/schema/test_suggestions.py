@@ -43,6 +43,37 @@ SENTENCES = {
         "s.yaml:2: link.power.max_power = 1: unknown key; leave it out: the keys of link.power are policy, "
         "snr_max_db, cutoff_db and loop.",
     ),
+    "shares of devices in the words of other programs": (
+        "name: a\nlearning:\n  algorithm: fedavg\n  participation: {fraction_fit: 0.3}\n"
+        "  attack: {kind: sign-flip, fraction: 0.2}\n",
+        "s.yaml:4: learning.participation.fraction_fit = 0.3: unknown key; did you mean "
+        "learning.participation.devices_per_round.\n"
+        "s.yaml:5: learning.attack.fraction = 0.2: unknown key; did you mean learning.attack.share.",
+    ),
+    "attackers counted, and the epsilon of the whole run": (
+        "name: a\nlearning: {algorithm: fedavg, attackers: 0.2}\nprivacy: {mechanism: gaussian, eps_total: 5}\n",
+        "s.yaml:2: learning.attackers = 0.2: unknown key; did you mean learning.attack.share.\n"
+        "s.yaml:3: privacy.eps_total = 5: unknown key; did you mean privacy.budget.epsilon.",
+    ),
+    "names of schemes, data sets and models in papers": (
+        "name: a\nlearning:\n  algorithm: fedavg\n  aggregation: fedavg\n  data: fmnist\n  model: softmax\n",
+        "s.yaml:4: learning.aggregation = fedavg: must be cpa, geometric-median, jopeq, laplace, mean, median, mvu, "
+        "probit, rsa, sign or trimmed-mean; did you mean mean.\n"
+        "s.yaml:5: learning.data = fmnist: must be cifar10, cifar100, digits, emnist, fashion-mnist or mnist; did you "
+        "mean fashion-mnist.\n"
+        "s.yaml:6: learning.model = softmax: must be cnn2, cnn3, custom, emnist-cnn, linear, mcmahan-cnn, mlp or "
+        "resnet18; did you mean linear.",
+    ),
+    "a constellation between two of ours": (
+        "name: a\nlink: {modulation: 32qam}\n",
+        "s.yaml:2: link.modulation = 32qam: must be auto, bpsk, qpsk, 16qam, 64qam, 256qam or analog; write one of "
+        "these words.",
+    ),
+    "the access in the name of the scheme": (
+        "name: a\nlearning: {scheme: digital-ofdma}\n",
+        "s.yaml:2: learning.scheme = digital-ofdma: must be analog, digital, digital-orthogonal, exact or noiseless; "
+        "did you mean digital-orthogonal.",
+    ),
     "a section within another": (
         "name: a\nlearning:\n  algorithm: fedavg\n  privacy: {mechanism: gaussian}\n",
         "s.yaml:4: learning.privacy: unknown key; did you mean privacy.",
