@@ -21,9 +21,9 @@ from scenarios.schema.consistency.warnings import find_warnings
 from scenarios.schema.errors import KeyPath, Mark, ScenarioError, flow, mark_of, shorten, together, value_at
 from scenarios.schema.explain import explain
 from scenarios.schema.labels.guarantees import unequal_guarantees
-from scenarios.schema.loader import LoadedScenario, validate_quickly
+from scenarios.schema.loader import LoadedScenario
 from scenarios.schema.overrides import set_path
-from scenarios.schema.schema import Scenario
+from scenarios.schema.schema import Scenario, validate_quickly
 from scenarios.schema.schema_keys import left_out_keys, schema_keys, unknown_key
 from scenarios.schema.shorthand import SECTIONS, normalise
 

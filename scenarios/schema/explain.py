@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from typing import Any
+from copy import deepcopy
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
@@ -26,6 +27,7 @@ from scenarios.schema.errors import (
 )
 from scenarios.schema.labels.units import in_unit_of
 from scenarios.schema.nearest import nearest
+from scenarios.schema.schema import validate_quickly
 from scenarios.schema.schema_keys import SECTIONS, TAGS, choices, schema_keys, unknown_key
 
 # Unions, of which every member reports an error: the allowed values, and an example.
@@ -124,9 +126,47 @@ def explain(
     `marks` holds the place of each value of `document`. An error about several keys names one of `prefer` (the swept
     paths) before the others.
     """
+    found = _by_path(error, document)
+    named = _kinds(found, document)
+    kept = {path: item for path, item in found.items() if path[:-1] not in named or path == named[path[:-1]].written}
+    errors, unseen = _sentences(kept, document=document, marks=marks, prefer=prefer)
+    if named:
+        # The keys of a section are read only once its kind is known.
+        corrected = deepcopy(document)
+        for path, kind in named.items():
+            section = value_at(corrected, path)
+            section.pop(kind.written[-1], None)
+            section[kind.key] = kind.word
+        try:
+            validate_quickly(corrected)
+        except ValidationError as second:
+            further = {
+                path: item
+                for path, item in _by_path(second, corrected).items()
+                if any(path[: len(one)] == one for one in named)
+            }
+            errors += _sentences(further, document=corrected, marks=marks, prefer=prefer)[0]
+    # A misspelt key is not missing.
+    meant = {error.remedy.rpartition(" ")[2] for error in errors}
+    errors = [one for one in errors if one.problem != "the key is missing" or not _written_as(one.key or "", meant)]
+    return together(errors, unseen=unseen)
+
+
+def _by_path(error: ValidationError, document: dict[str, Any]) -> dict[KeyPath, dict[str, Any]]:
     found: dict[KeyPath, dict[str, Any]] = {}
     for item in error.errors(include_url=False):
         found.setdefault(_without_union_tags(item["loc"], document, item["type"]), {**item})
+    return found
+
+
+def _sentences(
+    found: Mapping[KeyPath, dict[str, Any]],
+    *,
+    document: dict[str, Any],
+    marks: Mapping[KeyPath, Mark],
+    prefer: Collection[KeyPath],
+) -> tuple[list[ScenarioError], int]:
+    """One error for each path of `found`, at most MAX_SHOWN, and the number of the others."""
     around = {path[:length] for path in found for length in range(len(path))}
     # The error of the intended member of a union says more than that of the union, and a list of which every item is
     # wrong is not too short.
@@ -137,18 +177,42 @@ def explain(
     ]
     paths.sort(key=lambda path: mark_of(path, marks)[1] or 0)
     # Each sentence takes milliseconds to find the nearest key.
-    errors = [_as_error(path, found[path], document=document, marks=marks, prefer=prefer) for path in paths[:MAX_SHOWN]]
-    # A kind that is named by another key makes the keys of its section look like those of another kind.
-    renamed = [one.key.rpartition(".")[0] for one in errors if one.key and " in place of " in (one.remedy or "")]
-    errors = [
-        one
-        for one in errors
-        if not ((one.key or "").rpartition(".")[0] in renamed and (one.remedy or "").startswith("it belongs to "))
-    ]
-    # A misspelt key is not missing.
-    meant = {error.remedy.rpartition(" ")[2] for error in errors}
-    errors = [one for one in errors if one.problem != "the key is missing" or not _written_as(one.key or "", meant)]
-    return together(errors, unseen=len(paths[MAX_SHOWN:]))
+    shown = [_as_error(path, found[path], document=document, marks=marks, prefer=prefer) for path in paths[:MAX_SHOWN]]
+    return shown, len(paths[MAX_SHOWN:])
+
+
+class _Kind(NamedTuple):
+    """The likeliest kind of a section whose kind is wrong: `key: word` in place of what is at `written`."""
+
+    written: KeyPath
+    key: str
+    word: str
+
+
+def _kinds(found: Mapping[KeyPath, dict[str, Any]], document: dict[str, Any]) -> dict[KeyPath, _Kind]:
+    """The likeliest kinds by the paths of their sections."""
+    kinds = {}
+    for path, item in found.items():
+        section, context = value_at(document, path), item.get("ctx", {})
+        if item["type"] == "extra_forbidden" and (tag := _selector(names_of(path), item["input"])) in TAGS:
+            kinds[path[:-1]] = _Kind(path, str(tag), item["input"])
+        if not isinstance(section, dict):
+            continue
+        if item["type"] == "no_word" and (kind := _misnamed(section, context)) is not None:
+            kinds[path] = _Kind((*path, kind[1]), context["tag"], kind[0])
+        elif item["type"] == "union_tag_invalid":
+            tag = context["discriminator"].strip("'")
+            tag = tag if tag.isidentifier() else SECTIONS[str(path[0])][0]
+            if (near := nearest(context["tag"], _words(context["expected_tags"]))) is not None:
+                kinds[path] = _Kind((*path, tag), tag, near)
+    return kinds
+
+
+def _misnamed(section: Mapping[str, Any], context: Mapping[str, str]) -> tuple[str, str] | None:
+    """The kind of a section that the user wrote under another key, and that key."""
+    words = context["words"].split(", ")
+    written = ((nearest(word, words, least=0.8), key) for key, word in section.items() if isinstance(word, str))
+    return next(((near, key) for near, key in written if near is not None), None)
 
 
 def _written_as(missing: str, meant: Collection[str]) -> bool:
@@ -186,11 +250,10 @@ def _as_error(
         written = [key for word in words if (key := (*path, *word.split("."))) in marks]
         path = min(written, key=lambda one: one not in prefer, default=path)
     elif kind == "no_word":
-        tag, words, section = item["ctx"]["tag"], item["ctx"]["words"].split(", "), value_at(document, path)
-        written = [(key, word) for key, word in section.items() if isinstance(word, str)]
-        near = ((one, key, word) for key, word in written if (one := nearest(word, words, least=0.8)) is not None)
-        instead = next((f"write {tag}: {one} in place of {key}: {word}" for one, key, word in near), None)
-        problem, remedy = f"the key {tag} is missing", instead or f"add {tag}: {listing(words)}"
+        tag, section = item["ctx"]["tag"], value_at(document, path)
+        problem, remedy = f"the key {tag} is missing", f"add {tag}: {listing(item['ctx']['words'].split(', '))}"
+        if (near := _misnamed(section, item["ctx"])) is not None:
+            remedy = f"write {tag}: {near[0]} in place of {near[1]}: {section[near[1]]}"
     elif kind == "union_tag_invalid":
         named = item["ctx"]["discriminator"].strip("'")
         path = next((tag for name in (*TAGS, named) if (tag := (*path, name)) in marks), path)
@@ -219,9 +282,13 @@ def _variant(path: KeyPath, document: dict[str, Any]) -> str:
     return next((str(section[tag]) for tag in TAGS if tag in section), "") if isinstance(section, dict) else ""
 
 
-def _choice(expected: str, given: object) -> tuple[str, str]:
+def _words(expected: str) -> list[str]:
     # A privacy section without `mechanism` has the tag `amplitude`, which nobody writes.
-    words = [word for word in re.findall(r"'([^']*)'", expected) if word != "amplitude" and " " not in word]
+    return [word for word in re.findall(r"'([^']*)'", expected) if word != "amplitude" and " " not in word]
+
+
+def _choice(expected: str, given: object) -> tuple[str, str]:
+    words = _words(expected)
     if not words:  # numbers, which pydantic does not quote
         return f"must be {expected}", "write one of these numbers"
     near = nearest(given, words)

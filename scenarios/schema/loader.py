@@ -18,7 +18,7 @@ from scenarios.schema.errors import KeyPath, Mark, ScenarioError, listing, mark_
 from scenarios.schema.explain import explain
 from scenarios.schema.overrides import OVERRIDE, override, parse_override, unsweep
 from scenarios.schema.plugins import pin_plugins
-from scenarios.schema.schema import Scenario
+from scenarios.schema.schema import Scenario, validate_quickly
 from scenarios.schema.schema_keys import left_out_keys
 from scenarios.schema.shorthand import SECTIONS, is_another, named_section, normalise
 from scenarios.schema.yaml_marks import parse_yaml, read_yaml
@@ -133,13 +133,6 @@ def validate(document: dict[str, Any], *, marks: Mapping[KeyPath, Mark]) -> Scen
         return validate_quickly(document)
     except ValidationError as error:
         raise explain(error, document=document, marks=marks) from None
-
-
-def validate_quickly(document: dict[str, Any]) -> Scenario:
-    """Plain data as a Scenario; raises pydantic's ValidationError."""
-    # JSON input makes pydantic's strict mode accept lists as tuples and 20 as 20.0, and still refuse "20", true as a
-    # number and 20.0 as a count.
-    return Scenario.model_validate_json(json.dumps(document), strict=True)
 
 
 def resolved_root(loaded: LoadedScenario, *, swept_paths: Collection[str]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
@@ -311,3 +312,10 @@ class Scenario(Frozen):
     def budget(self) -> BudgetConfig | None:
         """The privacy budget for the whole run, None without one."""
         return None if self.privacy == "none" else self.privacy.budget
+
+
+def validate_quickly(document: dict[str, Any]) -> Scenario:
+    """Plain data as a Scenario; raises pydantic's ValidationError."""
+    # JSON input makes pydantic's strict mode accept lists as tuples and 20 as 20.0, and still refuse "20", true as a
+    # number and 20.0 as a count.
+    return Scenario.model_validate_json(json.dumps(document), strict=True)

@@ -254,3 +254,16 @@ def test_loading_needs_no_tensorflow_and_no_plotting() -> None:
 def test_loading_takes_milliseconds(tmp_path: Path) -> None:
     load(tmp_path, "name: a\n")
     assert fastest_s(lambda: load(tmp_path, "name: a\n"), repeats=5) < 0.1
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "key", "name"), [("fedavg", "bits", "uniform"), ("flip-moments", "bound", "fixed-point")]
+)
+def test_a_codec_without_a_name_is_the_default_of_its_algorithm(algorithm: str, key: str, name: str) -> None:
+    learning = {"algorithm": algorithm, "codec": {key: 4}}
+    assert load_scenario({"learning": learning}).scenario.learning.codec.name == name  # type: ignore[attr-defined]
+
+
+def test_a_codec_without_a_name_is_the_default_of_federated_averaging() -> None:
+    loaded = load_scenario({"learning": {"algorithm": "fedavg", "codec": {"bits": 4}}})
+    assert loaded.document["learning"]["codec"] == {"name": "uniform", "bits": 4}

@@ -74,6 +74,21 @@ SENTENCES = {
         "s.yaml:2: learning.scheme = digital-ofdma: must be analog, digital, digital-orthogonal, exact or noiseless; "
         "did you mean digital-orthogonal.",
     ),
+    "the kind of a section under another key, and the keys beside it": (
+        "name: a\nlearning:\n  algorithm: fedavg\n  codec: {kind: uniform, bits: 0}\n"
+        "  attack: {type: signflip, fraction: 0.2}\n",
+        "s.yaml:4: learning.codec.kind = uniform: unknown key; write name: uniform in place of kind: uniform.\n"
+        "s.yaml:4: learning.codec.bits = 0: must be at least 1; write a larger value (the default is 8).\n"
+        "s.yaml:5: learning.attack = {type: signflip, fraction: 0.2}: the key kind is missing; write kind: sign-flip "
+        "in place of type: signflip.\n"
+        "s.yaml:5: learning.attack.fraction = 0.2: unknown key; did you mean learning.attack.share.",
+    ),
+    "the kind of a section, and the keys beside it": (
+        "name: a\nlearning: {algorithm: fedavg}\nprivacy: {mechanism: bitflip, eps: 10, kappa: auto}\n",
+        "s.yaml:3: privacy.mechanism = bitflip: must be bit-flipping, gaussian or scheme; did you mean bit-flipping.\n"
+        "s.yaml:3: privacy.kappa = auto: must be a number above 0, or measured; write for example 0.02, or measured.\n"
+        "s.yaml:3: privacy.eps = 10: unknown key; did you mean privacy.epsilon.",
+    ),
     "a section within another": (
         "name: a\nlearning:\n  algorithm: fedavg\n  privacy: {mechanism: gaussian}\n",
         "s.yaml:4: learning.privacy: unknown key; did you mean privacy.",
