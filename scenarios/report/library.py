@@ -9,8 +9,8 @@ from typing import Any
 
 from scenarios.plan.points import listed, swept_keys
 from scenarios.schema.labels.labels import setting_cell
-from scenarios.schema.loader import LIBRARY, LoadedScenario, load_scenario, resolved_data, validate_quickly
-from scenarios.schema.schema import Scenario
+from scenarios.schema.loader import LIBRARY, LoadedScenario, load_scenario, resolved_data
+from scenarios.schema.schema import Scenario, validate_quickly
 
 MOST = 6
 """Settings that the sentence names."""

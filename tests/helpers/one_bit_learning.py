@@ -8,8 +8,8 @@ from typing import Any
 from fl.learning.fedavg import FedAvgConfig
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
-from scenarios.schema.loader import load_scenario, validate_quickly
-from scenarios.schema.schema import Scenario
+from scenarios.schema.loader import load_scenario
+from scenarios.schema.schema import Scenario, validate_quickly
 from scenarios.schema.shorthand import normalise
 
 FEDAVG = "name: a\nlearning:\n  algorithm: fedavg\n  upload: update\n"

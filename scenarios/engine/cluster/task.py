@@ -27,9 +27,9 @@ from scenarios.files.log import our_logger
 from scenarios.files.provenance import find_cpu_model
 from scenarios.plan.points import Point
 from scenarios.schema.errors import ScenarioError
-from scenarios.schema.loader import resolved_data, validate_quickly
+from scenarios.schema.loader import resolved_data
 from scenarios.schema.plugins import receive_plugins
-from scenarios.schema.schema import Scenario
+from scenarios.schema.schema import Scenario, validate_quickly
 from scenarios.store.checkpoints import CheckpointPolicy
 
 

@@ -12,8 +12,8 @@ import yaml
 
 from scenarios.plan.identity import canonical_json, physics, physics_json, task_id
 from scenarios.plan.plan import expand
-from scenarios.schema.loader import load_scenario, validate_quickly
-from scenarios.schema.schema import SCHEMA_VERSION, Scenario
+from scenarios.schema.loader import load_scenario
+from scenarios.schema.schema import SCHEMA_VERSION, Scenario, validate_quickly
 from scenarios.schema.schema_keys import schema_keys
 
 FULL: dict[str, Any] = {

@@ -12,7 +12,7 @@ from one_bit_learning import scenario
 
 from fl.config.learning import PointFacts
 from scenarios.report.findings import failed_trials
-from scenarios.schema.loader import validate_quickly
+from scenarios.schema.schema import validate_quickly
 
 Settings = dict[str, Any]
 

@@ -9,8 +9,7 @@ import pytest
 from scenarios.schema.consistency.conflicts import check_consistency, find_conflicts
 from scenarios.schema.consistency.resolve import resolve_auto
 from scenarios.schema.errors import ScenarioError
-from scenarios.schema.loader import validate_quickly
-from scenarios.schema.schema import Scenario
+from scenarios.schema.schema import Scenario, validate_quickly
 
 
 def scenario(**parts: Any) -> Scenario:

@@ -11,8 +11,7 @@ from fl.learning.fedavg import FedAvgConfig
 from scenarios.schema.consistency.conflicts import find_conflicts
 from scenarios.schema.consistency.resolve import resolve_auto
 from scenarios.schema.consistency.warnings import find_warnings
-from scenarios.schema.loader import validate_quickly
-from scenarios.schema.schema import Scenario
+from scenarios.schema.schema import Scenario, validate_quickly
 from scenarios.schema.shorthand import normalise
 
 FLIPS = {"mechanism": "bit-flipping", "epsilon": 10, "kappa": 0.02}

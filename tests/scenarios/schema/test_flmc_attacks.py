@@ -19,8 +19,8 @@ from scenarios.report.figures.curves import is_shown
 from scenarios.schema.consistency.conflicts import find_conflicts
 from scenarios.schema.consistency.resolve import resolve_auto
 from scenarios.schema.labels.labels import setting_label
-from scenarios.schema.loader import as_yaml, load_scenario, resolved_data, validate_quickly
-from scenarios.schema.schema import FigureConfig, Scenario
+from scenarios.schema.loader import as_yaml, load_scenario, resolved_data
+from scenarios.schema.schema import FigureConfig, Scenario, validate_quickly
 from scenarios.studies.learning import identify
 
 JAM = "name: a\nlearning:\n  attack: {kind: jam, share: 0.2}\n"

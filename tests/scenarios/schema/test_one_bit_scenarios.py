@@ -18,8 +18,8 @@ from scenarios.plan.plan import expand
 from scenarios.schema.consistency.conflicts import find_conflicts
 from scenarios.schema.consistency.resolve import resolve_auto
 from scenarios.schema.consistency.warnings import find_warnings
-from scenarios.schema.loader import as_yaml, load_scenario, resolved_data, validate_quickly
-from scenarios.schema.schema import Scenario
+from scenarios.schema.loader import as_yaml, load_scenario, resolved_data
+from scenarios.schema.schema import Scenario, validate_quickly
 
 # --- written --------------------------------------------------------------------------------------
 
