@@ -58,7 +58,7 @@ SENTENCES = {
     "names of schemes, data sets and models in papers": (
         "name: a\nlearning:\n  algorithm: fedavg\n  aggregation: fedavg\n  data: fmnist\n  model: softmax\n",
         "s.yaml:4: learning.aggregation = fedavg: must be cpa, geometric-median, jopeq, laplace, mean, median, mvu, "
-        "probit, rsa, sign or trimmed-mean; did you mean mean.\n"
+        "probit, rsa, sign, trimmed-mean or type-based; did you mean mean.\n"
         "s.yaml:5: learning.data = fmnist: must be cifar10, cifar100, digits, emnist, fashion-mnist or mnist; did you "
         "mean fashion-mnist.\n"
         "s.yaml:6: learning.model = softmax: must be cnn2, cnn3, custom, emnist-cnn, linear, mcmahan-cnn, mlp or "
