@@ -172,13 +172,6 @@ SENTENCES = {
         "s.yaml:3: learning.participation.share = 0.5: unknown key; did you mean "
         "learning.participation.devices_per_round.",
     ),
-    "names of the field": (
-        "name: a\nlearning:\n  algorithm: fedavg\n  aggregation: fedavg\n  data: fmnist\n",
-        "s.yaml:4: learning.aggregation = fedavg: must be cpa, geometric-median, jopeq, laplace, mean, median, mvu, "
-        "probit, rsa, sign, trimmed-mean or type-based; did you mean mean.\n"
-        "s.yaml:5: learning.data = fmnist: must be cifar10, cifar100, digits, emnist, fashion-mnist or mnist; did you "
-        "mean fashion-mnist.",
-    ),
     "a missing key with an example": (
         "name: a\nprivacy: {mechanism: bit-flipping, epsilon: 5}\n",
         "s.yaml:2: privacy.kappa: the key is missing; add kappa under privacy: write for example 0.02, or measured.",
