@@ -9,7 +9,7 @@ from scenarios.cli.describe import describe, listings
 from scenarios.plan.own_code import functions_of
 from scenarios.plan.points import Plan
 from scenarios.report.settings import computed_by, links_on_air
-from scenarios.report.tables.table import Table, say
+from scenarios.report.tables.table import say
 from scenarios.schema.errors import together
 from scenarios.schema.labels.units import byte_size
 from scenarios.studies.check import Check, check
@@ -48,7 +48,7 @@ def check_scenario(
             say(f"{listing.title} phyloop check {source} --all shows {len(listing.points)} sweep points")
             continue
         say(f"\n{listing.title}")
-        Table(columns=listing.heads, rows=listing.rows, left=listing.left).print()
+        listing.table.print()
 
 
 def _say_plan(checked: Check, plan: Plan) -> None:

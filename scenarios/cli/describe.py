@@ -15,6 +15,7 @@ from fl.uplink.channel_credit import sure_noise_power
 from phy.links.airtime import upload_airtime_s
 from scenarios.plan.points import Plan, Point
 from scenarios.report.settings import cells_of
+from scenarios.report.tables.table import Table
 from scenarios.schema.consistency.conflicts import rounds_known
 from scenarios.schema.consistency.resolve import resolve_auto
 from scenarios.schema.labels.labels import plain_setting
@@ -25,18 +26,21 @@ _BUDGET_HEADS = ("epsilon", "delta", "accountant", "release per round", "rounds 
 
 @dataclass(frozen=True, kw_only=True)
 class Listing:
-    """A table with a title, and how the row of a sweep point is computed; `left`: heads of left-aligned columns."""
+    """A table with a title: the settings of sweep points, and `cells` of each; `left`: heads of columns of words."""
 
     title: str
-    heads: tuple[str, ...]
+    plan: Plan
     points: Sequence[Point]
-    row: Callable[[Point], tuple[str, ...]]
+    heads: tuple[str, ...]
+    cells: Callable[[Scenario], tuple[str, ...]]
     left: tuple[str, ...] = ()
 
     @property
-    def rows(self) -> tuple[tuple[str, ...], ...]:
+    def table(self) -> Table:
         """Computed when asked for: a row may take milliseconds."""
-        return tuple(map(self.row, self.points))
+        settings = tuple(path.rsplit(".", 1)[-1] for path in self.plan.swept_paths)
+        rows = ((*cells_of(one, self.plan.swept_paths), *self.cells(one.scenario)) for one in self.points)
+        return Table(columns=(*settings, *self.heads), rows=tuple(rows), left=(*settings, *self.left))
 
 
 def describe(scenario: Scenario) -> list[str]:
@@ -59,38 +63,22 @@ def listings(plan: Plan) -> list[Listing]:
             made.append(_uploads(plan, points))
     budgets = [one for one in plan.points if one.scenario.budget is not None and one.scenario.learning.takes_budget]
     if budgets:
-        made.append(
-            Listing(
-                title="Budget for the whole run:",
-                heads=(*_heads(plan), *_BUDGET_HEADS),
-                points=budgets,
-                row=lambda point: (*cells_of(point, plan.swept_paths), *_budget_cells(point.scenario)),
-                left=(*_heads(plan), *_BUDGET_HEADS[2:]),
-            )
-        )
+        title, heads = "Budget for the whole run:", _BUDGET_HEADS
+        made.append(Listing(title=title, plan=plan, points=budgets, heads=heads, cells=_budget_cells, left=heads[2:]))
     return made
 
 
-def _heads(plan: Plan) -> tuple[str, ...]:
-    return tuple(path.rsplit(".", 1)[-1] for path in plan.swept_paths)
-
-
 def _amplitudes(plan: Plan, points: Sequence[Point]) -> Listing:
-    def row(point: Point) -> tuple[str, ...]:
-        scenario = point.scenario
-        caps = scenario.learning.caps(link=scenario.link, privacy=scenario.mechanism)
-        if caps is None:
-            return (*cells_of(point, plan.swept_paths), "", "", "", "no radio", "")
-        amplitudes = [_cell(cap) for cap in (caps.power, caps.lmc, caps.privacy)]
-        return (*cells_of(point, plan.swept_paths), *amplitudes, caps.binding, _cell(caps.loss_bound))
+    heads = ("power cap", "LMC cap", "privacy cap", "binds", "largest loss")
+    title = "Receive amplitude A at most:"
+    return Listing(title=title, plan=plan, points=points, heads=heads, cells=_cap_cells, left=heads[3:4])
 
-    return Listing(
-        title="Receive amplitude A at most:",
-        heads=(*_heads(plan), "power cap", "LMC cap", "privacy cap", "binds", "largest loss"),
-        points=points,
-        row=row,
-        left=(*_heads(plan), "binds"),
-    )
+
+def _cap_cells(scenario: Scenario) -> tuple[str, ...]:
+    caps = scenario.learning.caps(link=scenario.link, privacy=scenario.mechanism)
+    if caps is None:
+        return "", "", "", "no radio", ""
+    return (*map(_cell, (caps.power, caps.lmc, caps.privacy)), caps.binding, _cell(caps.loss_bound))
 
 
 def _caps_known(point: Point) -> bool:
@@ -115,13 +103,11 @@ def _uploads(plan: Plan, points: Sequence[Point]) -> Listing:
     heads = ("mechanism", "epsilon", "kappa", "target p", "sigma") if private else ()
     return Listing(
         title="What one device sends in a round:",
-        heads=(*_heads(plan), "numbers", "bits", "airtime", *heads),
+        plan=plan,
         points=points,
-        row=lambda point: (
-            *(*cells_of(point, plan.swept_paths), *_upload(point.scenario)),
-            *(_privacy(point.scenario) if private else ()),
-        ),
-        left=(*_heads(plan), "mechanism"),
+        heads=("numbers", "bits", "airtime", *heads),
+        cells=lambda scenario: (*_upload(scenario), *(_privacy(scenario) if private else ())),
+        left=heads[:1],
     )
 
 

@@ -64,7 +64,7 @@ def read_plan(loaded: LoadedScenario) -> int:
     if len(plan.points) <= 20:
         estimate(plan)
         list(describe(plan.points[0].scenario))
-        assert all(one.rows for one in listings(plan))
+        assert all(one.table.rows for one in listings(plan))
     return len(plan.points)
 
 

@@ -95,7 +95,7 @@ def test_check_tells_bits_promise_anonymity_and_attackers(tmp_path: Path) -> Non
     # C / b - ln(1 - C / b), C / b = 0.2, for many numbers; less by 2e-5 for 650.
     assert "an upload spends 0.4231 of epsilon 1, 42% of that; form: exact spends all of it, with b = " in adaptive
     (listing,) = listings(plan)
-    rows = [dict(zip(listing.heads, row, strict=True)) for row in listing.rows]
+    rows = [dict(zip(listing.table.columns, row, strict=True)) for row in listing.table.rows]
     assert [row["epsilon"] for row in rows] == ["0.5 per number", "", "1 per round", *["0.5 per number"] * 2, ""]
     assert [row["target p"] for row in rows] == ["0.3775", "", "", "0.3775", "", ""]
     assert [row["bits"] for row in rows] == ["1,300", "650", "650", "650", "650", "5,200"]
@@ -109,5 +109,5 @@ def test_an_epsilon_of_numbers_that_nobody_clips_is_told_as_published_and_not_pr
     assert "epsilon 0.5 for every parameter in each round" in clipped
     assert "as published" not in clipped
     (listing,) = listings(plan)
-    rows = [dict(zip(listing.heads, row, strict=True)) for row in listing.rows]
+    rows = [dict(zip(listing.table.columns, row, strict=True)) for row in listing.table.rows]
     assert [row["epsilon"] for row in rows] == ["0.5 per number", "0.5 per number, as published"]

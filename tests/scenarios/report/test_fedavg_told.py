@@ -37,7 +37,7 @@ def planned(text: str, folder: Path) -> Plan:
 
 def cells(plan: Plan) -> list[dict[str, str]]:
     (listing,) = listings(plan)
-    return [dict(zip(listing.heads, row, strict=True)) for row in listing.rows]
+    return [dict(zip(listing.table.columns, row, strict=True)) for row in listing.table.rows]
 
 
 def test_check_tells_parameters_bits_airtime_and_the_target_of_theorem_1(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_check_tells_parameters_bits_airtime_and_the_target_of_theorem_1(tmp_pat
 def test_check_tells_of_codec_studies_and_of_several_algorithms_at_once(tmp_path: Path) -> None:
     moments = planned("name: a\nlearning: {algorithm: flip-moments, draws: 100}\n", tmp_path)
     assert cells(moments)[0]["bits"] == "2,300"
-    both = planned("name: a\nsweep: {learning: [{scheme: digital}, {algorithm: fedavg}]}\n", tmp_path)
+    both = planned("name: a\nsweep: {learning: [{scheme: digital, step_size: 1e-4}, {algorithm: fedavg}]}\n", tmp_path)
     assert [one.title for one in listings(both)] == [
         "Receive amplitude A at most:",
         "What one device sends in a round:",

@@ -47,7 +47,7 @@ def test_check_tells_how_many_games_and_what_one_upload_is(tmp_path: Path) -> No
     assert "an attack on 300 uploads per trial, 1 image behind each" in told
     assert "650 parameters, one step, 8 bits per parameter (uniform)" in told
     (listing,) = listings(plan)
-    row = dict(zip(listing.heads, listing.rows[0], strict=True))
+    row = dict(zip(listing.table.columns, listing.table.rows[0], strict=True))
     assert (row["numbers"], row["bits"], row["mechanism"]) == ("650", "5,200", "gaussian, printed")
     # 2 eta G / n = 2 for one round: Li et al. 2025 (23) at delta 1/4.
     assert float(row["sigma"]) == pytest.approx(2.0 * np.sqrt(2.0 * np.log(1.25 / 0.25)) / 10.0, rel=1e-3)
