@@ -51,7 +51,7 @@ class PointFacts:
 class Learning(Frozen):
     """A learning algorithm, `learning` of a scenario. An algorithm is a class in the registry `algorithms`.
 
-    `side_by_side`: trials of a batch share their work; otherwise a batch only delays the moment of storing. `sums`: the
+    `side_by_side`: trials share their work, and are computed in batches; others are computed one by one. `sums`: the
     server can work with the sum of all devices, under access superposition.
     `sends_amplitudes`: devices send at a receive amplitude that caps limit. `takes_budget`: a privacy budget may limit
     the run.

@@ -88,11 +88,10 @@ def test_airtime_counts_code_check_sum_and_whole_ofdm_slots() -> None:
     assert upload_airtime_s(ofdm, payload_bits=1600) == pytest.approx(2 * 14 * ofdm.ofdm.symbol_s)
 
 
-def test_a_large_trial_is_a_batch_and_small_trials_share_one(tmp_path: Path) -> None:
-    large = planned(f"{FEDAVG}  data: mnist\n  model: emnist-cnn\n", tmp_path).points[0].scenario
-    assert batch_size(large) == 1
-    small = planned("name: a\nlearning: {algorithm: flip-moments, draws: 2, rounds: 2}\n", tmp_path).points[0].scenario
-    assert batch_size(small) > 10
+def test_only_trials_that_share_their_work_make_a_batch(tmp_path: Path) -> None:
+    alone = planned("name: a\nlearning: {algorithm: flip-moments, draws: 2, rounds: 2}\n", tmp_path)
+    assert batch_size(alone.points[0].scenario) == 1
+    assert batch_size(planned("name: a\nlearning: {rounds: 20, burn_in: 10}\n", tmp_path).points[0].scenario) > 10
 
 
 def test_the_estimate_of_memory_grows_with_the_model_and_the_images(tmp_path: Path) -> None:
