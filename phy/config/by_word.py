@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
@@ -75,3 +76,9 @@ class ByWord(Generic[T]):
         """Describe every word, and the mapping of every class with parameters of its own."""
         mappings = [handler(cls.__pydantic_core_schema__) for cls in self.classes()]
         return {"anyOf": [{"enum": list(self.words())}, *mappings]}
+
+
+def registry_in(annotations: Iterable[Any]) -> Registry[Any] | None:
+    """Return the registry of what a field with these annotations names; None without one."""
+    registries = (one.registry if isinstance(one, ByWord) else one for one in annotations)
+    return next((one for one in registries if isinstance(one, Registry)), None)

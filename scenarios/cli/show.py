@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from phy.config.by_word import ByWord
+from phy.config.by_word import ByWord, registry_in
 from phy.config.registry import Registry, registries
 from scenarios.schema.errors import ScenarioError, flow, listing
 from scenarios.schema.schema_keys import OWNERS, UNNAMED, choices, schema_keys
@@ -96,9 +96,9 @@ def registry_at(path: str) -> Registry[Any] | None:
     """Return the registry of what a key describes; None for other keys."""
     key = schema_keys().get(path)
     found = (one for field in (() if key is None else key.definitions) for one in (*field.metadata, field.annotation))
-    parts = (part for one in found for part in (one, *get_args(one), *(p for a in get_args(one) for p in get_args(a))))
-    registries = (part.registry if isinstance(part, ByWord) else part for part in parts)
-    return next((one for one in registries if isinstance(one, Registry)), None)
+    return registry_in(
+        part for one in found for part in (one, *get_args(one), *(p for a in get_args(one) for p in get_args(a)))
+    )
 
 
 def _print_words(console: Console, registry: Registry[Any]) -> None:

@@ -11,8 +11,7 @@ import yaml
 from pydantic import BaseModel
 
 from fl.config.scheme import schemes
-from phy.config.by_word import ByWord
-from phy.config.registry import Registry
+from phy.config.by_word import registry_in
 from scenarios.schema.schema_keys import SECTIONS, TAGS, schema_keys
 
 KINDS = ("name", "kind", "code", "policy", "algorithm", "optimizer", "estimator", "scenario")
@@ -41,10 +40,8 @@ def _name(path: str) -> dict[str, Any]:
 def value_names(path: str) -> dict[str, str]:
     """Names of those values of a setting that the YAML writes with another word."""
     key = schema_keys().get(path.removesuffix(".name"))
-    named = key.meant().metadata if key else []
-    registries = [one.registry if isinstance(one, ByWord) else one for one in named]
-    known = [one for one in registries if isinstance(one, Registry)]
-    labels = {word: getattr(registry[word], "label", "") for registry in known for word in registry.words()}
+    registry = registry_in(key.meant().metadata if key else ())
+    labels = {word: getattr(registry[word], "label", "") for word in registry.words()} if registry else {}
     return {word: label for word, label in labels.items() if label} | dict(_name(path).get("words", {}))
 
 
