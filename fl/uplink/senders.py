@@ -88,8 +88,5 @@ class SenderIndex:
 
 def exchangeable(link: LinkConfig) -> bool:
     """Whether any device on any seat in any round meets the same law, whatever was before."""
-    channel = link.channel
-    drawn = channel.fades or channel.selective or link.csi_error_variance > 0.0
-    lasting = channel.coherence in ("run", "doppler") and drawn
-    own_gain = isinstance(channel.gain, tuple) or channel.cell is not None
-    return not (lasting or own_gain or link.control.closed_loop or link.access == "noma")
+    own_gain = isinstance(link.channel.gain, tuple)
+    return not (link.lasting or own_gain or link.access == "noma")

@@ -173,6 +173,14 @@ class LinkConfig(Frozen):
         )
 
     @property
+    def lasting(self) -> bool:
+        """True if what is drawn of a device's channel, or its power, lasts from one round to the next."""
+        channel = self.channel
+        drawn = channel.fades or channel.selective or self.csi_error_variance > 0.0
+        fades_on = drawn and channel.coherence in ("run", "doppler")
+        return fades_on or channel.cell is not None or self.control.closed_loop
+
+    @property
     def fusible(self) -> bool:
         """True if engine `fused` has kernels for this link: for its symbols, or for its code alone."""
         if self.error_model == "error_free" or (

@@ -22,6 +22,7 @@ from scenarios.report.html import FIGURES, Page, Part, counted, data_uri, pictur
 from scenarios.report.published import read_published, write_published
 from scenarios.report.reference import agreeing, reference_parts
 from scenarios.report.settings import cells_of, links_on_air, setting_in_words
+from scenarios.report.tables.quantities import INTERVALS
 from scenarios.report.tables.table import Table
 from scenarios.report.tables.tables import PointSummary, TaskIds, summarise
 from scenarios.store.store import Store
@@ -79,8 +80,8 @@ def write_report(folder: Path, plan: Plan, *, task_ids: TaskIds, store: Store) -
         )
         or [Part(text="No trial is finished yet.")],
         "What the radio measured": _table(
-            "Counts over all devices, rounds and whole trials; rate [95 % Clopper-Pearson interval, which takes errors "
-            "as independent]; without an error only its upper limit.",
+            f"Counts over all devices, rounds and whole trials; rate [{INTERVALS}]; without an error only its upper "
+            "limit.",
             rows.rates_rows(plan, summaries),
         ),
         "What privacy asked for": _table(

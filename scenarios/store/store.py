@@ -173,19 +173,6 @@ class Store:
             accounts = self._located(task_ids, lambda batch: accounts_of(self.blob(batch), self._batches[batch][1]))
             return {task_id: found for task_id, of_batch, row in accounts if (found := of_batch[row]) is not None}
 
-    def read_totals(self, task_ids: Iterable[str], table: SeriesTable) -> dict[str, int]:
-        """Sum of each count of a table over all rounds and devices of those of `task_ids` that are done."""
-        rows: dict[int, list[int]] = {}
-        for task in self.read_tasks(task_ids).values():
-            if task.status == "done":
-                rows.setdefault(task.batch, []).append(task.row)
-        totals: dict[str, int] = {}
-        for batch, some in rows.items():
-            for name, array in self.table(batch, table).items():
-                if array.dtype.kind == "i":
-                    totals[name] = totals.get(name, 0) + int(array[some].sum())
-        return totals
-
     def _located(self, task_ids: Iterable[str], read: Callable[[int], Found]) -> Iterator[tuple[str, Found, int]]:
         """Yield each stored task with `read` of its batch, and its row there."""
         tasks = self.read_tasks(task_ids)

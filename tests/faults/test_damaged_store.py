@@ -77,7 +77,6 @@ def numbers(folder: Path) -> list[str]:
         read += [(one.task_id, one.trial, one.status, one.failure) for one in store.read_tasks(IDS).values()]
         for table in SERIES_TABLES:
             arrays = store.read_series(IDS, table)
-            read.append(store.read_totals(IDS, table))
             read.append({task: {name: a.tobytes() for name, a in some.items()} for task, some in arrays.items()})
     status = read_status(folder)
     read += [status.done, status.failed, status.left, status.state, status.scenario, status.last_error and "failed"]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, Point, is_number, listed, value_of
 from scenarios.report.settings import is_set, said
-from scenarios.report.tables.quantities import RATES, ROUND_AXES, Mean
+from scenarios.report.tables.quantities import INTERVALS, RATES, ROUND_AXES, Mean
 from scenarios.schema.labels.guarantees import AGGREGATION, guarantee, unequal_guarantees
 from scenarios.schema.labels.labels import setting_label
 from scenarios.schema.schema import FigureConfig
@@ -265,10 +265,7 @@ def _caption(config: FigureConfig, plan: Plan, spots: Sequence[Spot]) -> str:
     took = " and over the x axis is what these rounds took on average" if config.x in ("elapsed_s", "spent_j") else ""
     if config.y in RATES:
         observed = f"{trials} in each round{took}" if along else f"all devices and rounds of {trials} per point"
-        text = (
-            f"Errors over observations of {observed}; {mark}: 95 % Clopper-Pearson interval, which takes errors as "
-            "independent."
-        )
+        text = f"Errors over observations of {observed}; {mark}: {INTERVALS}."
         if any(s.y is None for s in spots):
             text += " Arrows: upper limit where no error was seen."
     else:

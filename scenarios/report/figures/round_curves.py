@@ -9,14 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.config.measured import LINK
+from phy.config import LinkConfig
+from phy.measure.monte_carlo import ClusteredCounts
 from scenarios.plan.points import Plan
 from scenarios.report.figures.curves import Shown, Spot, band
-from scenarios.report.tables.quantities import RATES, mean_interval, rate_interval
+from scenarios.report.tables.quantities import RATES, mean_interval, observed_rate
 from scenarios.report.tables.tables import TRIALS_AT_ONCE, TaskIds, done_tasks, is_measured
 from scenarios.schema.schema import FigureConfig
 from scenarios.store.store import Series, Store
 from scenarios.store.trials import SeriesTable
 
+_SUMS = ("errors", "observations", "clusters", "squared_errors", "squared_observations", "products")
+"""Fields of `ClusteredCounts`."""
 MOST_SPOTS = 400
 """Rounds drawn of a longer run, evenly spread: a curve has no more pixels."""
 
@@ -46,7 +50,9 @@ def over_rounds(store: Store, plan: Plan, task_ids: TaskIds, config: FigureConfi
                     x.append(at)
                     y = [y[0] + values] if rate and y else [*y, values]
         if x:
-            for curve, spot in _rates(x, y[0]) if rate else _means(config.y, x, np.stack(y)):
+            link = point.scenario.link
+            found_spots = _rates(config, x, y[0], link=link) if rate else _means(config.y, x, np.stack(y))
+            for curve, spot in found_spots:
                 yield point, f"device {curve}" if "device" in config.series_paths else "", spot
 
 
@@ -60,13 +66,15 @@ def _table_of(quantity: str, plan: Plan) -> SeriesTable | None:
 
 
 def _values(config: FigureConfig, series: Series, table: SeriesTable | None) -> NDArray[Any] | None:
-    """One trial, `[curves, num_rounds]`; of rates errors and total, `[2, curves, num_rounds]`. None: not measured."""
+    """One trial, `[curves, num_rounds]`; of rates sums of `_SUMS`, `[6, curves, num_rounds]`. None: not measured."""
     by_device = "device" in config.series_paths
     if config.y in RATES:
         names = (RATES[config.y].errors, RATES[config.y].total)
         if names[0] not in series:
             return None
-        return np.stack([series[name].T if by_device else series[name].sum(axis=1)[None] for name in names])
+        errors, total = (series[name].T.astype(float) for name in names)
+        sums = np.stack([errors, total, (total > 0).astype(float), errors**2, total**2, errors * total])
+        return sums if by_device else sums.sum(axis=1, keepdims=True)
     if config.y not in series:
         return None
     values = series[config.y].astype(float)
@@ -81,13 +89,16 @@ def _drawn(measured: NDArray[np.intp]) -> NDArray[np.intp]:
     return np.asarray(measured[np.unique(places)])
 
 
-def _rates(x: Sequence[NDArray[Any]], counts: NDArray[np.int64]) -> Iterator[tuple[int, Spot]]:
-    """Curve and spot, of errors and total `[2, curves, num_rounds]` over all trials."""
+def _rates(
+    config: FigureConfig, x: Sequence[NDArray[Any]], sums: NDArray[np.float64], *, link: LinkConfig
+) -> Iterator[tuple[int, Spot]]:
+    """Curve and spot, of the sums of all trials `[6, curves, num_rounds]`: the uploads of a round are its clusters."""
     at = np.mean(x, axis=0)
-    for curve, (errors, total) in enumerate(counts.swapaxes(0, 1).tolist()):
+    for curve in range(sums.shape[1]):
         for index in _drawn(np.arange(len(at))):
-            if total[index]:
-                rate = rate_interval(errors=errors[index], total=total[index])
+            counts = ClusteredCounts(**dict(zip(_SUMS, map(int, sums[:, curve, index]), strict=True)))
+            if counts.observations:
+                rate = observed_rate(config.y, counts, link=link)
                 y = rate.value if rate.errors else None
                 yield curve, Spot(x=float(at[index]), y=y, low=rate.low, high=rate.high, n=len(x))
 

@@ -11,7 +11,10 @@ from numpy.typing import NDArray
 
 from fl.config.measured import LINK_RATES, RADIO, SPENT, Measured
 from fl.results import CAP_NAMES
+from fl.uplink.channel_credit import errors_together
+from phy.config import LinkConfig
 from phy.measure import counts as measurement
+from phy.measure.monte_carlo import WORST_BIT_ERROR_RATE, ClusteredCounts, estimate_rate, silent_limit
 from privacy.mechanisms.flip_plans import CLAMP_WORDS
 from scenarios.schema.schema import Axis
 
@@ -114,10 +117,7 @@ class Mean:
 
 @dataclass(frozen=True, kw_only=True)
 class Rate:
-    """`errors` among `total` observations, and the Clopper-Pearson interval of the rate.
-
-    The interval takes the observations as independent; errors in bursts need a wider one.
-    """
+    """`errors` among `total` observations, and an interval of the rate."""
 
     errors: int
     total: int
@@ -148,8 +148,32 @@ def mean_interval(values: NDArray[np.float64]) -> Mean:
     return Mean(mean=mean, low=mean - half, high=mean + half, trials=n)
 
 
+INTERVALS = (
+    "95 % interval, Clopper and Pearson's where errors are independent by the law of the link, else Korn and "
+    "Graubard's, as wide as the spread between uploads makes it"
+)
+
+
+def observed_rate(name: str, counts: ClusteredCounts, *, link: LinkConfig) -> Rate:
+    """Rate and interval of counts over uploads, the clusters; ValueError without observations.
+
+    Errors are independent without fading and estimation, uncoded; then uploads do not matter. Else `estimate_rate`, and
+    without any error `silent_limit` over the uploads.
+    """
+    channel = link.channel
+    drawn = channel.fades or channel.selective or channel.cell is not None
+    if errors_together(link) == 1 and not drawn:
+        return rate_interval(errors=counts.errors, total=counts.observations)
+    found = estimate_rate(counts, confidence=CONFIDENCE)
+    high = found.high
+    if not counts.errors:
+        worst = 1.0 if name == "packet_error_rate" else WORST_BIT_ERROR_RATE
+        high = silent_limit(counts.clusters, confidence=CONFIDENCE, worst=worst)
+    return Rate(errors=counts.errors, total=counts.observations, low=found.low, high=high)
+
+
 def rate_interval(*, errors: int, total: int, confidence: float = CONFIDENCE) -> Rate:
-    """Clopper-Pearson interval of `errors` among `total` observations; ValueError without any."""
+    """Clopper-Pearson interval of independent `errors` among `total` observations; ValueError without any."""
     if total == 0:
         raise ValueError(f"{errors} errors among {total} observations have no rate")
     low, high = measurement.rate_interval(errors, total, confidence=confidence)

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from phy.measure.monte_carlo import ClusteredCounts
 from scenarios.plan.points import Plan, Point
-from scenarios.report.tables.quantities import RATES, Mean, Rate, mean_interval, rate_interval
+from scenarios.report.tables.quantities import RATES, Mean, Rate, mean_interval, observed_rate
 
 if TYPE_CHECKING:
     from scenarios.store.store import Series, Store
@@ -64,19 +65,37 @@ def _summarise_point(store: Store, point: Point, *, task_ids: Sequence[str]) -> 
         for name, value in metrics.items():
             if not np.isnan(value):  # not measured in this trial
                 values.setdefault(name, []).append(value)
-    totals = {table: store.read_totals(done, table) for table in ("link", "devices")}
-    rates = {
-        name: rate_interval(errors=totals[one.table][one.errors], total=totals[one.table][one.total])
-        for name, one in RATES.items()
-        if totals[one.table].get(one.total) and one.errors in totals[one.table] and is_measured(name, point)
-    }
+    rates = {name: counts for name, counts in _counts(store, point, done).items() if counts.observations}
     return PointSummary(
         point=point,
         done=len(done),
         failed=len(statuses) - len(done),
         metrics={name: mean_interval(np.asarray(column)) for name, column in values.items()},
-        rates=rates,
+        rates={name: observed_rate(name, one, link=point.scenario.link) for name, one in rates.items()},
     )
+
+
+def _counts(store: Store, point: Point, done: Sequence[str]) -> dict[str, ClusteredCounts]:
+    """Counts of every rate measured at a point; one upload is a cluster, for it meets one fade.
+
+    So are all uploads of a device in a trial, where its channel lasts over rounds.
+    """
+    lasting = point.scenario.link.lasting
+    names = [name for name in RATES if is_measured(name, point)]
+    counts = {name: ClusteredCounts() for name in names}
+    for table in dict.fromkeys(RATES[name].table for name in names):
+        for start in range(0, len(done), TRIALS_AT_ONCE):
+            some = store.read_series(done[start : start + TRIALS_AT_ONCE], table).values()
+            for name in names:
+                one = RATES[name]
+                pairs = [(s[one.errors], s[one.total]) for s in some if one.errors in s and one.total in s]
+                if one.table == table and pairs:
+                    errors, total = (
+                        np.concatenate([a.sum(axis=0) if lasting else a.ravel() for a in column])
+                        for column in zip(*pairs, strict=True)
+                    )
+                    counts[name] += ClusteredCounts.of(errors[total > 0], total[total > 0])
+    return counts
 
 
 def is_measured(quantity: str, point: Point) -> bool:
