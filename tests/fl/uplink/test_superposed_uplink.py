@@ -151,6 +151,28 @@ def test_those_who_do_not_send_have_no_part_in_the_sum(aggregation: Any, policy:
     assert air.last("energy_j") > 0.0
 
 
+@pytest.mark.parametrize("coherence", ["round", "symbol"])
+def test_those_on_the_air_stand_for_senders_in_a_fade(coherence: str) -> None:
+    """Of 12 equal updates the mean is that update, whoever is silent: a tap exceeds its mean with probability 1/e.
+
+    Round by round somebody is on the air but for (1 - 1/e)^12 = 0.4 %; symbol by symbol, zero where nobody is.
+    """
+    fading, power = {"fading": "rayleigh", "coherence": coherence}, {"cutoff_db": 0.0, "snr_max_db": 80.0}
+    air = Air(
+        "mean",
+        num_devices=12,
+        num_values=4000,
+        channel=fading,
+        power={"policy": "truncated-inversion", **power},
+    )
+    update = updates_of(1, 4000)
+    found = air.send(np.repeat(update, 12, axis=0))
+    assert 0.0 < air.last("num_active") < 12.0
+    heard = found != 0.0
+    assert heard.mean() > 0.98
+    np.testing.assert_allclose(found[heard], update[0][heard], atol=1e-5)
+
+
 def test_nobody_on_the_air_leaves_the_model_as_it_is() -> None:
     """A cutoff of 30 dB above the mean: no tap of Rayleigh fading reaches it (probability e^-1000)."""
     power = {"policy": "truncated-inversion", "cutoff_db": 30.0}
@@ -170,7 +192,9 @@ def test_a_jammer_arrives_with_full_power_on_one_axis_and_without_its_own_update
     air = Air("mean", num_devices=4, num_values=size, channel={"gain": gains}, learning=attack)
     updates = updates_of(4, size)
     unit = np.sqrt(size / 2) / np.linalg.norm(updates.astype(float), axis=1).max()
-    error = float(np.mean((air.send(updates) - updates.mean(axis=0)) ** 2))
+    squares = (air.send(updates) - updates.mean(axis=0)) ** 2
+    error = float(np.mean(squares))
+    assert squares[0::2].mean() > 50.0 * squares[1::2].mean()  # real and imaginary parts
     noise = 1.0 / (0.05**2 * 100.0 * (4.0 * unit) ** 2)
     assert error == pytest.approx(noise + (20.0**2 + 1.0) / 2.0 / (4.0 * unit) ** 2, rel=0.15)
     assert error > 10.0 * noise
