@@ -251,7 +251,7 @@ def _superposition(link: LinkConfig) -> Iterator[Conflict]:
         yield Conflict(
             "coding mcs access",
             "symbols that add up in the air cannot be decoded, so superposition carries no code",
-            "write coding: none and leave mcs out, or access: orthogonal",
+            "write coding: none and leave mcs out, or access: orthogonal (under flmc scheme: digital-orthogonal)",
         )
     if link.packets.policy != "accept" or link.packets.crc not in ("auto", "none"):
         yield Conflict(

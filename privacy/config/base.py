@@ -273,6 +273,6 @@ class UploadMechanism(Mechanism):
         """Yield what is allowed and spoils a guarantee, without full stops."""
         if training.steps > 1 and not self.counts_all_steps:
             yield (
-                f"learning.local.steps: the sensitivity (13) of Li et al. 2025 holds for one local step, there are "
-                f"{training.steps}; {self.remedy_of_steps}"
+                f"learning.local.steps: the sensitivity (13) of {self.mechanism} in Li et al. 2025 holds for one local "
+                f"step, there are {training.steps}; {self.remedy_of_steps}"
             )

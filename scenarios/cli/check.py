@@ -47,8 +47,10 @@ def check_scenario(
         if len(listing.points) > FEW_ROWS and not everything:
             say(f"{listing.title} phyloop check {source} --all shows {len(listing.points)} sweep points")
             continue
-        say(f"\n{listing.title}")
-        listing.table.print()
+        table, fixed = listing.table.without_constants()
+        alike = "; ".join(f"{head} {text}" for head, text in fixed.items() if text)
+        say(f"\n{listing.title}{f' {alike} at all sweep points' if alike else ''}")
+        table.print()
 
 
 def _say_plan(checked: Check, plan: Plan) -> None:

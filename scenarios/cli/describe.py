@@ -40,7 +40,8 @@ class Listing:
         """Computed when asked for: a row may take milliseconds."""
         settings = tuple(path.rsplit(".", 1)[-1] for path in self.plan.swept_paths)
         rows = ((*cells_of(one, self.plan.swept_paths), *self.cells(one.scenario)) for one in self.points)
-        return Table(columns=(*settings, *self.heads), rows=tuple(rows), left=(*settings, *self.left))
+        left = (*settings, *self.left)
+        return Table(columns=(*settings, *self.heads), rows=tuple(rows), left=left, wrapped=left)
 
 
 def describe(scenario: Scenario) -> list[str]:
@@ -85,7 +86,7 @@ def _caps_known(point: Point) -> bool:
     """Return True if a cap on the amplitude is known before the run."""
     scenario = point.scenario
     caps = scenario.learning.caps(link=scenario.link, privacy=scenario.mechanism)
-    return caps is not None and (None not in (caps.power, caps.lmc) or caps.privacy < float("inf"))
+    return caps is not None and ((caps.power, caps.lmc) != (None, None) or caps.privacy < float("inf"))
 
 
 def _cell(value: object) -> str:
@@ -107,7 +108,7 @@ def _uploads(plan: Plan, points: Sequence[Point]) -> Listing:
         points=points,
         heads=("numbers", "bits", "airtime", *heads),
         cells=lambda scenario: (*_upload(scenario), *(_privacy(scenario) if private else ())),
-        left=heads[:1],
+        left=heads[:2],
     )
 
 

@@ -296,16 +296,25 @@ def _with_settings(error: ScenarioError, settings: list[_Setting]) -> ScenarioEr
     return error
 
 
+def _is_of(section: str, name: str, kind: Any) -> bool:
+    """Return True if a section of this kind has the key, which does not select the kind."""
+    known = schema_keys().get(f"{section}.{name}")
+    return known is not None and kind in known.variants and name not in SECTIONS.values()
+
+
 def _of_kinds(error: ScenarioError, settings: list[_Setting], root: Mapping[str, Any]) -> ScenarioError:
     """Show how to sweep whole sections, where the kind of one is swept and an unknown key is that of another kind."""
-    section, _, key = (error.key or "").rpartition(".")
+    section = (error.key or "").rpartition(".")[0]
     path = tuple(section.split("."))
     tag, written = SECTIONS.get(path, ""), value_at(root, path)
     kind = next((one.value for one in settings if tag and one.path == f"{section}.{tag}"), None)
     if not error.problem.startswith("unknown key") or not isinstance(written, dict) or kind in (None, written.get(tag)):
         return error
-    this = {tag: kind, **{name: value for name, value in written.items() if name not in (tag, key)}}
-    values = f"{section}: [{flow(this)}, {flow(written)}]"
+    kinds = dict.fromkeys([kind, *filter(None, [written.get(tag)])])
+    mappings = [
+        {tag: one, **{name: value for name, value in written.items() if _is_of(section, name, one)}} for one in kinds
+    ]
+    values = f"{section}: {flow(mappings)}"
     return replace(error, remedy=f"sweep {section} in place of {section}.{tag}, with the keys of each: {values}")
 
 

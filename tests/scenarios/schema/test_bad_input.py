@@ -124,7 +124,7 @@ SENTENCES = {
     ),
     "keys that exclude each other": (
         "name: a\nlearning:\n  rounds: 100\n",
-        "s.yaml:3: learning.rounds = 100: burn_in 200 leaves -100 of 100 rounds to evaluate; leave at least 2.",
+        "s.yaml:3: learning.rounds = 100: burn_in 200 leaves 0 of 100 rounds to evaluate; leave at least 2.",
     ),
     "three errors, sorted by line": (
         "name: a\nlink: {bogus_: 1}\ntrials: 0\nseed: -1\n",
@@ -175,7 +175,7 @@ SENTENCES = {
     ),
     "a swept value that another key excludes": (
         "name: a\nlearning: {rounds: 300}\nsweep:\n  learning.rounds: [300, 100]\n",
-        "s.yaml:4: learning.rounds = 100: burn_in 200 leaves -100 of 100 rounds to evaluate; leave at least 2.",
+        "s.yaml:4: learning.rounds = 100: burn_in 200 leaves 0 of 100 rounds to evaluate; leave at least 2.",
     ),
     "analog amplitudes with explicit QAM": (
         "name: a\nlearning: {scheme: analog}\nlink:\n  modulation: 16qam\n",

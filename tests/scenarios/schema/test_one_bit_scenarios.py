@@ -11,6 +11,7 @@ from sentences import sentence_about
 
 from fl.schemes.cpa.scheme import CpaScheme
 from fl.schemes.sign import SignScheme
+from scenarios.cli.describe import describe
 from scenarios.engine.batch import InProcess
 from scenarios.engine.study import Progress
 from scenarios.plan.identity import physics_json
@@ -291,3 +292,11 @@ def test_a_scenario_on_fetched_images_runs_on_digits_to_its_pictures(
     page = outcome.report.html.read_text()
     assert "aggregation SNR" in page
     assert "No finished trial measured" not in page
+
+
+@pytest.mark.parametrize(("trim", "warned"), [(0.1, True), (0.2, False)])
+def test_a_warning_says_that_more_devices_attack_than_are_trimmed(trim: float, warned: bool) -> None:
+    attacked = {"kind": "sign-flip", "share": 0.2}
+    made = scenario({"aggregation": {"name": "trimmed-mean", "trim": trim}, "attack": attacked})
+    assert any("learning.aggregation.trim: 0.1 cuts off fewer" in one for one in find_warnings(made)) == warned
+    assert "4 of 20 devices attack: flipped sign, -4 times the update" in " ".join(describe(made))
