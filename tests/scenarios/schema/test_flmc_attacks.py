@@ -62,7 +62,7 @@ def test_more_attackers_than_devices_are_refused_with_their_line(tmp_path: Path)
 
 def test_federated_averaging_allows_no_jammer(tmp_path: Path) -> None:
     said = sentence_about("name: a\nlearning:\n  algorithm: fedavg\n  attack: {kind: jam, share: 0.2}\n", tmp_path)
-    assert "symbols that add up in the air, but fedavg detects every device on its own; write kind: random" in said
+    assert "write link.access: superposition, or kind: random, which sends random bits" in said
 
 
 @pytest.mark.parametrize("scheme", ["analog", "digital"])
