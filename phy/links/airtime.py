@@ -12,10 +12,10 @@ def superposed_airtime_s(link: LinkConfig, symbols: int, num_devices: int) -> fl
         return None
     if link.ofdm == "none":
         return symbols * link.symbol_s
-    from phy.links.superposition_ofdm.layout import Layout
-
-    pilots = isinstance(link.csi, CsiEstimation)
-    return Layout(ofdm=link.ofdm, num_devices=num_devices, num_symbols=symbols, pilots=pilots).airtime_s
+    # Without `phy.links.superposition_ofdm.layout`, which loads TensorFlow.
+    slots = -(-symbols // link.ofdm.data_symbols_per_slot)
+    pilot_slots = num_devices if isinstance(link.csi, CsiEstimation) else 0
+    return (slots + pilot_slots) * link.ofdm.num_symbols * link.ofdm.symbol_s
 
 
 def upload_airtime_s(link: LinkConfig, *, payload_bits: int) -> float | None:

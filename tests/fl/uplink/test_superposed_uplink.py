@@ -21,6 +21,7 @@ from fl.uplink.protection import Protection
 from fl.uplink.senders import SenderIndex
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
+from phy.links.airtime import superposed_airtime_s
 
 SIGN = {"name": "sign", "epsilon": "none", "step": 1.0}
 PROBIT = {"name": "probit", "channel": "agnostic", "b": 0.05}
@@ -95,6 +96,17 @@ def test_the_mean_square_error_of_amplitudes_is_that_of_the_noise(snr_db: float,
     error = np.mean((found - weights @ updates / weights.sum()) ** 2, dtype=np.float64)
     assert error == pytest.approx(expected, rel=4.0 * np.sqrt(2.0 / size))
     assert air.last("amplitude") ** 2 == pytest.approx(10.0 ** (snr_db / 10.0), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "link",
+    [{}, {"ofdm": {"num_subcarriers": 64}}, {"ofdm": {"num_subcarriers": 64}, "csi": {"estimator": "ls"}}],
+    ids=str,
+)
+def test_a_round_takes_the_time_that_check_tells(link: dict[str, Any]) -> None:
+    air = Air("mean", num_devices=3, num_values=4001, **link)
+    air.send(updates_of(3, 4001))
+    assert air.last("airtime_s") == pytest.approx(superposed_airtime_s(air.link, 2001, 3), rel=1e-12)
 
 
 @pytest.mark.parametrize("num_devices", [3, 20])
