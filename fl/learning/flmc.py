@@ -91,8 +91,8 @@ class FlmcConfig(Learning):
     def _samples_remain_after_burn_in(self) -> FlmcConfig:
         if self.rounds - self.burn_in < 2:
             raise ValueError(
-                f"burn_in {self.burn_in} leaves {max(self.rounds - self.burn_in, 0)} of {self.rounds} rounds to "
-                "evaluate; leave at least 2"
+                f"burn_in {self.burn_in} of {self.rounds} rounds leaves fewer than 2 to evaluate; "
+                f"write burn_in: {max(self.rounds // 5, 0)}, or rounds: {self.burn_in + 2} or more"
             )
         return self
 

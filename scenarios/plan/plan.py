@@ -14,12 +14,13 @@ from pydantic import ValidationError
 
 from phy.config.conflict import Conflict
 from scenarios.plan.identity import canonical_json, physics_json
+from scenarios.plan.lists import list_remedy
 from scenarios.plan.points import Plan, Point
 from scenarios.schema.consistency.conflicts import check_consistency, find_conflicts
 from scenarios.schema.consistency.resolve import resolve_auto
 from scenarios.schema.consistency.warnings import find_warnings
 from scenarios.schema.errors import KeyPath, Mark, ScenarioError, flow, mark_of, shorten, together, value_at
-from scenarios.schema.explain import explain
+from scenarios.schema.explain import explain, explain_within
 from scenarios.schema.labels.guarantees import unequal_guarantees
 from scenarios.schema.loader import LoadedScenario
 from scenarios.schema.overrides import set_path
@@ -139,6 +140,23 @@ def learning_warnings(plan: Plan) -> list[str]:
     ]
 
 
+def check_sweep(loaded: LoadedScenario) -> None:
+    """Raise ScenarioError for all wrong paths, lists and values of the sweep, each value alone."""
+    root = {key: value for key, value in loaded.document.items() if key != "sweep"}
+
+    def check(step: tuple[_Setting, ...]) -> None:
+        settings = list(step)
+        try:
+            validate_quickly(_document(root, settings))
+        except ValidationError as error:
+            marks, swept = _point_marks(loaded, settings)
+            if errors := explain_within(error, swept, document=_document(root, settings), marks=marks):
+                raise together(errors) from None
+
+    steps = [step for axes in sweep_axes(loaded) for axis in axes for step in axis]
+    _each(check, steps[:_MAX_REFUSED])
+
+
 def sweep_axes(loaded: LoadedScenario) -> list[list[_Axis]]:
     """The axes of every block of the sweep; raises ScenarioError for all wrong paths and lists."""
     sweep = loaded.document.get("sweep", {})
@@ -186,8 +204,8 @@ def _walk(loaded: LoadedScenario, group: Any, at: KeyPath, seen: dict[str, KeyPa
         path, values = entry
         _check_path(loaded, path, values, (*at, path), seen)
         if not isinstance(values, list) or not values:
-            remedy = f"write {path}: [{shorten(values)}]" if values not in ([], {}) else "add values, or leave it out"
-            raise loaded.error((*at, path), "must be a list of at least one value", remedy, key=path, value=values)
+            problem, remedy = "must be a list of at least one value", list_remedy(path, values)
+            raise loaded.error((*at, path), problem, remedy, key=path, value=values)
 
     _each(check, group.items())
     if len({len(values) for values in group.values()}) > 1:
@@ -236,15 +254,20 @@ def _check_path(loaded: LoadedScenario, path: str, values: Any, at: KeyPath, see
     seen[path] = at
 
 
-def _point(
-    loaded: LoadedScenario, root: dict[str, Any], settings: list[_Setting], index: int, reading: Reading
-) -> Point:
+def _document(root: dict[str, Any], settings: list[_Setting]) -> dict[str, Any]:
     document = root
     if settings:
         document = dict(root)  # set_path and normalise copy the mappings that they change
         for path, value, _ in settings:
             set_path(document, path, value)
         normalise(document, left_out=left_out_keys())
+    return document
+
+
+def _point(
+    loaded: LoadedScenario, root: dict[str, Any], settings: list[_Setting], index: int, reading: Reading
+) -> Point:
+    document = _document(root, settings)
     try:
         scenario = validate_quickly(document)
     except ValidationError as error:

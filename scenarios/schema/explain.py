@@ -126,7 +126,26 @@ def explain(
     `marks` holds the place of each value of `document`. An error about several keys names one of `prefer` (the swept
     paths) before the others.
     """
+    errors, unseen = _explained(_by_path(error, document), document=document, marks=marks, prefer=prefer)
+    return together(errors, unseen=unseen)
+
+
+def explain_within(
+    error: ValidationError, paths: Collection[KeyPath], *, document: dict[str, Any], marks: Mapping[KeyPath, Mark]
+) -> list[ScenarioError]:
+    """Return the errors at or below some paths."""
     found = _by_path(error, document)
+    inside = {path: item for path, item in found.items() if any(path[: len(one)] == one for one in paths)}
+    return _explained(inside, document=document, marks=marks, prefer=())[0]
+
+
+def _explained(
+    found: dict[KeyPath, dict[str, Any]],
+    *,
+    document: dict[str, Any],
+    marks: Mapping[KeyPath, Mark],
+    prefer: Collection[KeyPath],
+) -> tuple[list[ScenarioError], int]:
     named = _kinds(found, document)
     kept = {path: item for path, item in found.items() if path[:-1] not in named or path == named[path[:-1]].written}
     errors, unseen = _sentences(kept, document=document, marks=marks, prefer=prefer)
@@ -149,7 +168,7 @@ def explain(
     # A misspelt key is not missing.
     meant = {error.remedy.rpartition(" ")[2] for error in errors}
     errors = [one for one in errors if one.problem != "the key is missing" or not _written_as(one.key or "", meant)]
-    return together(errors, unseen=unseen)
+    return errors, unseen
 
 
 def _by_path(error: ValidationError, document: dict[str, Any]) -> dict[KeyPath, dict[str, Any]]:
@@ -358,6 +377,8 @@ def _sentence(kind: str, path: KeyPath, item: dict[str, Any], document: dict[str
 def _selector(path: str, value: object) -> str | None:
     """The key beside an unknown one that takes its `value` as a word, as `kind` beside `name: labels`; None without."""
     section = path.rpartition(".")[0]
+    if value in ("auto", "none"):  # words of many keys
+        return None
     beside = (one for one in schema_keys() if one.rpartition(".")[0] == section and one != path)
     return next((one.rpartition(".")[2] for one in beside if isinstance(value, str) and value in choices(one)), None)
 

@@ -30,7 +30,7 @@ _SYNONYMS = {
     "fft_size": "num_subcarriers",
     "non_iid": "dirichlet",
     "harq": "retransmit_combine",
-    "type": "kind name",
+    "type": "kind name code model",
     "kind": "name",
     "name": "kind",
     "ofdma": "orthogonal",

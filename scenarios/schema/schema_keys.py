@@ -149,10 +149,7 @@ def unknown_key(path: str, *, among: Iterable[str] | None = None, value: Any = N
         inside = f"{around}.".startswith(f"{section}.") or not section
         alike = nearness(leaf, word)
         spelt = inside and nearness(leaf, other[len(section) :].replace(".", "_")) == 1.0  # eps_total: budget.epsilon
-        above = f"{section}.".startswith(f"{around}.") or not around
-        if not (spelt or inside or above or leaf == word):
-            return 0.0
-        if not spelt and alike < (0.7 if around == section else 0.8 if inside else 0.95):
+        if (not spelt and alike < (0.7 if around == section else 0.8)) or not (inside or leaf == word):
             return 0.0
         here = around == section or spelt
         return max(alike, spelt) + 0.15 * here + 0.05 * inside + 0.01 * SequenceMatcher(None, path, other).ratio()

@@ -135,6 +135,9 @@ class _Reader:
         value = self.scalar(event, path) if isinstance(event, yaml.ScalarEvent) else self.collection(event, path)
         if value is None:
             self.line = line
+            name, colon, written = str(path[-1] if path else "").partition(":")
+            if colon:
+                raise self.refuse("a space is missing after the colon", f"write {name}: {written}", path)
             raise self.refuse("the key has no value", "leave the key out to get its default, or write a value", path)
         if event.anchor is not None:
             self.anchors[event.anchor] = value, len(path), self.marks[start + 1 :]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from scenarios.engine.limits import Cost, Room, estimate, refuse_disk, refuse_memory, room
 from scenarios.engine.study import default_folder
-from scenarios.plan.plan import expand, learning_warnings, sweep_axes
+from scenarios.plan.plan import check_sweep, expand, learning_warnings
 from scenarios.plan.points import Plan
 from scenarios.report.check import check_figures, check_tables
 from scenarios.schema.errors import ScenarioError
@@ -78,7 +78,7 @@ def check(source: Source, *, memory_limit: str | None = None, **changes: Any) ->
     loaded = attempt(lambda: load_scenario(source, **changes))
     if loaded is None:
         if (valid := load_valid_sections(source, **changes)) is not None:
-            attempt(lambda: sweep_axes(valid))
+            attempt(lambda: check_sweep(valid))
             attempt(lambda: check_figures(valid))
         return Check(errors=tuple(errors))
     warnings: list[str] = []

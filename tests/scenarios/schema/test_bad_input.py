@@ -124,7 +124,8 @@ SENTENCES = {
     ),
     "keys that exclude each other": (
         "name: a\nlearning:\n  rounds: 100\n",
-        "s.yaml:3: learning.rounds = 100: burn_in 200 leaves 0 of 100 rounds to evaluate; leave at least 2.",
+        "s.yaml:3: learning.rounds = 100: burn_in 200 of 100 rounds leaves fewer than 2 to evaluate; write burn_in: "
+        "20, or rounds: 202 or more.",
     ),
     "three errors, sorted by line": (
         "name: a\nlink: {bogus_: 1}\ntrials: 0\nseed: -1\n",
@@ -175,7 +176,8 @@ SENTENCES = {
     ),
     "a swept value that another key excludes": (
         "name: a\nlearning: {rounds: 300}\nsweep:\n  learning.rounds: [300, 100]\n",
-        "s.yaml:4: learning.rounds = 100: burn_in 200 leaves 0 of 100 rounds to evaluate; leave at least 2.",
+        "s.yaml:4: learning.rounds = 100: burn_in 200 of 100 rounds leaves fewer than 2 to evaluate; write burn_in: "
+        "20, or rounds: 202 or more.",
     ),
     "analog amplitudes with explicit QAM": (
         "name: a\nlearning: {scheme: analog}\nlink:\n  modulation: 16qam\n",

@@ -14,6 +14,7 @@ from privacy.config import SchemeBudget
 from scenarios.plan.plan import expand
 from scenarios.report.settings import setting_in_words
 from scenarios.schema.loader import load_scenario
+from scenarios.studies.check import check
 
 SENTENCES = {
     "the initials of a key": (
@@ -88,6 +89,30 @@ SENTENCES = {
         "s.yaml:3: privacy.mechanism = bitflip: must be bit-flipping, gaussian or scheme; did you mean bit-flipping.\n"
         "s.yaml:3: privacy.kappa = auto: must be a number above 0, or measured; write for example 0.02, or measured.\n"
         "s.yaml:3: privacy.eps = 10: unknown key; did you mean privacy.epsilon.",
+    ),
+    "ranges in a sweep": (
+        "name: a\nsweep:\n  link.power.snr_max_db: {start: 0, stop: 20, step: 5}\n  learning.num_devices: 2..4\n"
+        "  link.channel.gain: 1:0.5:2\n",
+        "s.yaml:3: link.power.snr_max_db = {start: 0, stop: 20, step: 5}: must be a list of at least one value; write "
+        "link.power.snr_max_db: [0, 5, 10, 15, 20].\n"
+        "s.yaml:4: learning.num_devices = 2..4: must be a list of at least one value; write learning.num_devices: "
+        "[2, 3, 4].\n"
+        "s.yaml:5: link.channel.gain = 1:0.5:2: must be a list of at least one value; write link.channel.gain: "
+        "[1, 1.5, 2].",
+    ),
+    "keys one inside the other in a sweep": (
+        "name: a\nsweep: {link: {power: {snr_max_db: [0, 10]}}}\n",
+        "s.yaml:2: link = {power: {snr_max_db: [0, 10]}}: must be a list of at least one value; write "
+        "link.power.snr_max_db: [0, 10].",
+    ),
+    "no space after a colon": (
+        "name: a\nlink: {power: {snr_max_db:15}}\n",
+        "s.yaml:2: link.power.snr_max_db:15: a space is missing after the colon; write snr_max_db: 15.",
+    ),
+    "a code in a sum": (
+        "name: a\nlearning: {scheme: digital}\nlink: {coding: {code: ldpc5g}}\n",
+        "s.yaml:3: link.coding: symbols that add up in the air cannot be decoded, so superposition carries no code; "
+        "write coding: none and leave mcs out, or access: orthogonal (under flmc scheme: digital-orthogonal).",
     ),
     "a section within another": (
         "name: a\nlearning:\n  algorithm: fedavg\n  privacy: {mechanism: gaussian}\n",
@@ -252,3 +277,16 @@ def test_a_budget_sets_the_epsilon_of_probit_whatever_is_written() -> None:
 
     assert settled() == settled(epsilon=1.0)
     assert settled().epsilon == pytest.approx(1.0, rel=0.1)
+
+
+def test_a_check_names_wrong_values_of_the_sweep_beside_wrong_keys_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text(
+        "name: a\nlearning: {algorithm: fedavg, epochs: 3}\nsweep:\n  learning.aggregation: [probit, average]\n"
+        "  link.coding: [none, {code: ldpc}]\n"
+    )
+    assert [(error.line, error.key) for error in check(file).errors] == [
+        (2, "learning.epochs"),
+        (4, "learning.aggregation"),
+        (5, "link.coding.code"),
+    ]

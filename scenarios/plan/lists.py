@@ -1,0 +1,41 @@
+"""The list that a user most likely meant by another value in a sweep."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import ValidationError
+
+from scenarios.schema.errors import flow, shorten
+from scenarios.schema.schema import ValueRange
+
+_RANGE = re.compile(r"\s*(-?[\d.]*\d)\s*(?:\.\.|:)\s*(?:(-?[\d.]*\d)\s*:\s*)?(-?[\d.]*\d)\s*")
+"""`0..20`, and `0:5:20` with the step in the middle."""
+
+
+def list_remedy(path: str, values: Any) -> str:
+    """Return the remedy for a swept path whose value is no list: a range, keys one inside the other, or one value."""
+    if values in ([], {}):
+        return "add values, or leave it out"
+    if isinstance(values, str) and (match := _RANGE.fullmatch(values)):
+        start, step, stop = (float(part or 1) for part in match.groups())
+        values = {"start": start, "step": step, "stop": stop}
+    if not isinstance(values, dict):
+        return f"write {path}: [{shorten(values)}]"
+    try:
+        levels = ValueRange.model_validate(values).listed()
+        return f"write {path}: {flow([int(one) if one.is_integer() else one for one in levels])}"
+    except ValidationError:
+        nested = [f"{key}: {flow(items)}" for key, items in _lists(path, values)]
+        return f"write {', '.join(nested)}" if nested else f"write {path}: [{shorten(values)}]"
+
+
+def _lists(path: str, values: dict[str, Any]) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the lists within a mapping by their dotted paths."""
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from _lists(f"{path}.{key}", value)
+        elif isinstance(value, list):
+            yield f"{path}.{key}", value
