@@ -209,7 +209,7 @@ class FedAvgConfig(Learning):
         return Conflict(
             "privacy learning.algorithm",
             "privacy without a mechanism bounds the amplitudes of flmc, the algorithm is fedavg",
-            "add mechanism: bit-flipping or mechanism: gaussian",
+            "write for example {mechanism: gaussian, epsilon: 5, delta: 1e-5} beside learning.local.clip: 1",
         )
 
     def budget_conflicts(self, *, link: LinkConfig, privacy: Any) -> Iterator[Conflict]:

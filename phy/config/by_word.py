@@ -57,6 +57,12 @@ class ByWord(Generic[T]):
         built: T = _built(cls, (self.registry.tag, value), *shared)
         return built
 
+    def foreign(self, word: str) -> dict[str, tuple[str, ...]]:
+        """Return the keys beside the field that `word` does not read, with the words that read them."""
+        known = self.registry.words()
+        readers = {key: tuple(one for one in known if key in self.registry[one].model_fields) for key in self._beside}
+        return {key: words for key, words in readers.items() if word in known and word not in words}
+
     def classes(self) -> tuple[type[T], ...]:
         """Return the classes with parameters of their own, which are written as a mapping."""
         return tuple(cls for cls in self.registry.classes() if self._has_own(cls))

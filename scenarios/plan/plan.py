@@ -18,6 +18,7 @@ from scenarios.plan.lists import list_remedy
 from scenarios.plan.points import Plan, Point
 from scenarios.schema.consistency.conflicts import check_consistency, find_conflicts
 from scenarios.schema.consistency.resolve import resolve_auto
+from scenarios.schema.consistency.unused import unused_keys
 from scenarios.schema.consistency.warnings import find_warnings
 from scenarios.schema.errors import KeyPath, Mark, ScenarioError, flow, mark_of, shorten, together, value_at
 from scenarios.schema.explain import explain, explain_within
@@ -127,6 +128,7 @@ def expand(loaded: LoadedScenario, reading: Reading = LEARNING) -> Plan:
 def learning_warnings(plan: Plan) -> list[str]:
     """Return the warnings about all sweep points; of those that differ in numbers alone, the first and a count."""
     sentences = dict.fromkeys(sentence for point in plan.points for sentence in find_warnings(point.scenario))
+    sentences |= dict.fromkeys(unused_keys(point.scenario for point in plan.points))
     if unequal := unequal_guarantees(point.scenario for point in plan.points):
         which = "; ".join(f"{scheme}: {words}" for scheme, words in unequal.items())
         what = f"learning.aggregation: the schemes differ in their privacy ({which})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -226,13 +227,25 @@ def _from_python(mapping: Mapping[str, Any]) -> tuple[dict[str, Any], dict[KeyPa
     """The data of a mapping as a file with the same keys would give them, and marks without lines."""
     unnamed = {} if "base" in mapping else {"name": IN_PYTHON}
     try:
-        text = json.dumps({**unnamed, **mapping}, ensure_ascii=False, default=plain)
+        text = json.dumps(_with_exponents({**unnamed, **mapping}), ensure_ascii=False, default=plain)
     except (TypeError, ValueError, RecursionError) as error:
         problem = f"a value is no plain data ({error})"
         raise ScenarioError(problem=problem, remedy="use numbers, text, lists and dictionaries") from None
     marked = parse_yaml(text, file=IN_PYTHON)  # JSON is YAML, whose reader has the bounds
     assert marked is not None  # a mapping
     return marked.data, {key: Mark(IN_PYTHON, None) for key in marked.lines}
+
+
+def _with_exponents(value: Any) -> Any:
+    """Plain data with 2e6 and 1e-5 as numbers, which PyYAML reads as text."""
+    match value:
+        case dict():
+            return {key: _with_exponents(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_with_exponents(item) for item in value]
+        case str() if re.fullmatch(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+", value):
+            return float(value)
+    return value
 
 
 def plain(value: Any) -> Any:

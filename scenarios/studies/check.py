@@ -49,13 +49,16 @@ class Check:
         if self.errors or self.loaded is None:
             return "\n".join(map(str, self.errors))
         name, plan, link, lines = self.loaded.scenario.name, self.plan, self.link, []
+        both = link is not None and plan is not None
         if link is not None:
             curves = f"{len(link.curves)} curve{'s' if len(link.curves) != 1 else ''}"
             points = f"{curves} x {len(link.measure.levels)} values = {link.num_points} points to measure"
-            lines.append(f"{name} is valid: {points}, seed {link.seed}")
+            command = " for phyloop link" if both else ""
+            lines.append(f"{name} is valid{command}: {points}, seed {link.seed}")
         if plan is not None:
             tasks = f"{len(plan.points)} points x {plan.trials} trials = {len(plan.points) * plan.trials} tasks"
-            lines.append(f"{name} is valid: {tasks}, seed {plan.seed}")
+            command = " for phyloop run" if both else ""
+            lines.append(f"{name} is valid{command}: {tasks}, seed {plan.seed}")
         return "\n".join(lines)
 
     def __str__(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fl.accounting.fedavg import training_of
+from fl.footprint import samples_per_device
 from fl.learning.fedavg import FedAvgConfig
 from fl.uplink.channel_credit import errors_together, law_of_errors
 from phy.links.conflicts import link_warnings
@@ -32,6 +33,12 @@ def _learning_and_link(scenario: Scenario) -> Iterator[str]:
     if not isinstance(learning, FedAvgConfig):
         return
     yield from _data(learning)
+    most, batch = samples_per_device(learning), learning.local.batch_size
+    if batch is not None and batch > most:
+        yield (
+            f"learning.local.batch_size: a batch of {batch:,} takes all of the {most:,} samples that a device has on "
+            "average; write a smaller batch_size, or optimizer: gd without one"
+        )
     yield from _bare_numbers(learning, scenario)
     mechanism = None if privacy is None else privacy.for_uploads
     if mechanism is not None:

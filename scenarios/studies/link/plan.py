@@ -15,6 +15,7 @@ from scenarios.plan.plan import Reading, expand
 from scenarios.plan.points import Point, swept_keys
 from scenarios.report.settings import said
 from scenarios.schema.consistency.link_studies import find_link_conflicts, measure_of, resolve_link
+from scenarios.schema.consistency.unused import unused_keys
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.labels.labels import setting_label
 from scenarios.schema.loader import LoadedScenario, unswept
@@ -248,4 +249,5 @@ def study_warnings(plan: LinkPlan) -> list[str]:
 
     of_links = [sentence for curve in plan.curves for sentence in link_warnings(curve.link)]
     rates = [rate_warning(curve, plan.measure.over) for curve in plan.curves]
-    return list(dict.fromkeys([*of_links, *filter(None, rates)]))
+    unused = unused_keys(curve.point.scenario for curve in plan.curves)
+    return list(dict.fromkeys([*of_links, *filter(None, rates), *unused]))

@@ -114,6 +114,11 @@ SENTENCES = {
         "s.yaml:3: link.coding: symbols that add up in the air cannot be decoded, so superposition carries no code; "
         "write coding: none and leave mcs out, or access: orthogonal (under flmc scheme: digital-orthogonal).",
     ),
+    "privacy of uploads without a mechanism": (
+        "name: a\nlearning: {algorithm: fedavg}\nprivacy: {epsilon: 5}\n",
+        "s.yaml:3: privacy: privacy without a mechanism bounds the amplitudes of flmc, the algorithm is fedavg; write "
+        "for example {mechanism: gaussian, epsilon: 5, delta: 1e-5} beside learning.local.clip: 1.",
+    ),
     "a section within another": (
         "name: a\nlearning:\n  algorithm: fedavg\n  privacy: {mechanism: gaussian}\n",
         "s.yaml:4: learning.privacy: unknown key; did you mean privacy.",

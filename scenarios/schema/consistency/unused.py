@@ -1,0 +1,66 @@
+"""Keys that are written and that change no number, one sentence each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from pydantic import BaseModel
+
+from phy.config.by_word import ByWord
+from phy.config.link import LinkConfig
+from scenarios.schema.consistency.resolve import links_of
+from scenarios.schema.schema import Scenario
+
+Unused = tuple[str, str]
+"""Dotted path of a key, and the reason that it has no effect with a remedy."""
+
+
+def unused_keys(scenarios: Iterable[Scenario]) -> list[str]:
+    """Return a sentence for each written key that no resolved sweep point reads."""
+    found = [dict(_unused(scenario)) for scenario in scenarios]
+    everywhere = [key for key in found[0] if all(key in others for others in found)] if found else []
+    return [f"{key}: has no effect, because {found[0][key]}" for key in everywhere]
+
+
+def _unused(scenario: Scenario) -> Iterator[Unused]:
+    if scenario.learning.uses_radio or scenario.measure is not None:
+        for path, link in links_of(scenario):
+            yield from _of_link(path, link)
+    privacy, scheme = scenario.mechanism, scenario.learning.upload_scheme
+    calibrated = privacy is not None and privacy.protects == "scheme" and privacy.calibrated
+    if calibrated and scheme is not None and _written(scheme, "epsilon"):
+        yield (
+            "learning.aggregation.epsilon",
+            "privacy.budget sets the epsilon of a round; leave it out, or write privacy.budget.calibrate: false for a "
+            "budget that only watches",
+        )
+
+
+def _of_link(path: str, link: LinkConfig) -> Iterator[Unused]:
+    channel = link.channel
+    for name, section in (("channel", channel), ("power", link.power)):
+        yield from ((f"{path}.{name}.{key}", reason) for key, reason in _beside(section))
+    if not channel.selective and _written(channel, "delay_spread_s"):
+        reason = f"it belongs to the tdl and cdl models, and the model is {channel.model}"
+        yield f"{path}.channel.delay_spread_s", f"{reason}; leave it out, or write for example model: tdl-a"
+    if link.access != "noma" and _written(link, "noma"):
+        yield f"{path}.noma", f"the access is {link.access}; leave it out, or write access: noma"
+
+
+def _beside(section: BaseModel) -> Iterator[Unused]:
+    """Parameters beside a word, such as that of a fading law, that belong to other words."""
+    for name, field in type(section).model_fields.items():
+        for by_word in (one for one in field.metadata if isinstance(one, ByWord)):
+            word = getattr(section, name)
+            word = word if isinstance(word, str) else word.name
+            for key, words in by_word.foreign(word).items():
+                if words and _written(section, key):
+                    reason = f"it belongs to {name} {' or '.join(words)}, and the {name} is {word}"
+                    yield key, f"{reason}; leave it out, or write {name}: {words[0]}"
+
+
+def _written(section: BaseModel, key: str) -> bool:
+    """Return True if the user wrote a key; not so in a section with all defaults, as a run writes it."""
+    written, fields = section.model_fields_set, type(section).model_fields
+    in_full = all(name in written or field.default is None for name, field in fields.items())
+    return key in written and not in_full
