@@ -138,7 +138,8 @@ def columns_of(plan: LinkPlan) -> list[str]:
     The swept settings, `curve` (its label), the level on all three axes [dB], `device` (from 0, or `all`), counts,
     energies and airtime as in `LinkCounts`, and for bits and packets rate, interval and design effect as drawn,
     `measured_esno_db` from the energies observed, the closed form where there is one, seconds, batches, and why the
-    point ended. A rate that stopped on its target of errors is the unbiased estimate, not errors over observations:
+    point ended. The airtime of `all` is that of the devices one after another; of those at once, the longest.
+    A rate that stopped on its target of errors is the unbiased estimate, not errors over observations:
     `..._unbiased` says 1 there, else 0. An empty cell is a value that does not exist.
     """
     parts = ("", "_unbiased", "_low", "_high", "_design_effect", "_theory")
@@ -158,10 +159,20 @@ def point_rows(plan: LinkPlan, results: Results) -> Iterator[dict[str, Any]]:
                 yield {**head, **_row(point, device)}
 
 
+def _airtime_s(result: PointResult) -> float:
+    """Time on the air of all devices; of those that send at once, under NOMA or OFDMA, the longest."""
+    link, num_devices = result.curve.link, result.curve.num_devices
+    at_once = link.noma.group_size if link.access == "noma" else num_devices if link.multiplexing == "ofdma" else 1
+    each = [result.measured.of_device(device)["airtime_s"] for device in range(num_devices)]
+    return float(sum(max(each[first : first + at_once]) for first in range(0, num_devices, at_once)))
+
+
 def _row(result: PointResult, device: int | None) -> dict[str, Any]:
     curve, measured, stop, esno_db = result.curve, result.measured, result.stop, result.point.esno_db
     row = measured.of_device(device)
     signal, noise = row["signal_energy"], row["noise_energy"]
+    if device is None:
+        row["airtime_s"] = _airtime_s(result)
     row |= {axis: round(curve.budget.value_db(esno_db, axis), 9) for axis in get_args(Axis)}
     row |= {
         "curve": plain(curve.label),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -47,3 +48,15 @@ def test_counts_that_no_study_wrote_are_said_in_one_sentence(
         store.add([batch])
     with pytest.raises(ScenarioError, match=r"is damaged .*run the scenario"):
         export(study_in(tmp_path / "run"), tmp_path / "run", tmp_path / "csv")
+
+
+@pytest.mark.parametrize(("access", "groups"), [("noma", 1), ("orthogonal", 2)])
+def test_devices_that_send_at_once_share_their_airtime(tmp_path: Path, access: str, groups: int) -> None:
+    text = TEXT.replace("{modulation: qpsk,", f"{{modulation: qpsk, access: {access},")
+    text = text.replace("over: ebno_db,", "over: ebno_db, num_devices: 2,")
+    run_study(LinkStudy(load_scenario(write_scenario(tmp_path, text))), folder=tmp_path / "run")
+    export(study_in(tmp_path / "run"), tmp_path / "run", tmp_path / "csv")
+    with (tmp_path / "csv" / "link.csv").open() as file:
+        together, *each = (float(row["airtime_s"]) for row in csv.DictReader(file))
+    assert each[0] == each[1] > 0
+    assert together == pytest.approx(groups * each[0])
