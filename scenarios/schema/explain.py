@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from copy import deepcopy
+from operator import ge, gt, le, lt
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -25,7 +26,7 @@ from scenarios.schema.errors import (
     together,
     value_at,
 )
-from scenarios.schema.labels.units import in_unit_of
+from scenarios.schema.labels.units import in_unit_of, likely_unit
 from scenarios.schema.nearest import nearest
 from scenarios.schema.schema import validate_quickly
 from scenarios.schema.schema_keys import SECTIONS, TAGS, choices, schema_keys, unknown_key
@@ -101,10 +102,10 @@ _TYPES = {
 _SWEPT = ("link.", "learning.", "privacy.")
 
 _LIMITS = {
-    "greater_than": ("gt", "above", "larger"),
-    "greater_than_equal": ("ge", "at least", "larger"),
-    "less_than": ("lt", "below", "smaller"),
-    "less_than_equal": ("le", "at most", "smaller"),
+    "greater_than": ("gt", "above", "larger", gt),
+    "greater_than_equal": ("ge", "at least", "larger", ge),
+    "less_than": ("lt", "below", "smaller", lt),
+    "less_than_equal": ("le", "at most", "smaller", le),
 }
 
 _LENGTHS = {
@@ -350,12 +351,14 @@ def _sentence(kind: str, path: KeyPath, item: dict[str, Any], document: dict[str
     default = getattr(key.meant(variant, owner), "default", None) if key is not None else None
     usual = isinstance(default, int | float | str) and default != ""
     if kind in _LIMITS:
-        entry, bound, direction = _LIMITS[kind]
+        entry, bound, direction, holds = _LIMITS[kind]
         limit = item["ctx"][entry]
         limit = int(limit) if float(limit).is_integer() else limit
-        return f"must be {bound} {limit}", f"write a {direction} value" + (
-            f" (the default is {flow(default)})" if usual else ""
-        )
+        number = default if isinstance(default, float | int) else None
+        if (near := likely_unit(str(leaf), value, holds=lambda one: holds(one, limit), usual=number)) is not None:
+            return f"must be {bound} {limit}", f"write {near}"
+        more = f" (the default is {flow(default)})" if usual else ""
+        return f"must be {bound} {limit}", f"write a {direction} value{more}"
     if kind not in _TYPES:
         return item["msg"][:1].lower() + item["msg"][1:], "see the documentation of this key"
     problem, remedy = _TYPES[kind]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from math import log
 
 _FACTORS = {
     "_m_s": {"m/s": 1.0, "mps": 1.0, "km/h": 1 / 3.6, "km_h": 1 / 3.6, "kmh": 1 / 3.6, "kmph": 1 / 3.6},
@@ -14,6 +16,8 @@ _FACTORS = {
     "": {"%": 0.01, "percent": 0.01},
 }
 """Endings of keys that are units, and the units in which a user may write such a key."""
+
+_SPELT = {"khz": "kHz", "mhz": "MHz", "ghz": "GHz"}
 
 
 def in_unit_of(key: str, value: object, *, own: str = "") -> str | None:
@@ -29,6 +33,22 @@ def in_unit_of(key: str, value: object, *, own: str = "") -> str | None:
         return None if match is None or factor is None else f"{float(match[1]) * factor:.6g}".replace("e+0", "e")
     except ValueError:
         return None
+
+
+def likely_unit(key: str, value: float, *, holds: Callable[[float], bool], usual: float | None) -> str | None:
+    """Return `0.2 for 20 %`: `value` in the unit of `key`, where it was likeliest written in another one.
+
+    `holds` is the limit that `value` breaks; of several units the one that comes nearest to the `usual` value counts.
+    """
+    ending = next(one for one in _FACTORS if key.endswith(one))
+    scaled = {unit: value * factor for unit, factor in _FACTORS[ending].items() if factor != 1.0}
+    likely = [unit for unit, one in scaled.items() if one > 0 and holds(one)]
+    if not likely or (not ending and not (value >= 2.0 and not holds(2.0))):  # no share: a percentage means nothing
+        return None
+    unit = min(likely, key=lambda one: abs(log(scaled[one] / usual)) if usual else 0.0)
+    if usual and not 1e-3 <= scaled[unit] / usual <= 1e3:
+        return None
+    return f"{scaled[unit]:.6g} for {value:g} {_SPELT.get(unit, unit)}".replace("e+0", "e")
 
 
 def duration(seconds: float) -> str:

@@ -119,6 +119,22 @@ SENTENCES = {
         "s.yaml:3: privacy: privacy without a mechanism bounds the amplitudes of flmc, the algorithm is fedavg; write "
         "for example {mechanism: gaussian, epsilon: 5, delta: 1e-5} beside learning.local.clip: 1.",
     ),
+    "values in another unit without its name": (
+        "name: a\nlink:\n  channel: {model: tdl-a, delay_spread_s: 100}\n  ofdm: {subcarrier_spacing_hz: 15}\n"
+        "learning: {attack: {kind: jam, share: 20}}\nmeasure: {values: [0], confidence: 95}\n",
+        "s.yaml:3: link.channel.delay_spread_s = 100: must be at most 0.0001; write 1e-07 for 100 ns.\n"
+        "s.yaml:4: link.ofdm.subcarrier_spacing_hz = 15: must be at least 100; write 15000 for 15 kHz.\n"
+        "s.yaml:5: learning.attack.share = 20: must be at most 1; write 0.2 for 20 %.\n"
+        "s.yaml:6: measure.confidence = 95: must be at most 0.9999; write 0.95 for 95 %.",
+    ),
+    "values beyond a limit in every unit": (
+        "name: a\nlink: {coding: {code: ldpc5g, rate: 1.2}}\nlearning: {num_devices: 10000000}\n"
+        "privacy: {budget: {epsilon: 1, delta: 2}}\n",
+        "s.yaml:2: link.coding.rate = 1.2: must be at most 1; write a smaller value (the default is 0.5).\n"
+        "s.yaml:3: learning.num_devices = 10000000: must be at most 100000; write a smaller value (the default is "
+        "20).\n"
+        "s.yaml:4: privacy.budget.delta = 2: must be below 1; write a smaller value (the default is 1e-05).",
+    ),
     "a section within another": (
         "name: a\nlearning:\n  algorithm: fedavg\n  privacy: {mechanism: gaussian}\n",
         "s.yaml:4: learning.privacy: unknown key; did you mean privacy.",
