@@ -1,7 +1,7 @@
 """Federated training of a small network with batch normalisation, Flower and PyTorch, over a coded radio link.
 
 Packets with an error are lost; their numbers keep the value of the server. Run it with `python app.py`, or with
-`flwr run .` in this folder.
+`flwr run . --federation-config num-supernodes=4` in this folder.
 """
 
 import os

@@ -1,6 +1,6 @@
 """Federated logistic regression on handwritten digits with Flower and scikit-learn, over a fading radio link.
 
-Run it with `python app.py`, or with `flwr run .` in this folder.
+Run it with `python app.py`, or with `flwr run . --federation-config num-supernodes=4` in this folder.
 """
 
 import os
