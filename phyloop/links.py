@@ -88,8 +88,7 @@ class Link:
 
     Args:
         link: the link: a `LinkConfig`, a dictionary with the keys of a `link:` section, or the file or library name of
-            a scenario. The default is QPSK without a code over a channel that never fades; power policy `inversion`,
-            maximum SNR 20 dB.
+            a scenario. The default is QPSK without a code over a channel that never fades, at full power and 20 dB.
         num_devices: number of devices K.
         num_bits: bits that each device sends in one call.
         settings: further keys of the `link:` section. Each replaces the value of `link` as a whole: write all of a
