@@ -53,8 +53,8 @@ class Received:
     reception: Reception
 
     def __repr__(self) -> str:
-        rate = "no bits received" if self.ber is None else f"BER {self.ber}"
-        return f"<Received of {len(self.bit_errors)} devices, {rate}, SNR {_span(self.snr_db)} dB>"
+        rate = "not measured" if self.ber is None else self.ber
+        return f"<Received of {len(self.bit_errors)} devices, BER {rate}, SNR {_span(self.snr_db)} dB>"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -100,6 +100,12 @@ def test_a_link_comes_from_a_file_a_configuration_or_keys(tmp_path: Path) -> Non
     assert phyloop.Link({"mcs": 5}, num_bits=60).config.modulation == "qpsk"
 
 
+def test_a_link_without_a_radio_measures_no_rate() -> None:
+    received = phyloop.Link(num_bits=1003, error_model="error_free").send(BITS[0])
+    assert received.ber is None
+    assert "BER not measured" in repr(received)
+
+
 def test_amplitudes_are_those_of_the_compiled_air() -> None:
     amplitudes = np.random.default_rng(1).uniform(-2, 2, (4, 50)) * 1j
     air = phyloop.Air(num_devices=4, num_symbols=50, max_amplitude=2.0, channel={"fading": "rayleigh"})
