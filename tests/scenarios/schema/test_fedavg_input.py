@@ -160,7 +160,7 @@ def test_another_kind_drops_the_keys_of_the_base(tmp_path: Path) -> None:
             "s.yaml:4: learning.downlink.channel.noise_power = 0: must be above ",
         ),
         (
-            "name: a\nprivacy:\n  mechanism: gausian\n",
+            "name: a\nprivacy:\n  mechanism: gausian\n  epsilon: 1\n",
             "s.yaml:3: privacy.mechanism = gausian: must be bit-flipping, gaussian or scheme; ",
         ),
         (
