@@ -278,6 +278,8 @@ def _as_error(
         named = item["ctx"]["discriminator"].strip("'")
         path = next((tag for name in (*TAGS, named) if (tag := (*path, name)) in marks), path)
         problem, remedy = _choice(item["ctx"]["expected_tags"], item["ctx"]["tag"])
+        if path[0] == "learning" and path[1] != "task" and "these words" in remedy:
+            remedy += ", or a plug-in of your own (docs/plugins.md)"
     else:
         problem, remedy = _sentence(kind, path, item, document)
     value = item["ctx"]["tag"] if kind == "union_tag_invalid" else value_at(document, path)

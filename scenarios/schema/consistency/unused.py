@@ -6,6 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from pydantic import BaseModel
 
+from fl.config.codec import codecs
+from fl.config.learning import Learning
+from fl.learning.fedavg import FedAvgConfig
 from phy.config.by_word import ByWord
 from phy.config.link import LinkConfig
 from scenarios.schema.consistency.resolve import links_of
@@ -26,6 +29,7 @@ def _unused(scenario: Scenario) -> Iterator[Unused]:
     if scenario.learning.uses_radio or scenario.measure is not None:
         for path, link in links_of(scenario):
             yield from _of_link(path, link)
+    yield from _codec(scenario.learning)
     privacy, scheme = scenario.mechanism, scenario.learning.upload_scheme
     calibrated = privacy is not None and privacy.protects == "scheme" and privacy.calibrated
     if calibrated and scheme is not None and _written(scheme, "epsilon"):
@@ -34,6 +38,15 @@ def _unused(scenario: Scenario) -> Iterator[Unused]:
             "privacy.budget sets the epsilon of a round; leave it out, or write privacy.budget.calibrate: false for a "
             "budget that only watches",
         )
+
+
+def _codec(learning: Learning) -> Iterator[Unused]:
+    # Comparisons with a mean write full precision once for all.
+    if not isinstance(learning, FedAvgConfig) or learning.codec == codecs.read("binary32"):
+        return
+    if learning.downlink == "ideal" and not learning.aggregation.uses_codec and _written(learning, "codec"):
+        reason = f"aggregation {learning.aggregation.name} makes its own bits"
+        yield "learning.codec", f"{reason}; leave it out, or write aggregation: mean"
 
 
 def _of_link(path: str, link: LinkConfig) -> Iterator[Unused]:

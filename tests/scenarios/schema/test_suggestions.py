@@ -135,6 +135,12 @@ SENTENCES = {
         "20).\n"
         "s.yaml:4: privacy.budget.delta = 2: must be below 1; write a smaller value (the default is 1e-05).",
     ),
+    "a scheme that nobody wrote yet": (
+        "name: a\nlearning: {algorithm: fedavg, aggregation: krum}\n",
+        "s.yaml:2: learning.aggregation = krum: must be cpa, geometric-median, jopeq, laplace, mean, median, mvu, "
+        "probit, rsa, sign, trimmed-mean or type-based; write one of these words, or a plug-in of your own "
+        "(docs/plugins.md).",
+    ),
     "a section within another": (
         "name: a\nlearning:\n  algorithm: fedavg\n  privacy: {mechanism: gaussian}\n",
         "s.yaml:4: learning.privacy: unknown key; did you mean privacy.",

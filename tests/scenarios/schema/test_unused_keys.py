@@ -33,6 +33,11 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         {"link": {"noma": {"group_size": 2}}, "learning": {"algorithm": "fedavg"}},
         "link.noma: has no effect, because the access is orthogonal; leave it out, or write access: noma",
     ),
+    "a codec of a scheme with bits of its own": (
+        {"learning": {**SIGN, "codec": "uniform"}},
+        "learning.codec: has no effect, because aggregation sign makes its own bits; leave it out, or write "
+        "aggregation: mean",
+    ),
     "an epsilon that the budget sets": (
         {"learning": SIGN, "privacy": BUDGET},
         "learning.aggregation.epsilon: has no effect, because privacy.budget sets the epsilon of a round; leave it "
