@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from copy import deepcopy
-from operator import ge, gt, le, lt
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -26,93 +25,13 @@ from scenarios.schema.errors import (
     together,
     value_at,
 )
+from scenarios.schema.labels.forms import FORMS, LENGTHS, LIMITS, TYPES, pattern_of, share_of_devices
 from scenarios.schema.labels.units import in_unit_of, likely_unit
 from scenarios.schema.nearest import nearest
 from scenarios.schema.schema import validate_quickly
 from scenarios.schema.schema_keys import SECTIONS, TAGS, choices, schema_keys, unknown_key
 
-# Unions, of which every member reports an error: the allowed values, and an example.
-_FORMS = {
-    "privacy": ("must be none or a mapping with epsilon", "write none, or {epsilon: 5, delta: 0.01}"),
-    "privacy.budget": ("must be a mapping with epsilon", "write for example {epsilon: 10, delta: 1e-5}"),
-    "learning.model": ("must be a name, or a mapping with name", "write for example {name: mlp, hidden: [64, 32]}"),
-    "link.noma": ("must be a mapping", "write for example {group_size: 2, detector: sic}"),
-    "privacy.kappa": ("must be a number above 0, or measured", "write for example 0.02, or measured"),
-    "learning.participation.devices_per_round": (
-        "must be a whole number of devices",
-        "write for example 6 for 30 % of 20 devices",
-    ),
-    "link.csi": (
-        "must be perfect or a mapping with error_variance or estimator",
-        "write perfect, {error_variance: 0.01} or {estimator: ls}",
-    ),
-    "link.coding": ("must be none or a mapping with code", "write none, or {code: ldpc5g, rate: 1/2}"),
-    "link.ofdm": ("must be none or a mapping", "write none, or {num_subcarriers: 72, subcarrier_spacing_hz: 15e3}"),
-    "link.channel.gain": (
-        "must be a number above 0, or a list of such numbers, one per device",
-        "write for example 0.04",
-    ),
-    "link.channel.cell.positions_m": (
-        "must be a list of [x, y] in metres within 100 km, one per device",
-        "write for example [[40, 30], [-80, 10]]",
-    ),
-    "link.coding.block_length": (
-        "must be auto or a whole number of bits from 8 to 8448",
-        "write auto, or for example 1024",
-    ),
-    "link.ofdm.guard_carriers": (
-        "must be a list of two whole numbers, guards on the left and on the right",
-        "write for example [5, 6]",
-    ),
-    "learning.step_size": ("must be a number above 0, or auto", "write for example 1e-4, or auto"),
-    "learning.task": (
-        "must be gaussian-linear or logistic, or a mapping with that name",
-        "write for example gaussian-linear",
-    ),
-    "learning.downlink": (
-        "must be ideal or a mapping that describes a link",
-        "write ideal, or {power: {snr_max_db: 20}}",
-    ),
-    "report.figures.series": ("must be a dotted path or a list of them", "write for example learning.scheme"),
-    "report.tables.published.values": (
-        "must be a number or a list of numbers",
-        "write for example 85, or [49, 81, 85]",
-    ),
-    "measure.bits_per_batch": ("must be auto or a whole number of bits", "write auto, or for example 1000000"),
-    "sweep": (
-        "must be a mapping of dotted paths to lists, or a list of such mappings",
-        "write for example learning.scheme: [analog, digital]",
-    ),
-}
-
-_TYPES = {
-    "float_type": ("must be a number", "write one"),
-    "finite_number": ("must be a finite number", "write one"),
-    "int_type": ("must be a whole number", "write one"),
-    "int_from_float": ("must be a whole number", "write one"),
-    "bool_type": ("must be true or false", "write one"),
-    "string_type": ("must be text", "write one"),
-    "tuple_type": ("must be a list", "write it in brackets: [...]"),
-    "list_type": ("must be a list", "write it in brackets: [...]"),
-    "dict_type": ("must be a mapping", "write path: [value, value] below it"),
-    "model_type": ("must be a mapping of keys to values", "write key: value pairs below it"),
-}
-"""Wrong types, and the remedy for a key without a default."""
-
 _SWEPT = ("link.", "learning.", "privacy.")
-
-_LIMITS = {
-    "greater_than": ("gt", "above", "larger", gt),
-    "greater_than_equal": ("ge", "at least", "larger", ge),
-    "less_than": ("lt", "below", "smaller", lt),
-    "less_than_equal": ("le", "at most", "smaller", le),
-}
-
-_LENGTHS = {
-    "too_long": ("must have at most {max_length} entries", "shorten it"),
-    "string_too_long": ("must have at most {max_length} characters", "shorten it"),
-    "string_too_short": ("must not be empty", "write some text"),
-}
 
 
 def explain(
@@ -193,7 +112,7 @@ def _sentences(
     paths = [
         path
         for path in found
-        if not (path in around and (names_of(path) in _FORMS or found[path]["type"] == "too_short"))
+        if not (path in around and (names_of(path) in FORMS or found[path]["type"] == "too_short"))
     ]
     paths.sort(key=lambda path: mark_of(path, marks)[1] or 0)
     # Each sentence takes milliseconds to find the nearest key.
@@ -334,26 +253,30 @@ def _sentence(kind: str, path: KeyPath, item: dict[str, Any], document: dict[str
         return "unknown key", unknown_key(name, among=known, value=value)
     if kind == "missing":
         where = f"under {dotted(path[:-1])}" if path[:-1] else "at the top"
-        if name in _FORMS:
-            return "the key is missing", f"add {leaf} {where}: {_FORMS[name][1]}"
+        if name in FORMS:
+            return "the key is missing", f"add {leaf} {where}: {FORMS[name][1]}"
         words = choices(name)
         return "the key is missing", f"add {leaf}: {listing(words)}{' ' * bool(words)}{where}"
-    if name in _FORMS:
-        return _FORMS[name]
+    if name.endswith(".devices_per_round"):
+        return FORMS[name][0], share_of_devices(value, value_at(document, ("learning", "num_devices"))) or FORMS[name][
+            1
+        ]
+    if name in FORMS:
+        return FORMS[name]
     if kind == "literal_error":
         problem, remedy = _choice(item["ctx"]["expected"], value)
         beside = _selector(name, value)
         return problem, f"write {beside}: {value} in place of {leaf}: {value}" if beside else remedy
     if kind == "string_pattern_mismatch":
-        return _pattern(name)
-    if kind in _LENGTHS:
-        problem, remedy = _LENGTHS[kind]
+        return pattern_of(name)
+    if kind in LENGTHS:
+        problem, remedy = LENGTHS[kind]
         return problem.format(**item["ctx"]), remedy
     key = schema_keys().get(name)
     default = getattr(key.meant(variant, owner), "default", None) if key is not None else None
     usual = isinstance(default, int | float | str) and default != ""
-    if kind in _LIMITS:
-        entry, bound, direction, holds = _LIMITS[kind]
+    if kind in LIMITS:
+        entry, bound, direction, holds = LIMITS[kind]
         limit = item["ctx"][entry]
         limit = int(limit) if float(limit).is_integer() else limit
         number = default if isinstance(default, float | int) else None
@@ -361,9 +284,9 @@ def _sentence(kind: str, path: KeyPath, item: dict[str, Any], document: dict[str
             return f"must be {bound} {limit}", f"write {near}"
         more = f" (the default is {flow(default)})" if usual else ""
         return f"must be {bound} {limit}", f"write a {direction} value{more}"
-    if kind not in _TYPES:
+    if kind not in TYPES:
         return item["msg"][:1].lower() + item["msg"][1:], "see the documentation of this key"
-    problem, remedy = _TYPES[kind]
+    problem, remedy = TYPES[kind]
     if kind == "tuple_type" and name == "measure.values":
         return f"{problem} or a range", "write for example {start: 0, stop: 20, step: 2}"
     if isinstance(value, list) and key is not None and dotted(path) == name and name.startswith(_SWEPT):
@@ -386,15 +309,3 @@ def _selector(path: str, value: object) -> str | None:
         return None
     beside = (one for one in schema_keys() if one.rpartition(".")[0] == section and one != path)
     return next((one.rpartition(".")[2] for one in beside if isinstance(value, str) and value in choices(one)), None)
-
-
-def _pattern(name: str) -> tuple[str, str]:
-    """Problem and remedy of text that has the wrong form."""
-    if name.endswith(".function"):
-        return "must be module:function", "write for example my_package.models:build"
-    if name.endswith(".digest") or name.startswith("code"):
-        return "must be a SHA-256 of 64 hexadecimal digits", "leave it out: phyloop run writes it"
-    return (
-        "must be 1 to 80 letters, digits, dots, dashes or underscores, the first a letter or digit",
-        "write for example my-study_2",
-    )

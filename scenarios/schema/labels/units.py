@@ -35,20 +35,25 @@ def in_unit_of(key: str, value: object, *, own: str = "") -> str | None:
         return None
 
 
-def likely_unit(key: str, value: float, *, holds: Callable[[float], bool], usual: float | None) -> str | None:
+def likely_unit(key: str, value: object, *, holds: Callable[[float], bool], usual: float | None) -> str | None:
     """Return `0.2 for 20 %`: `value` in the unit of `key`, where it was likeliest written in another one.
 
-    `holds` is the limit that `value` breaks; of several units the one that comes nearest to the `usual` value counts.
+    `holds` is the limit that `value` breaks. The likeliest unit brings the value nearest to the `usual` one, at least
+    100 times as near. A percentage means a share, whose limit lies below 2.
     """
+    if not isinstance(value, int | float) or value <= 0:
+        return None
     ending = next(one for one in _FACTORS if key.endswith(one))
-    scaled = {unit: value * factor for unit, factor in _FACTORS[ending].items() if factor != 1.0}
-    likely = [unit for unit, one in scaled.items() if one > 0 and holds(one)]
-    if not likely or (not ending and not (value >= 2.0 and not holds(2.0))):  # no share: a percentage means nothing
+    likely = {
+        unit: value * factor for unit, factor in _FACTORS[ending].items() if factor != 1.0 and holds(value * factor)
+    }
+    if not likely or (not usual if ending else value < 2.0 or holds(2.0)):
         return None
-    unit = min(likely, key=lambda one: abs(log(scaled[one] / usual)) if usual else 0.0)
-    if usual and not 1e-3 <= scaled[unit] / usual <= 1e3:
+    far = {unit: abs(log(one / usual)) if usual else 0.0 for unit, one in likely.items()}
+    unit = min(far, key=far.__getitem__)
+    if usual and (far[unit] > log(1e3) or abs(log(value / usual)) - far[unit] < log(99)):
         return None
-    return f"{scaled[unit]:.6g} for {value:g} {_SPELT.get(unit, unit)}".replace("e+0", "e")
+    return f"{likely[unit]:.6g} for {value:g} {_SPELT.get(unit, unit)}".replace("e+0", "e")
 
 
 def duration(seconds: float) -> str:

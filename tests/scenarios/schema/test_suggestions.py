@@ -141,6 +141,16 @@ SENTENCES = {
         "probit, rsa, sign, trimmed-mean or type-based; write one of these words, or a plug-in of your own "
         "(docs/plugins.md).",
     ),
+    "a share of the devices": (
+        "name: a\nlearning:\n  algorithm: fedavg\n  num_devices: 30\n  participation: {devices_per_round: 50%}\n",
+        "s.yaml:5: learning.participation.devices_per_round = 50%: must be a whole number of devices; write 15 for "
+        "50 % of 30 devices.",
+    ),
+    "all devices": (
+        "name: a\nlearning: {algorithm: fedavg, participation: {devices_per_round: all}}\n",
+        "s.yaml:2: learning.participation.devices_per_round = all: must be a whole number of devices; leave it out: "
+        "all devices take part.",
+    ),
     "a section within another": (
         "name: a\nlearning:\n  algorithm: fedavg\n  privacy: {mechanism: gaussian}\n",
         "s.yaml:4: learning.privacy: unknown key; did you mean privacy.",
@@ -234,11 +244,6 @@ SENTENCES = {
         "s.yaml:3: privacy.kappa = 1: unknown key (at the sweep point privacy.mechanism = gaussian); sweep privacy in "
         "place of privacy.mechanism, with the keys of each: privacy: [{mechanism: gaussian, epsilon: 5}, {mechanism: "
         "bit-flipping, epsilon: 5, kappa: 1}].",
-    ),
-    "a share of the devices in a round": (
-        "name: a\nlearning: {algorithm: fedavg, participation: {devices_per_round: 0.3}}\n",
-        "s.yaml:2: learning.participation.devices_per_round = 0.3: must be a whole number of devices; write for "
-        "example 6 for 30 % of 20 devices.",
     ),
     "a budget for a scheme with an epsilon of its own": (
         "name: a\nlearning: {algorithm: fedavg, aggregation: probit}\nprivacy: {budget: {epsilon: 9}}\n",

@@ -219,8 +219,7 @@ SENTENCES = {
     ),
     "a delay spread out of range": (
         LINK + "  channel:\n    delay_spread_s: 1\n",
-        "s.yaml:5: link.channel.delay_spread_s = 1: must be at most 0.0001; write a smaller value (the default "
-        "is 1e-07).",
+        "s.yaml:5: link.channel.delay_spread_s = 1: must be at most 0.0001; write 1e-06 for 1 us.",
     ),
     "positions of fewer devices": (
         LINK + "  channel:\n    cell:\n      positions_m: [[10, 10], [20, 20]]\n",
@@ -293,12 +292,14 @@ SENTENCES = {
     "a code for a sum": (
         "name: a\nlink:\n  coding: {code: ldpc5g}\n",
         "s.yaml:3: link.coding: symbols that add up in the air cannot be decoded, so superposition carries no "
-        "code; write coding: none and leave mcs out, or access: orthogonal.",
+        "code; write coding: none and leave mcs out, or access: orthogonal (under flmc "
+        "scheme: digital-orthogonal).",
     ),
     "an MCS for a sum": (
         "name: a\nlink:\n  mcs: 3\n",
         "s.yaml:3: link.mcs = 3: symbols that add up in the air cannot be decoded, so superposition carries no "
-        "code; write coding: none and leave mcs out, or access: orthogonal.",
+        "code; write coding: none and leave mcs out, or access: orthogonal (under flmc "
+        "scheme: digital-orthogonal).",
     ),
     "packets of a sum": (
         "name: a\nlink:\n  packets: {policy: drop}\n",
