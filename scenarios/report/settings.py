@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from phy.config import LinkConfig
+from phy.numerics.cache import LastResult
 from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, Point, value_of
 from scenarios.report.tables.table import Table
@@ -33,7 +34,7 @@ def short_setting(plan: Plan, point: Point) -> tuple[str, ...]:
     labels = [one.scenario.label for one in plan.points]
     if len({*labels, ""}) > len(labels):
         return (point.scenario.label,)
-    return _in_words(point, axes_of(plan)) or ("",)
+    return _in_words(point, _axes(plan)) or ("",)
 
 
 def axes_of(plan: Plan) -> dict[str, list[object]]:
@@ -57,6 +58,9 @@ def axes_of(plan: Plan) -> dict[str, list[object]]:
         found = [value_of(point, path) for point in plan.points if path in point.settings]
         values[path] = list({canonical_json(value): value for value in found}.values())
     return {path: found for path, found in values.items() if len(found) > 1}
+
+
+_axes = LastResult(axes_of)  # a table asks for each of its rows
 
 
 def words_of(plan: Plan, path: str) -> tuple[str, ...]:
