@@ -197,7 +197,7 @@ def _as_error(
         named = item["ctx"]["discriminator"].strip("'")
         path = next((tag for name in (*TAGS, named) if (tag := (*path, name)) in marks), path)
         problem, remedy = _choice(item["ctx"]["expected_tags"], item["ctx"]["tag"])
-        if path[0] == "learning" and path[1] != "task" and "these words" in remedy:
+        if path[:1] == ("learning",) and path[1:2] != ("task",) and "these words" in remedy:
             remedy += ", or a plug-in of your own (docs/plugins.md)"
     else:
         problem, remedy = _sentence(kind, path, item, document)

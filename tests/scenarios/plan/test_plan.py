@@ -131,7 +131,7 @@ def test_values_are_plain_data(tmp_path: Path) -> None:
         ("  label: [a, b]\n", "s.yaml:2: sweep: the same task twice, point 1 (label = a) and point 2 (label = b) compute the same numbers; remove one, or change more than its label."),
         ("- {}\n- link.access: [auto]\n", "s.yaml:2: sweep: the same task twice, point 1 (nothing set) and point 2 (link.access = auto) compute the same numbers; remove one, or change more than its label."),
         ("  learning.rounds: [300]\n  learning.scheme: [digital, analogue]\n", "s.yaml:4: learning.scheme = analogue: must be analog, digital, digital-orthogonal, exact or noiseless (at the sweep point learning.rounds = 300); did you mean analog."),
-        ("  privacy:\n  - none\n  - epsilon: 5\n    delta: 2\n", "s.yaml:6: privacy.delta = 2: must be below 1 (at the sweep point privacy = {epsilon: 5, delta: 2}); write a smaller value (the default is 0.01)."),
+        ("  privacy:\n  - none\n  - epsilon: 5\n    delta: 2\n", "s.yaml:6: privacy.delta = 2: must be below 1 (at the sweep point privacy = {epsilon: 5, delta: 2}); write 0.02 for 2 %."),
         ("  link.modulation: [bpsk, 16qam]\n", "s.yaml:3: link.modulation = 16qam: one-bit gradients add up in the air as bpsk only, not as 16qam; write modulation: bpsk or auto, or scheme: digital-orthogonal."),
     ],
 )  # fmt: skip
