@@ -7,13 +7,11 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 
-from fl.learning.fedavg import FedAvgConfig
 from fl.results import PrivacyAccount
-from privacy.config import BitFlippingConfig
 from privacy.errors import PrivacyError
 from privacy.events.claims import Accountant, Claim
 from privacy.events.events import Relation
@@ -183,8 +181,9 @@ def flipping_tables(
     costs less than delta, else by the devices' own flips. Points where that rate is 0 have none: nothing is proved.
     """
     for point, ids in zip(plan.points, task_ids, strict=True):
-        learning, privacy = point.scenario.learning, point.scenario.privacy
-        if not (isinstance(privacy, BitFlippingConfig) and isinstance(learning, FedAvgConfig)):
+        learning: Any = point.scenario.learning
+        privacy: Any = point.scenario.mechanism
+        if privacy is None or privacy.protects != "bits" or learning.played is not learning:
             continue
         accounts, metrics = store.read_accounts(ids), store.read_metrics(ids)
         known = [one for one in metrics.values() if {"sensitivity", "kappa"} <= one.keys()]

@@ -8,7 +8,6 @@ from pydantic import BaseModel
 
 from fl.config.codec import codecs
 from fl.config.learning import Learning
-from fl.learning.fedavg import FedAvgConfig
 from phy.config.by_word import ByWord
 from phy.config.link import LinkConfig
 from scenarios.schema.consistency.resolve import links_of
@@ -42,10 +41,11 @@ def _unused(scenario: Scenario) -> Iterator[Unused]:
 
 def _codec(learning: Learning) -> Iterator[Unused]:
     # Comparisons with a mean write full precision once for all.
-    if not isinstance(learning, FedAvgConfig) or learning.codec == codecs.read("binary32"):
+    scheme, codec = learning.upload_scheme, getattr(learning, "codec", codecs.read("binary32"))
+    if scheme is None or scheme.uses_codec or learning.links() or codec == codecs.read("binary32"):
         return
-    if learning.downlink == "ideal" and not learning.aggregation.uses_codec and _written(learning, "codec"):
-        reason = f"aggregation {learning.aggregation.name} makes its own bits"
+    if _written(learning, "codec"):
+        reason = f"aggregation {scheme.name} makes its own bits"
         yield "learning.codec", f"{reason}; leave it out, or write aggregation: mean"
 
 
@@ -64,8 +64,7 @@ def _beside(section: BaseModel) -> Iterator[Unused]:
     """Parameters beside a word, such as that of a fading law, that belong to other words."""
     for name, field in type(section).model_fields.items():
         for by_word in (one for one in field.metadata if isinstance(one, ByWord)):
-            word = getattr(section, name)
-            word = word if isinstance(word, str) else word.name
+            word = getattr(getattr(section, name), by_word.registry.tag, getattr(section, name))
             for key, words in by_word.foreign(word).items():
                 if words and _written(section, key):
                     reason = f"it belongs to {name} {' or '.join(words)}, and the {name} is {word}"
