@@ -178,7 +178,7 @@ class BitFlippingConfig(FlippedBits):
             yield (
                 "privacy.kappa learning.codec.name learning.codec privacy.mechanism privacy",
                 f"kappa is measured on the fraction bits of codec fixed-point, the codec is {training.codec}",
-                "write codec: fixed-point, or give kappa as a number",
+                "write kappa: 0.02, or another number, or codec: fixed-point",
             )
 
     def warnings(self, training: Training) -> Iterator[str]:

@@ -186,7 +186,9 @@ class FigureConfig(Frozen):
 
     x: Word = Field(description="swept path on the x axis, or round, elapsed_s or spent_j")
     y: Word = Field(description="metric on the y axis")
-    series: Word | tuple[Word, ...] = Field(default=(), description="swept path, or several: one curve per value")
+    series: Word | tuple[Word, ...] = Field(
+        default=(), description="swept path, or several: one curve per value; device: one curve per device"
+    )
     panels: Word | None = Field(default=None, description="swept path: one panel per value")
     where: dict[str, Any] = Field(
         default_factory=dict, description="dotted path: value, or a list of values; only these sweep points are drawn"

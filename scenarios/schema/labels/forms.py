@@ -9,7 +9,10 @@ from scenarios.schema.labels.units import in_unit_of
 # Unions, of which every member reports an error: the allowed values, and an example.
 FORMS = {
     "privacy": ("must be none or a mapping with epsilon", "write none, or {epsilon: 5, delta: 0.01}"),
-    "privacy.budget": ("must be a mapping with epsilon", "write for example {epsilon: 10, delta: 1e-5}"),
+    "privacy.budget": (
+        "must be a mapping with epsilon",
+        "write for example {epsilon: 10, delta: 1e-5}, or leave privacy out: a scheme keeps its epsilon without",
+    ),
     "learning.model": ("must be a name, or a mapping with name", "write for example {name: mlp, hidden: [64, 32]}"),
     "link.noma": ("must be a mapping", "write for example {group_size: 2, detector: sic}"),
     "privacy.kappa": ("must be a number above 0, or measured", "write for example 0.02, or measured"),

@@ -11,6 +11,7 @@ import numpy as np
 from fl.config.measured import LINK_RATES
 from phy.measure.independence import FEWEST_ERRORS, FEWEST_PACKETS_IN_ERROR, assess, verdict
 from scenarios.engine.study import ReportPaths
+from scenarios.report.figures.choice import MOST_CURVES
 from scenarios.report.figures.curves import Drawing, Shown, Spot, sort_into_panels
 from scenarios.report.figures.draw import write_figures
 from scenarios.report.html import FIGURES, Page, Part, counted, pictures, write_page
@@ -33,9 +34,16 @@ DENSE = 201
 
 
 def figures_of(plan: LinkPlan, configured: Sequence[FigureConfig]) -> tuple[FigureConfig, ...]:
-    """The figures of a study: those the scenario names that are about rates over an axis, or bits and packets."""
+    """The figures of a study: those the scenario names that are about rates over an axis, or bits and packets.
+
+    Unasked, devices that share resources have a curve each: those of NOMA differ by their power.
+    """
     own = tuple(config for config in configured if config.x in get_args(Axis))
-    return own or tuple(FigureConfig(x=plan.measure.over, y=y) for y in LINK_RATES[:2])
+    apart = any(
+        curve.point.scenario.link.access == "noma" and curve.num_devices <= MOST_CURVES for curve in plan.curves
+    )
+    series = (*plan.swept_paths, "device") if apart else ()
+    return own or tuple(FigureConfig(x=plan.measure.over, y=y, series=series) for y in LINK_RATES[:2])
 
 
 def drawings(plan: LinkPlan, results: Results) -> Iterator[Drawing]:
