@@ -94,8 +94,9 @@ class PartitionConfig(Frozen):
         for key, kind in (("labels_per_device", "labels"), ("alpha", "dirichlet")):
             given = getattr(self, key) is not None
             if given != (self.kind == kind):
+                example = f"partition: {{kind: {kind}, {key}: {2 if kind == 'labels' else 0.5}}}"
                 raise ValueError(
-                    f"kind {self.kind} needs {key}; write for example {key}: {2 if kind == 'labels' else 0.5}"
+                    f"kind {self.kind} needs {key}; write for example {example}"
                     if not given
                     else f"{key} belongs to kind {kind}, the kind is {self.kind}; leave it out or write kind: {kind}"
                 )

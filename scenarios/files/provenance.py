@@ -45,7 +45,7 @@ def collect_provenance(*, argv: Sequence[str] | None = None) -> Provenance:
     commit, dirty = find_commit(Path(__file__).resolve())
     return Provenance(
         # Bytes of a file name that are not text cannot be stored as text.
-        command=shlex.join(sys.argv if argv is None else argv).encode(errors="replace").decode(),
+        command=_in_words(sys.argv if argv is None else argv).encode(errors="replace").decode(),
         date_utc=utc_now(),
         versions={"python": platform.python_version()}
         | {name: find_version(candidates) for name, candidates in PACKAGES.items()},
@@ -55,6 +55,12 @@ def collect_provenance(*, argv: Sequence[str] | None = None) -> Provenance:
         cpu_model=find_cpu_model(),
         cpu_count=count_cpus(),
     )
+
+
+def _in_words(argv: Sequence[str]) -> str:
+    # `python -m phyloop` has the file of a module in place of a command.
+    started = ("python", "-m", "phyloop") if Path(argv[0]).name == "__main__.py" else argv[:1]
+    return shlex.join((*started, *argv[1:]))
 
 
 def utc_now() -> str:

@@ -244,13 +244,14 @@ def _sentence(kind: str, path: KeyPath, item: dict[str, Any], document: dict[str
         if isinstance(leaf, str) and "." in leaf:
             nested = f"{leaf.replace('.', ': {')}: ...{'}' * leaf.count('.')}"
             return "unknown key", f"nest it instead of dots: {nested}"
-        section = f"{path[0]}."
+        section, beside = f"{path[0]}.", value_at(document, path[:-1])
+        written = {f"{name.rpartition('.')[0]}.{key}" for key in beside} if isinstance(beside, dict) else set()
         known = [
             one for one, key in schema_keys().items() if not owner or owner in key.fields or not one.startswith(section)
         ]
         if (tag := _selector(name, value)) is not None:
             return "unknown key", f"write {tag}: {value} in place of {leaf}: {value}"
-        return "unknown key", unknown_key(name, among=known, value=value)
+        return "unknown key", unknown_key(name, among=known, value=value, written=written)
     if kind == "missing":
         where = f"under {dotted(path[:-1])}" if path[:-1] else "at the top"
         if name in FORMS:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cache
@@ -133,10 +133,12 @@ def left_out_keys() -> frozenset[str]:
     return frozenset(path for path in paths if "none" not in choices(path))
 
 
-def unknown_key(path: str, *, among: Iterable[str] | None = None, value: Any = None) -> str:
+def unknown_key(
+    path: str, *, among: Iterable[str] | None = None, value: Any = None, written: Collection[str] = ()
+) -> str:
     """The remedy for a path that does not exist: the nearest known path, or the keys beside it.
 
-    `value` is the value written there, which may need another unit.
+    `value` is the value written there, which may need another unit; paths that are `written` as well were not meant.
     """
     keys = schema_keys()
     known = [one for one in (keys if among is None else among) if not f"{path}.".startswith(f"{one}.")]
@@ -154,7 +156,7 @@ def unknown_key(path: str, *, among: Iterable[str] | None = None, value: Any = N
         here = around == section or spelt
         return max(alike, spelt) + 0.15 * here + 0.05 * inside + 0.01 * SequenceMatcher(None, path, other).ratio()
 
-    best = max(known, key=near)
+    best = max((one for one in known if one not in written), key=near)
     word = best.rpartition(".")[2]
     if path in keys and not (section in SECTIONS and leaf == word):
         kind = f"{section}.{SECTIONS[section][0]}" if section in SECTIONS else section

@@ -125,7 +125,7 @@ class LearningStudy(Study):
         return results_table(self.plan, summarise(store, self.plan, task_ids=self.task_ids)[:MOST_RESULTS])
 
     def show(self, outcome: Outcome, *, seconds: float) -> None:
-        if outcome.results is not None and outcome.results.rows:
+        if outcome.results is not None and any(any(row[2:]) for row in outcome.results.rows):
             outcome.results.print()
             more = len(self.plan.points) - MOST_RESULTS
             left = f"... and {more} more sweep points: see the report. " if more > 0 else ""

@@ -69,7 +69,7 @@ class ProbitScheme(Scheme):
         if (self.bound == "clip") != (self.clip is not None):
             raise ValueError("bound clip needs clip, and no other bound has one; write for example clip: 0.05")
         if self.epsilon is not None and self.l1_clip is None:
-            raise ValueError("epsilon needs l1_clip; add for example l1_clip: 1.0, or leave epsilon out")
+            raise ValueError("epsilon needs l1_clip; add l1_clip: 1.0 and bound: adaptive, or leave epsilon out")
         return self
 
     def upload_bits(self, num_values: int) -> int:

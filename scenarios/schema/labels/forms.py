@@ -16,6 +16,7 @@ FORMS = {
     "learning.model": ("must be a name, or a mapping with name", "write for example {name: mlp, hidden: [64, 32]}"),
     "link.noma": ("must be a mapping", "write for example {group_size: 2, detector: sic}"),
     "privacy.kappa": ("must be a number above 0, or measured", "write for example 0.02, or measured"),
+    "learning.participation": ("must be a mapping", "write for example {devices_per_round: 6}"),
     "learning.participation.devices_per_round": (
         "must be a whole number of devices",
         "write for example 6 for 30 % of 20 devices",
