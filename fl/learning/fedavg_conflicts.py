@@ -48,7 +48,7 @@ def fedavg_conflicts(config: FedAvgConfig, *, link: LinkConfig, privacy: AnyPriv
         )
     yield from _scheme(config, link=link, privacy=privacy)
     yield from _personal(config)
-    if link.access == "superposition":
+    if link.access == "superposition" and config.sums:
         yield from _superposed(config, link=link, privacy=privacy)
     elif config.attack is not None and config.attack.acts_on == "air":
         yield Conflict(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,8 @@ TRAINED = "the clients train as the settings say, which phyloop cannot see"
 
 class AppConfig(FedAvgConfig):
     """Federated averaging in a Flower app; phyloop knows only the number of values that a client sends."""
+
+    sums: ClassVar[bool] = False
 
     values_per_client: int | None
     """None: not known yet."""
