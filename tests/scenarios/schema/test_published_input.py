@@ -138,7 +138,8 @@ def test_a_bad_table_raises_one_sentence_with_its_line(line: str, sentence: str,
         ),
         (
             "{metric: test_accuracy, source: S, publishd: [{values: 1}], published: [{values: 1}]}",
-            "report.tables[0].publishd: unknown key; did you mean report.tables.published.",
+            "report.tables[0].publishd: unknown key; leave it out: the keys of report.tables are metric, source, "
+            "published, at, unit, rounded_to, comparable, title and note.",
         ),
     ],
 )
