@@ -245,7 +245,7 @@ def _sentence(kind: str, path: KeyPath, item: dict[str, Any], document: dict[str
             nested = f"{leaf.replace('.', ': {')}: ...{'}' * leaf.count('.')}"
             return "unknown key", f"nest it instead of dots: {nested}"
         section, beside = f"{path[0]}.", value_at(document, path[:-1])
-        written = {f"{name.rpartition('.')[0]}.{key}" for key in beside} if isinstance(beside, dict) else set()
+        written = {f"{name.rpartition('.')[0]}.{key}" for key in beside or ()}
         known = [
             one for one, key in schema_keys().items() if not owner or owner in key.fields or not one.startswith(section)
         ]
