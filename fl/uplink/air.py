@@ -50,9 +50,7 @@ class SuperposedUplink:
     ) -> None:
         self._form, self._index, self._protection = form, index, protection
         self._attackers = attackers
-        self._num_values, self._noise_power = model.num_parameters, link.channel.noise_power
-        if link.error_model == "error_free":
-            self._noise_power = 0.0
+        self._num_values = model.num_parameters
         # Symbols of jammers, and pairs of signs, travel as the amplitudes that they are.
         self._per_symbol = 2 if link.modulation == "qpsk" else 1
         self._packed = form.bits and link.modulation == "bpsk" and not attackers.jam
@@ -153,7 +151,7 @@ class SuperposedUplink:
         scale = np.where(active > 0, count / np.maximum(active, 1), 0.0) / amplitude
         return Heard(
             total=found.received[0].astype(np.complex128) * scale,
-            noise_power=self._noise_power * float((scale**2).mean()),
+            noise_power=float(found.noise_power[0] * (scale**2).mean()),
         )
 
     def _votes(self, payload: NDArray[np.uint8], heard: Heard) -> dict[str, float]:

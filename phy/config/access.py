@@ -27,12 +27,17 @@ class CsiEstimation(Frozen):
     )
 
 
+Combining = Literal["mrc", "zf", "mmse", "blind"]
+"""Combiners towards the sum of all devices, see `phy.receivers.towards_sum`."""
+
+
 class ReceiverConfig(Frozen):
     """The server's antennas and how it combines them.
 
     With one device per resource both equalisers are maximum-ratio combining. They weight soft bits differently if
     channel knowledge is imperfect: `lmmse` counts the variance of the estimate as noise, `zf` treats the estimate as
-    exact. Under NOMA, `sic` combines by the matched filter (`zf`) or against the remaining users (`lmmse`).
+    exact. Under NOMA, `sic` combines by the matched filter (`zf`) or against the remaining users (`lmmse`). Under
+    superposition the antennas are combined towards the sum of all devices, by `combining`.
     """
 
     num_antennas: Annotated[int, Field(ge=1, le=64, strict=True)] = Field(
@@ -40,6 +45,11 @@ class ReceiverConfig(Frozen):
     )
     equalizer: Literal["zf", "lmmse"] = Field(
         default="lmmse", description="lmmse counts errors of the channel estimate as noise, zf does not"
+    )
+    combining: Combining = Field(
+        default="mrc",
+        description="access superposition: combiner matched to the sum of the channels (mrc), or one that aligns "
+        "devices which know no channel (zf, mmse, blind); mrc: the only one that is the usual link at one antenna",
     )
 
 

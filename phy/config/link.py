@@ -173,6 +173,11 @@ class LinkConfig(Frozen):
         )
 
     @property
+    def combines(self) -> bool:
+        """True if the server combines its antennas towards the sum of all devices."""
+        return self.access == "superposition" and (self.receiver.num_antennas > 1 or self.receiver.combining != "mrc")
+
+    @property
     def lasting(self) -> bool:
         """True if what is drawn of a device's channel, or its power, lasts from one round to the next."""
         channel = self.channel

@@ -259,7 +259,7 @@ def _superposition(link: LinkConfig) -> Iterator[Conflict]:
             "a sum of devices has no packets to check or send again",
             "leave packets out, or write access: orthogonal",
         )
-    if link.receiver.num_antennas > 1:
+    if link.combines:
         yield Conflict(
             "receiver.num_antennas access",
             f"superposition aligns the phases at one antenna, the receiver has {link.receiver.num_antennas}",

@@ -119,6 +119,7 @@ class NoiselessAir:
             received=payload.sum(axis=1).astype(np.complex64),
             num_active=decision.active.sum(axis=1, keepdims=True),
             decision=decision,
+            noise_power=np.zeros(num_trials),
         )
 
 

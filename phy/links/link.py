@@ -62,6 +62,7 @@ class Superposition:
       real dimension;
     - `num_active` `[num_trials, num_symbols]` or `[num_trials, 1]` int64: devices on the air per symbol;
     - `decision`: the receiver divides by A = `decision.amplitude`;
+    - `noise_power` `[num_trials]`: variance of z per real dimension, mean over symbols [W];
     - `airtime_s`, `energy_j` `[num_trials, num_devices]`: time on the air [s] and transmit energy [J] of each device,
       as in `LinkCounts`, or None without a radio.
     """
@@ -69,6 +70,7 @@ class Superposition:
     received: NDArray[np.complex64]
     num_active: NDArray[np.int64]
     decision: AmplitudeDecision
+    noise_power: NDArray[np.float64]
     airtime_s: NDArray[np.float64] | None = None
     energy_j: NDArray[np.float64] | None = None
 

@@ -71,6 +71,7 @@ class SuperpositionLink:
             received=arrivals.received,
             num_active=arrivals.num_active,
             decision=decision,
+            noise_power=np.full(num_trials, self.config.channel.noise_power),
             airtime_s=self._airtime_s(on_air(decision, jammers)),
             energy_j=arrivals.energy_j,
         )

@@ -24,7 +24,7 @@ def physics(scenario: Scenario, *, execution_mode: str = EXECUTION_MODE) -> dict
     descriptions, the number of trials, the sweep and the report are left out.
     """
     parts = resolve_auto(scenario).model_dump(mode="json", include=_PARTS)
-    leave_out_sionna(parts["link"])
+    leave_out_later_of_link(parts["link"])
     _leave_out_later_keys(parts["learning"])
     scheme = scenario.learning.upload_scheme
     if scheme is not None and not scheme.uses_codec and not scenario.learning.links():
@@ -43,16 +43,21 @@ def physics(scenario: Scenario, *, execution_mode: str = EXECUTION_MODE) -> dict
     }
 
 
-def leave_out_sionna(link: dict[str, Any]) -> None:
-    """Drop the engine unless it is `fused`: Sionna was the only engine at first, and `auto` means no radio."""
+def leave_out_later_of_link(link: dict[str, Any]) -> None:
+    """Drop later keys of a link with the value that older links had.
+
+    The engine unless it is `fused`: Sionna was the only engine at first, and `auto` means no radio.
+    """
     if link["engine"] != "fused":
         del link["engine"]
+    if link["receiver"]["combining"] == "mrc":
+        del link["receiver"]["combining"]
 
 
 def _leave_out_later_keys(learning: dict[str, Any]) -> None:
     """Drop later keys with the value that older tasks had, which then keep their identity."""
     if isinstance(downlink := learning.get("downlink"), dict):
-        leave_out_sionna(downlink)
+        leave_out_later_of_link(downlink)
     if learning["algorithm"] == "flmc" and learning["attack"] is None:
         del learning["attack"]
     if (model := learning.get("model")) is not None and model.get("digest", "") is None:

@@ -117,6 +117,7 @@ class OfdmSuperposition:
             received=cut.join(np.asarray(received))[:, : self.num_symbols],
             num_active=num_active[:, : self.num_symbols if self.config.control.silences else 1],
             decision=decision,
+            noise_power=np.full(num_trials, self.config.channel.noise_power),
             airtime_s=np.where(on_air(decision, jammers), layout.airtime_s, pilots * layout.pilots_s),
             energy_j=sent * (layout.ofdm.prefix_share * layout.ofdm.sample_s),
         )

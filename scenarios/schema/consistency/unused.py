@@ -58,6 +58,9 @@ def _of_link(path: str, link: LinkConfig) -> Iterator[Unused]:
         yield f"{path}.channel.delay_spread_s", f"{reason}; leave it out, or write for example model: tdl-a"
     if link.access != "noma" and _written(link, "noma"):
         yield f"{path}.noma", f"the access is {link.access}; leave it out, or write access: noma"
+    if link.access not in ("auto", "superposition") and _written(link.receiver, "combining"):
+        reason = f"the access is {link.access}; leave it out, or write access: superposition"
+        yield f"{path}.receiver.combining", reason
 
 
 def _beside(section: BaseModel) -> Iterator[Unused]:

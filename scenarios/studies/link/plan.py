@@ -10,7 +10,13 @@ from typing import Any, NamedTuple
 from phy.coding.plan import PacketPlan, plan_packet
 from phy.config import LinkConfig
 from phy.measure.monte_carlo import Independent
-from scenarios.plan.identity import EXECUTION_MODE, canonical_json, identity_of, leave_out_sionna, without_minus_zero
+from scenarios.plan.identity import (
+    EXECUTION_MODE,
+    canonical_json,
+    identity_of,
+    leave_out_later_of_link,
+    without_minus_zero,
+)
 from scenarios.plan.plan import Reading, expand
 from scenarios.plan.points import Point, swept_keys
 from scenarios.report.settings import said
@@ -116,7 +122,7 @@ class Curve:
         The value on the axis is in it as the power: one link measured over Eb/N0 and over Es/N0 shares its points.
         """
         dumped = link.model_dump(mode="json")
-        leave_out_sionna(dumped)
+        leave_out_later_of_link(dumped)
         return {
             "schema_version": SCHEMA_VERSION,
             "execution_mode": EXECUTION_MODE,

@@ -27,6 +27,7 @@ def heard(received: np.ndarray, *, amplitude: np.ndarray, num_active: np.ndarray
             limit_names=("power",),
             active=np.ones((trials, K), bool),
         ),
+        noise_power=np.ones(trials),
     )
 
 
