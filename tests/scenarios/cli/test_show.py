@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from phy.config.fading import fading_laws
 from phy.config.registry import registries
 from scenarios.cli.show import show
 from scenarios.plan.plan import expand
-from scenarios.schema.errors import ScenarioError
+from scenarios.schema.errors import ScenarioError, listing
 from scenarios.schema.loader import load_scenario
 
 
@@ -25,7 +26,7 @@ def test_a_section_has_defaults_units_and_words(capsys: pytest.CaptureFixture[st
     assert "subcarrier_spacing_hz 15000.0 distance of subcarriers [Hz]" in shown("link.ofdm", capsys)
     channel = shown("link.channel", capsys)
     assert "awgn, flat, tdl-a, tdl-b" in channel
-    assert "constant, nakagami, rayleigh or rician" in channel
+    assert listing(fading_laws.words()) in channel
 
 
 def test_a_section_of_kinds_has_the_keys_of_all_and_names_the_kinds(capsys: pytest.CaptureFixture[str]) -> None:

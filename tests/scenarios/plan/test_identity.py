@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
 
+from phy.config.registry import Registry
+from scenarios.cli.show import registry_at
 from scenarios.plan.identity import canonical_json, physics, physics_json, task_id
 from scenarios.plan.plan import expand
 from scenarios.schema.loader import load_scenario
@@ -30,6 +33,21 @@ PAIRS = [
     for key, (one, other) in settings.items()
     if one != other
 ]
+
+
+def own_keys() -> Iterator[tuple[str, Registry[Any], str, str]]:
+    """Section, registry, word and key of parameters with a default, of registered things that the file leaves out."""
+    listed, sections = {key for _, key in PAIRS}, {key.rpartition(".")[0] for key in schema_keys()}
+    for path in sorted(one for one in sections if one.count(".") and not one.startswith("learning.downlink")):
+        registry, around = registry_at(path), path.rpartition(".")[0]
+        for cls in () if registry is None else registry.classes():
+            for key, field in cls.model_fields.items():
+                known = {f"{path}.{key}", f"{around}.{key}"} & (listed | {f"{path}.{registry.tag}"})
+                if not known and not field.is_required():
+                    yield path, registry, get_args(cls.model_fields[registry.tag].annotation)[0], key
+
+
+OWN_KEYS = list(own_keys())
 
 
 def nested(settings: dict[str, Any]) -> dict[str, Any]:
@@ -61,7 +79,19 @@ def test_no_physics_key_is_left_out_of_these() -> None:
     union_members = {"privacy.mechanism", "learning.partition.kind"}  # another has other keys, tested below
     # The task is tested below; a downlink is a link as `link` is, and one key of it is here.
     elsewhere = {key for key in leaves if key.startswith(("learning.task.", "learning.downlink."))}
-    assert leaves - union_members - elsewhere <= {key for _, key in PAIRS}
+    registered = {f"{path}.{key}" for path, registry, _, own in OWN_KEYS for key in (registry.tag, own)}
+    assert leaves - union_members - elsewhere - registered <= {key for _, key in PAIRS}
+
+
+@pytest.mark.parametrize(("path", "registry", "word", "key"), OWN_KEYS, ids=lambda one: str(one))
+def test_a_parameter_of_a_registered_thing_changes_the_identity(
+    path: str, registry: Registry[Any], word: str, key: str
+) -> None:
+    default = getattr(registry.read(word), key)
+    other = not default if isinstance(default, bool) else default + 1 if isinstance(default, int) else 0.9375 * default
+    head = {"learning.algorithm": "fedavg"} if path.startswith("learning.") else {}
+    one, two = (nested(head | {path: {registry.tag: word, key: value}}) for value in (default, other))
+    assert physics_json(validate_quickly(one)) != physics_json(validate_quickly(two))
 
 
 def test_another_mechanism_or_partition_changes_the_identity() -> None:
