@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fl.config.attack import attacks
 from phy.config.fading import fading_laws
 from phy.config.registry import registries
 from scenarios.cli.show import show
@@ -31,7 +32,7 @@ def test_a_section_has_defaults_units_and_words(capsys: pytest.CaptureFixture[st
 
 def test_a_section_of_kinds_has_the_keys_of_all_and_names_the_kinds(capsys: pytest.CaptureFixture[str]) -> None:
     attack = shown("learning.attack", capsys)
-    assert "kind required duplicate, gaussian, invert" in attack
+    assert f"kind required {listing(attacks.words())}" in attack
     assert "phyloop show NAME has the keys of each: duplicate" in attack
     assert "factor" not in attack
     assert "num_devices depends" in shown("learning", capsys)

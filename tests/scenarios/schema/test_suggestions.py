@@ -7,12 +7,16 @@ from pathlib import Path
 import pytest
 from sentences import sentence_about
 
+from fl.config.data import data_sets
+from fl.config.model import models
+from fl.config.scheme import schemes
 from fl.learning.fedavg import FedAvgConfig
 from fl.schemes.probit.scheme import ProbitScheme
 from phy.config import LinkConfig
 from privacy.config import SchemeBudget
 from scenarios.plan.plan import expand
 from scenarios.report.settings import setting_in_words
+from scenarios.schema.errors import listing
 from scenarios.schema.loader import load_scenario
 from scenarios.studies.check import check
 
@@ -58,12 +62,9 @@ SENTENCES = {
     ),
     "names of schemes, data sets and models in papers": (
         "name: a\nlearning:\n  algorithm: fedavg\n  aggregation: fedavg\n  data: fmnist\n  model: softmax\n",
-        "s.yaml:4: learning.aggregation = fedavg: must be cpa, geometric-median, jopeq, laplace, mean, median, mvu, "
-        "probit, rsa, sign, trimmed-mean or type-based; did you mean mean.\n"
-        "s.yaml:5: learning.data = fmnist: must be cifar10, cifar100, digits, emnist, fashion-mnist or mnist; did you "
-        "mean fashion-mnist.\n"
-        "s.yaml:6: learning.model = softmax: must be cnn2, cnn3, custom, emnist-cnn, linear, mcmahan-cnn, mlp or "
-        "resnet18; did you mean linear.",
+        f"s.yaml:4: learning.aggregation = fedavg: must be {listing(schemes.words())}; did you mean mean.\n"
+        f"s.yaml:5: learning.data = fmnist: must be {listing(data_sets.words())}; did you mean fashion-mnist.\n"
+        f"s.yaml:6: learning.model = softmax: must be {listing(models.words())}; did you mean linear.",
     ),
     "a constellation between two of ours": (
         "name: a\nlink: {modulation: 32qam}\n",
@@ -137,9 +138,8 @@ SENTENCES = {
     ),
     "a scheme that nobody wrote yet": (
         "name: a\nlearning: {algorithm: fedavg, aggregation: krum}\n",
-        "s.yaml:2: learning.aggregation = krum: must be cpa, geometric-median, jopeq, laplace, mean, median, mvu, "
-        "probit, rsa, sign, trimmed-mean or type-based; write one of these words, or a plug-in of your own "
-        "(docs/plugins.md).",
+        f"s.yaml:2: learning.aggregation = krum: must be {listing(schemes.words())}; write one of these "
+        "words, or a plug-in of your own (docs/plugins.md).",
     ),
     "a share of the devices": (
         "name: a\nlearning:\n  algorithm: fedavg\n  num_devices: 30\n  participation: {devices_per_round: 50%}\n",
