@@ -12,15 +12,23 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 from command import phyloop
+from known_rates import (
+    best_packet_error_rate,
+    cancellation_rate,
+    coded_snr,
+    esno_with_interference_db,
+    residual_packet_error_rate,
+    union_bound,
+)
 
 from phy.measure.monte_carlo import ClusteredCounts
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario
 from scenarios.studies.link.level import Budget
-from scenarios.studies.link.plan import expand_link
+from scenarios.studies.link.plan import Curve, expand_link, packet_plan
 from scenarios.studies.verify.cards import EXPECTED, Expected, card_names, load_card
 from scenarios.studies.verify.check import CONFIDENCE, FAMILY, MAX_CHECKS, Check, Reference, exact, screen_table
-from scenarios.studies.verify.kinds.rates import best_packet_error_rate, log_linear, union_bound
+from scenarios.studies.verify.kinds.rates import ClosedForm, Rates, log_linear
 from scenarios.studies.verify.study import run_card
 
 NAMES = card_names()
@@ -113,18 +121,9 @@ def test_a_prefix_too_short_is_caught() -> None:
     assert failures("ofdm-long-prefix", "link.ofdm.cyclic_prefix_length=1") == ["FAIL: too high"]
 
 
-def test_a_floor_elsewhere_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The interference of a prefix that is longer by two samples in the air than in the prediction."""
-    import phy.config.delays as delays
-
-    honest = delays.interference_share
-    shorter = 2.0 / (64 * 30e3)
-    monkeypatch.setattr(
-        delays,
-        "interference_share",
-        lambda *profile, prefix_s, useful_s: honest(*profile, prefix_s=prefix_s - shorter, useful_s=useful_s),
-    )
-    assert set(failures("ofdm-short-prefix")) == {"FAIL: too low"}
+def test_a_floor_elsewhere_is_caught() -> None:
+    """The prefix is longer by two samples in the air than in the prediction."""
+    assert set(failures("ofdm-short-prefix", "link.ofdm.cyclic_prefix_length=4")) == {"FAIL: too low"}
 
 
 @pytest.fixture
@@ -205,10 +204,8 @@ def test_a_cap_off_in_its_last_digit_is_caught(override: str) -> None:
 
 
 def test_one_retransmission_less_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    from scenarios.studies.verify.kinds import rates
-
-    honest = rates._residual
-    monkeypatch.setattr(rates, "_residual", lambda link, esno_db: honest(link, esno_db) ** 1.2)
+    honest = Rates.rate
+    monkeypatch.setattr(Rates, "rate", lambda self, curve, point, shift_db: honest(self, curve, point, shift_db) ** 1.2)
     assert set(failures("retransmission")) == {"FAIL: too high"}
 
 
@@ -240,6 +237,51 @@ def test_tolerances_lie_on_their_own_side() -> None:
     )
     assert better.verdict == "FAIL: too high"
     assert worse.passed
+
+
+def best_code(curve: Curve, esno_db: float, _: Rates) -> float:
+    plan, snr = packet_plan(curve.link), coded_snr(curve.link, esno_db)
+    information_bits = 8 * curve.link.packet_size_bytes + plan.crc_bits
+    return best_packet_error_rate(snr, coded_bits=plan.coded_bits, information_bits=information_bits)
+
+
+CONAN = [36, 211, 1404, 11633, 77433, 502690, 3322763, 21292910]
+"""Information bits on the paths of weight 10, 12, ... of the (171, 133) code."""
+
+FORMULAS: dict[str, Callable[[Curve, float, Rates], float]] = {
+    **dict.fromkeys(("ldpc-1024-512", "ldpc-12288-6144", "ldpc-128-64", "polar-128-64"), best_code),
+    "convolutional-union-bound": lambda curve, esno_db, _: union_bound(
+        coded_snr(curve.link, esno_db), free_distance=10, bit_weights=CONAN
+    ),
+    "noma-cancellation": lambda curve, esno_db, known: cancellation_rate(curve.link, esno_db, device=known.device or 0),
+    "retransmission": lambda curve, esno_db, _: residual_packet_error_rate(curve.link, esno_db),
+}
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_the_rates_of_a_table_are_those_of_its_formula(name: str) -> None:
+    """Seven digits are written; between the points the logarithm is straight to a hundredth of a decibel."""
+    card = load_card(name)
+    tables = [one for one in card.config.expect if isinstance(one, Rates) and (one.of or one.where)]
+    curves = expand_link(card.loaded).curves
+    pairs = [(curve, one) for curve in curves for one in tables if one.references(curve, curve.points[0])]
+    assert len(pairs) == len(tables)
+    for curve, known in pairs:
+        over = curve.measure.over
+        for value_db, rate in known.points:
+            formula = FORMULAS[name](curve, curve.budget.esno_db(value_db, over), known)
+            assert rate == pytest.approx(formula, rel=1e-6)
+        (reference,) = known.references(curve, curve.points[0])
+        between = FORMULAS[name](curve, curve.points[0].esno_db + 0.1, known)
+        assert reference.shift_db(between) == pytest.approx(0.1, abs=0.01)
+
+
+def test_the_floor_is_that_of_the_interference_that_check_predicts() -> None:
+    card = load_card("ofdm-short-prefix")
+    (known,), (curve,) = card.config.expect, expand_link(card.loaded).curves
+    assert isinstance(known, ClosedForm)
+    found = [esno_with_interference_db(curve.link, point.esno_db) for point in curve.points]
+    assert known.esno_db == pytest.approx(found, abs=1e-6)
 
 
 def test_the_best_code_of_great_length_is_limited_by_capacity() -> None:
