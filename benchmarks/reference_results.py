@@ -26,7 +26,7 @@ def write(folder: Path, *, into: Path = REFERENCE) -> Path:
         study, run = LearningStudy.reload(store), store.read_runs()[-1]
         if differs := difference(store.read_scenario().root):
             raise SystemExit(f"{folder}: {differs}; only runs of a library scenario as it is can be stored.")
-        summaries = summarise(store, study.plan, task_ids=study.task_ids)
+        summaries = summarise(store, study.plan)
     paths = telling_paths(study.plan)
     metrics = metrics_of(study.loaded.scenario.report)
     commit = run.provenance["commit"]

@@ -34,7 +34,6 @@ from scenarios.plan.points import Plan
 from scenarios.schema.loader import LoadedScenario, load_scenario
 from scenarios.store.store import Store
 from scenarios.store.trials import SERIES_TABLES
-from scenarios.studies.learning import identify
 
 ROOT = Path(__file__).resolve().parents[1]
 REPEATS = 3
@@ -120,7 +119,7 @@ def write_scenario(folder: Path, *, points: int, trials: int, rounds: int) -> tu
 def fill(folder: Path, plan: Plan, make: Callable[[int], TrialResult]) -> None:
     """Store results of every task."""
     with Store.open(folder, scenario_name="stored") as store:
-        for point, ids in zip(plan.points, identify(plan), strict=True):
+        for point, ids in zip(plan.points, plan.task_ids, strict=True):
             for start in range(0, len(ids), 1000):
                 some = {one: make(start + offset) for offset, one in enumerate(ids[start : start + 1000])}
                 store.write(some, physics=physics(point.scenario), seconds=1.0)

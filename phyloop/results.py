@@ -186,7 +186,7 @@ class Run:
     @cached_property
     def _summaries(self) -> tuple[PointSummary, ...]:
         with Store.open_existing(self.folder) as store:
-            return summarise(store, self._learning.plan, task_ids=self._learning.task_ids)
+            return summarise(store, self._learning.plan)
 
     # --- curves and figures -----------------------------------------------------------------------
 
@@ -274,10 +274,10 @@ class Run:
 
     def _drawing(self, config: FigureConfig) -> Drawing:
         """The curves of a figure before they are drawn."""
-        plan, ids = self._learning.plan, self._learning.task_ids
+        plan = self._learning.plan
         summaries = () if config.x in ("round", "elapsed_s", "spent_j", "value") else self._summaries
         with Store.open_existing(self.folder) as store:
-            return arrange(config, plan, summaries, along=partial(over_rounds, store, plan, ids))
+            return arrange(config, plan, summaries, along=partial(over_rounds, store, plan))
 
     def _drawing_of(self, y: str, *, where: Mapping[str, Any] | None, **settings: str | Sequence[str]) -> Drawing:
         """The curves of a figure; ScenarioError unless a scenario may have it."""

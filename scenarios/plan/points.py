@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_jsonable_python
+
+from scenarios.plan.identity import physics_json, task_ids
 
 if TYPE_CHECKING:
     from scenarios.schema.errors import KeyPath
@@ -33,6 +36,11 @@ class Plan:
     swept_paths: tuple[str, ...]
     trials: int
     seed: int
+
+    @cached_property
+    def task_ids(self) -> tuple[tuple[str, ...], ...]:
+        """Identity of each task, `[point][trial]`."""
+        return tuple(task_ids(physics_json(point.scenario), trials=range(self.trials)) for point in self.points)
 
 
 def value_of(point: Point, path: str) -> Any:

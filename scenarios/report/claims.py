@@ -23,7 +23,6 @@ from scenarios.plan.points import Plan, Point
 from scenarios.report.html import Part
 from scenarios.report.settings import point_table, short_setting
 from scenarios.report.tables.table import Table, in_groups
-from scenarios.report.tables.tables import TaskIds
 from scenarios.store.store import Store
 
 ACCOUNTANTS: tuple[Accountant, ...] = tuple(name for name in get_args(Accountant) if name != "paper")
@@ -57,7 +56,6 @@ def gather_claims(
     store: Store,
     plan: Plan,
     *,
-    task_ids: TaskIds,
     delta: float | None = None,
     accountants: Sequence[Accountant] = ACCOUNTANTS,
     relation: Relation | None = None,
@@ -66,7 +64,7 @@ def gather_claims(
 
     Failed trials count: what they sent is out. PrivacyError for a relation that the ledgers cannot be read in.
     """
-    for point, ids in zip(plan.points, task_ids, strict=True):
+    for point, ids in zip(plan.points, plan.task_ids, strict=True):
         accounts = store.read_accounts(ids)
         if accounts:
             ledgers, wanted = list(accounts.values()), scenario_delta(point) if delta is None else delta
@@ -75,9 +73,9 @@ def gather_claims(
             yield replace(found, ended_early=sum(one.failure is not None for one in records.values()))
 
 
-def broken_budgets(store: Store, plan: Plan, *, task_ids: TaskIds) -> Iterator[str]:
+def broken_budgets(store: Store, plan: Plan) -> Iterator[str]:
     """Yield a sentence, without its full stop, for every sweep point whose ledger proves more than its budget."""
-    for point, ids in zip(plan.points, task_ids, strict=True):
+    for point, ids in zip(plan.points, plan.task_ids, strict=True):
         budget = point.scenario.budget
         accounts = [] if budget is None else list(store.read_accounts(ids).values())
         if budget is None or not accounts:
@@ -172,15 +170,13 @@ class FlippingTable:
     rows: tuple[AccountRow, ...]
 
 
-def flipping_tables(
-    store: Store, plan: Plan, *, task_ids: TaskIds, delta: float | None = None
-) -> Iterator[FlippingTable]:
+def flipping_tables(store: Store, plan: Plan, *, delta: float | None = None) -> Iterator[FlippingTable]:
     """One for every point of bit flipping on fixed-point numbers with a whole trial; `delta` None: the scenario's.
 
     All rounds count at the rate of the least protected device and round, with the channel where the evidence for it
     costs less than delta, else by the devices' own flips. Points where that rate is 0 have none: nothing is proved.
     """
-    for point, ids in zip(plan.points, task_ids, strict=True):
+    for point, ids in zip(plan.points, plan.task_ids, strict=True):
         learning: Any = point.scenario.learning
         privacy: Any = point.scenario.mechanism
         if privacy is None or privacy.protects != "bits" or learning.played is not learning:
@@ -291,9 +287,9 @@ LEAD = (
 )
 
 
-def claim_parts(store: Store, plan: Plan, *, task_ids: TaskIds, folder: Path) -> list[Part]:
+def claim_parts(store: Store, plan: Plan, *, folder: Path) -> list[Part]:
     """Claims of every point of which something protected was released, with their footnotes; nothing without one."""
-    if not _protected(store, task_ids):
+    if not _protected(store, plan):
         return []
     lead = Part(soft=f"{LEAD}`phyloop privacy {shlex.quote(str(folder))}`.")
     if len(plan.points) > MOST_POINTS:
@@ -301,7 +297,7 @@ def claim_parts(store: Store, plan: Plan, *, task_ids: TaskIds, folder: Path) ->
     try:
         found = [
             replace(one, claims=strongest(one.claims))
-            for one in gather_claims(store, plan, task_ids=task_ids, accountants=("exact", "pld", "renyi"))
+            for one in gather_claims(store, plan, accountants=("exact", "pld", "renyi"))
         ]
     except PrivacyError as error:
         return [lead, Part(text=str(error))]
@@ -310,7 +306,7 @@ def claim_parts(store: Store, plan: Plan, *, task_ids: TaskIds, folder: Path) ->
     return [lead, Part(table=table, fold=fold), Part(items=[("", note) for note in footnotes], numbered=True)]
 
 
-def _protected(store: Store, task_ids: TaskIds) -> bool:
+def _protected(store: Store, plan: Plan) -> bool:
     """Whether any point has noise or a claim; one trial of each tells."""
-    first = (account for ids in task_ids for account in store.read_accounts(ids[:1]).values())
+    first = (account for ids in plan.task_ids for account in store.read_accounts(ids[:1]).values())
     return any(account.published or account.ledger.kind != "unprotected" for account in first)

@@ -11,15 +11,15 @@ import numpy as np
 from fl.config.learning import PointFacts
 from scenarios.plan.points import Plan
 from scenarios.report.settings import short_setting
-from scenarios.report.tables.tables import TaskIds, done_series, summarise
+from scenarios.report.tables.tables import done_series, summarise
 from scenarios.store.store import Store
 
 
-def read_findings(store: Store, plan: Plan, *, task_ids: TaskIds) -> tuple[str, ...]:
+def read_findings(store: Store, plan: Plan) -> tuple[str, ...]:
     """Return the findings of all sweep points with a finished trial; equal findings of several points once."""
     found: dict[str, list[str]] = {}
-    for summary in summarise(store, plan, task_ids=task_ids):
-        ids = task_ids[plan.points.index(summary.point)]
+    for summary in summarise(store, plan):
+        ids = plan.task_ids[plan.points.index(summary.point)]
         scenario, metrics = summary.point.scenario, {name: mean.mean for name, mean in summary.metrics.items()}
         facts = PointFacts(
             link=scenario.link,
@@ -57,10 +57,10 @@ def _growth(store: Store, task_ids: Sequence[str]) -> float:
     return float(last / first) if first > 0.0 else 1.0
 
 
-def silent_trials(store: Store, plan: Plan, *, task_ids: TaskIds) -> tuple[str, ...]:
+def silent_trials(store: Store, plan: Plan) -> tuple[str, ...]:
     """A sentence, without its full stop, for every whole trial in which nothing arrived or a budget was spent."""
     found = []
-    for point, ids in zip(plan.points, task_ids, strict=True):
+    for point, ids in zip(plan.points, plan.task_ids, strict=True):
         metrics, budget = store.read_metrics(ids), point.scenario.budget
         setting, rounds = ", ".join(short_setting(plan, point)), point.scenario.learning.rounds
         for trial, task_id in enumerate(ids):

@@ -24,7 +24,7 @@ from scenarios.report.reference import agreeing, reference_parts
 from scenarios.report.settings import cells_of, links_on_air, setting_in_words
 from scenarios.report.tables.quantities import INTERVALS
 from scenarios.report.tables.table import Table
-from scenarios.report.tables.tables import PointSummary, TaskIds, summarise
+from scenarios.report.tables.tables import PointSummary, summarise
 from scenarios.store.store import Store
 
 TABLES = "tables"
@@ -36,18 +36,18 @@ MOST_VERDICTS = 8
 """Sentences on bursts that are not folded."""
 
 
-def write_report(folder: Path, plan: Plan, *, task_ids: TaskIds, store: Store) -> ReportPaths:
+def write_report(folder: Path, plan: Plan, *, store: Store) -> ReportPaths:
     """Draw figures, write tables of published numbers and `report.html` into `folder`, each file whole or not.
 
     Works at any moment of a run; the page says how complete it is. ScenarioError if the folder
     cannot be written or holds no scenario.
     """
-    summaries = summarise(store, plan, task_ids=task_ids)
+    summaries = summarise(store, plan)
     scenario = plan.points[0].scenario
-    figures = write_figures(folder / FIGURES, drawings(store, plan, summaries, task_ids=task_ids))
+    figures = write_figures(folder / FIGURES, drawings(store, plan, summaries))
     with writing(folder / FIGURES, "figures"):
         partitions = draw_partitions(folder / FIGURES, plan)
-        attacks = draw_attacks(folder / FIGURES, plan, task_ids=task_ids, store=store)
+        attacks = draw_attacks(folder / FIGURES, plan, store=store)
     same = agreeing(plan)
     compared = summaries if same is None else [one for one in summaries if one.point.index in same]
     published = () if same == {} else read_published(plan, compared)
@@ -55,12 +55,12 @@ def write_report(folder: Path, plan: Plan, *, task_ids: TaskIds, store: Store) -
     planned = len(plan.points) * plan.trials
     done, failed = sum(s.done for s in summaries), sum(s.failed for s in summaries)
     missing = planned - done - failed
-    silent = silent_trials(store, plan, task_ids=task_ids)
+    silent = silent_trials(store, plan)
     silence = [Part(items=[("", f"{one}.") for one in silent[:MOST_LINES]])] if silent else []
     if len(silent) > MOST_LINES:
         silence.append(Part(soft=f"The first {MOST_LINES} of {len(silent)} trials."))
     uploads = "One simple attack. Where it fails, a better one may not: a failure is no proof of privacy."
-    wrong = read_findings(store, plan, task_ids=task_ids)
+    wrong = read_findings(store, plan)
     sections: dict[str, Sequence[Part]] = {
         "What went wrong, and what to change": [Part(items=[("", f"{one}.") for one in wrong])] if wrong else [],
         "Rounds in which nothing arrived or was sent": silence,
@@ -88,11 +88,11 @@ def write_report(folder: Path, plan: Plan, *, task_ids: TaskIds, store: Store) -
             "Per device, over all rounds of a trial. Every ε stands beside the accountant it comes from: Theorem 1 of "
             "Li et al. 2025 weighs bits by their significance and averages over neighbours, which is no worst case. "
             "κ measured by (26) stands beside a given one.",
-            rows.privacy_table(store, plan, summaries, task_ids=task_ids),
+            rows.privacy_table(store, plan, summaries),
         ),
-        "Privacy: published and proved claims": claim_parts(store, plan, task_ids=task_ids, folder=folder),
-        "How errors lie together": list(_bursts(store, plan, task_ids)),
-        "Failed trials": list(_failures(store, plan, task_ids, summaries)),
+        "Privacy: published and proved claims": claim_parts(store, plan, folder=folder),
+        "How errors lie together": list(_bursts(store, plan)),
+        "Failed trials": list(_failures(store, plan, summaries)),
     }
     page = Page(
         scenario=scenario,
@@ -112,9 +112,9 @@ def write_report(folder: Path, plan: Plan, *, task_ids: TaskIds, store: Store) -
     return replace(write_page(folder, page, store=store, figures=(*figures, *partitions, *attacks)), tables=tables)
 
 
-def drawings(store: Store, plan: Plan, summaries: Sequence[PointSummary], *, task_ids: TaskIds) -> Iterator[Drawing]:
+def drawings(store: Store, plan: Plan, summaries: Sequence[PointSummary]) -> Iterator[Drawing]:
     """Yield the figures of a learning run."""
-    along = partial(over_rounds, store, plan, task_ids)
+    along = partial(over_rounds, store, plan)
     for config in figures_of(plan, {name for summary in summaries for name in summary.metrics}):
         yield arrange(config, plan, summaries, along=along)
 
@@ -123,8 +123,8 @@ def _table(soft: str, table: Table) -> list[Part]:
     return [Part(soft=soft, table=table)] if table.rows else []
 
 
-def _bursts(store: Store, plan: Plan, task_ids: TaskIds) -> Iterator[Part]:
-    bursts = rows.read_bursts(store, plan, task_ids=task_ids)
+def _bursts(store: Store, plan: Plan) -> Iterator[Part]:
+    bursts = rows.read_bursts(store, plan)
     if not bursts:
         return
     verdicts = [(setting_in_words(plan, one.point), one.sentence) for one in bursts]
@@ -140,14 +140,14 @@ def _bursts(store: Store, plan: Plan, task_ids: TaskIds) -> Iterator[Part]:
         yield Part(head="Wrong bits in a row", soft=soft, image=data_uri(svg))
 
 
-def _failures(store: Store, plan: Plan, task_ids: TaskIds, summaries: Sequence[PointSummary]) -> Iterator[Part]:
+def _failures(store: Store, plan: Plan, summaries: Sequence[PointSummary]) -> Iterator[Part]:
     """The failed trials: where, which, why."""
     lines: list[tuple[str, ...]] = []
     for summary in summaries:
         if summary.failed and len(lines) < MOST_LINES:
             cells = zip(plan.swept_paths, cells_of(summary.point, plan.swept_paths), strict=True)
             setting = ", ".join(f"{path}: {cell}" for path, cell in cells if cell)
-            records = store.read_tasks(task_ids[plan.points.index(summary.point)]).values()
+            records = store.read_tasks(plan.task_ids[plan.points.index(summary.point)]).values()
             lines += [(setting, str(one.trial), one.failure or "") for one in records if one.status == "failed"]
     failed = sum(summary.failed for summary in summaries)
     if failed > MOST_LINES:

@@ -23,7 +23,7 @@ from scenarios.report.figures.style import render
 from scenarios.report.settings import point_table, setting_in_words, short_setting
 from scenarios.report.tables.quantities import CODED, RATES, word_of
 from scenarios.report.tables.table import Table, in_groups
-from scenarios.report.tables.tables import PointSummary, TaskIds, done_series
+from scenarios.report.tables.tables import PointSummary, done_series
 from scenarios.schema.labels.labels import plain_label
 from scenarios.schema.schema import FigureConfig
 from scenarios.store.store import Store
@@ -98,10 +98,10 @@ def rates_rows(plan: Plan, summaries: Sequence[PointSummary]) -> Table:
 # --- privacy --------------------------------------------------------------------------------------
 
 
-def privacy_table(store: Store, plan: Plan, summaries: Sequence[PointSummary], *, task_ids: TaskIds) -> Table:
+def privacy_table(store: Store, plan: Plan, summaries: Sequence[PointSummary]) -> Table:
     """A row per point of federated averaging with a mechanism: epsilon and whose it is, what follows from it, and how
     often flips clamped."""
-    ids = {point.index: some for point, some in zip(plan.points, task_ids, strict=True)}
+    ids = {point.index: some for point, some in zip(plan.points, plan.task_ids, strict=True)}
     asked = {s.point.index: one.asked for s in summaries if s.done and (one := s.point.scenario.mechanism) is not None}
     found = [s for s in summaries if asked.get(s.point.index) is not None]
     names = [name for name in PRIVACY if any(name in s.metrics for s in found)]
@@ -146,10 +146,10 @@ class PointBursts:
     sentence: str
 
 
-def read_bursts(store: Store, plan: Plan, *, task_ids: TaskIds) -> tuple[PointBursts, ...]:
+def read_bursts(store: Store, plan: Plan) -> tuple[PointBursts, ...]:
     """The points that compared payloads of devices, in the order of the plan; failed trials do not count."""
     shown = []
-    for point, ids in zip(plan.points, task_ids, strict=True):
+    for point, ids in zip(plan.points, plan.task_ids, strict=True):
         trials = [Burstiness(**arrays) for arrays in done_series(store, ids, "bursts") if arrays]
         if trials:
             counts = reduce(add, trials)

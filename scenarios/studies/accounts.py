@@ -70,20 +70,19 @@ def account(folder: Path, *, delta: float | None, accountants: Sequence[str], re
             problem=f"holds results of phyloop {kind}, which sends no updates to account for",
             remedy="name the folder of a learning run or of a Flower app",
         )
-    plan, task_ids = study.plan, study.task_ids
+    plan = study.plan
     with study.store.open_existing(folder) as store:
         try:
             found = tuple(
                 gather_claims(
                     store,
                     plan,
-                    task_ids=task_ids,
                     delta=delta,
                     accountants=chosen,
                     relation=cast(Relation | None, relation),
                 )
             )
-            flipping = tuple(flipping_tables(store, plan, task_ids=task_ids, delta=delta))
+            flipping = tuple(flipping_tables(store, plan, delta=delta))
         except PrivacyError as error:
             raise ScenarioError(file=folder, problem=str(error), remedy="choose other options") from error
     if not found:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,7 +16,7 @@ from scenarios.engine.limits import room as make_room
 from scenarios.engine.options import RunOptions
 from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
 from scenarios.files.log import event, logger
-from scenarios.plan.identity import physics, physics_json, task_ids
+from scenarios.plan.identity import physics
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
 from scenarios.report.claims import broken_budgets
@@ -56,9 +56,7 @@ class LearningStudy(Study):
         self.loaded, self.plan, self.name = loaded, plan, loaded.scenario.name
         self._engine = engine or InProcess()
         self._room = room
-        self.task_ids = identify(plan)
-        """Identity of each task, `[point][trial]`."""
-        self.ids = [one for ids in self.task_ids for one in ids]
+        self.ids = list(chain.from_iterable(plan.task_ids))
 
     @classmethod
     def reload(cls, store: Store) -> Self:
@@ -77,7 +75,7 @@ class LearningStudy(Study):
         return as_yaml(root), root
 
     def refuse_too_large(self, folder: Path, *, done: Collection[str]) -> None:
-        pairs = zip(self.plan.points, self.task_ids, strict=True)
+        pairs = zip(self.plan.points, self.plan.task_ids, strict=True)
         missing = [(point.scenario, count) for point, ids in pairs if (count := len(set(ids).difference(done)))]
         refuse_memory([scenario for scenario, _ in missing], self.room, file=self.loaded.source)
         refuse_disk(missing, folder, file=self.loaded.source)
@@ -85,7 +83,7 @@ class LearningStudy(Study):
     def batches(self, store: Store, *, done: Collection[str], progress: Progress) -> tuple[Iterable[Job], int]:
         """See `Study`; drops checkpoints of tasks that are done."""
         discard(store.folder / CHECKPOINTS, tasks=done, torn=True)
-        jobs = missing_jobs(self.plan, self.task_ids, set(done), limit_bytes=self.room.process_bytes)
+        jobs = missing_jobs(self.plan, set(done), limit_bytes=self.room.process_bytes)
         rounds = sum(len(job.trials) * job.point.scenario.learning.rounds for job in jobs)
         return self._taken(jobs, progress) if jobs else (), rounds
 
@@ -97,7 +95,7 @@ class LearningStudy(Study):
     def keep(self, store: Store, results: Finished, *, progress: Progress) -> int:
         """See `Study`; deletes the checkpoints of the job."""
         job = results.job
-        ids = self.task_ids[job.point.index]
+        ids = self.plan.task_ids[job.point.index]
         store.write(
             {ids[one.trial]: one for one in results.results},
             physics=physics(job.point.scenario),
@@ -110,19 +108,19 @@ class LearningStudy(Study):
         return len(results.results)
 
     def write_report(self, folder: Path, store: Store) -> ReportPaths:
-        return write_report(folder, self.plan, task_ids=self.task_ids, store=store)
+        return write_report(folder, self.plan, store=store)
 
     def drawings(self, store: Store) -> Iterator[Drawing]:
         """Yield the figures of the run."""
-        summaries = summarise(store, self.plan, task_ids=self.task_ids)
-        return drawings(store, self.plan, summaries, task_ids=self.task_ids)
+        summaries = summarise(store, self.plan)
+        return drawings(store, self.plan, summaries)
 
     def notices(self, store: Store) -> tuple[str, ...]:
         read = (read_findings, broken_budgets, silent_trials)
-        return tuple(sentence for one in read for sentence in one(store, self.plan, task_ids=self.task_ids))
+        return tuple(sentence for one in read for sentence in one(store, self.plan))
 
     def results(self, store: Store) -> Table:
-        return results_table(self.plan, summarise(store, self.plan, task_ids=self.task_ids)[:MOST_RESULTS])
+        return results_table(self.plan, summarise(store, self.plan)[:MOST_RESULTS])
 
     def show(self, outcome: Outcome, *, seconds: float) -> None:
         if outcome.results is not None and any(any(row[2:]) for row in outcome.results.rows):
@@ -160,7 +158,7 @@ class LearningStudy(Study):
         where = f"{setting}, " if setting else ""
 
         def of(subset: Sequence[int]) -> dict[str, Any]:
-            tasks = [self.task_ids[point.index][trial][:12] for trial in subset[:TASKS_NAMED]]
+            tasks = [self.plan.task_ids[point.index][trial][:12] for trial in subset[:TASKS_NAMED]]
             return {"point": point.index, "setting": setting, "trials": ranges(subset), "tasks": tasks}
 
         for one in finished.incidents:
@@ -197,20 +195,13 @@ def choose_engine(options: RunOptions, *, folder: Path, worker_bytes: int) -> En
     )
 
 
-def identify(plan: Plan) -> tuple[tuple[str, ...], ...]:
-    """Task ids of the plan, `[point][trial]`."""
-    return tuple(task_ids(physics_json(point.scenario), trials=range(plan.trials)) for point in plan.points)
-
-
-def missing_jobs(
-    plan: Plan, ids: Sequence[Sequence[str]], done: set[str], *, limit_bytes: int | None = None
-) -> list[Job]:
+def missing_jobs(plan: Plan, done: set[str], *, limit_bytes: int | None = None) -> list[Job]:
     """Batches of what is not done, the first trials of every point before the next ones.
 
     So an interrupted run has all of its curves, with wider bands, and points that share their data follow each other.
     """
     per_point: list[list[Job]] = []
-    for point, point_ids in zip(plan.points, ids, strict=True):
+    for point, point_ids in zip(plan.points, plan.task_ids, strict=True):
         size = batch_size(point.scenario, limit_bytes=limit_bytes)
         missing = [trial for trial, one in enumerate(point_ids) if one not in done]
         batches = (tuple(missing[i : i + size]) for i in range(0, len(missing), size))

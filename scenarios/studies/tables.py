@@ -103,7 +103,7 @@ def _series(study: LearningStudy, store: Store, *, table: str) -> pd.DataFrame:
     taken = {*paths, *keys}  # a metric of the same name has a longer one
     parts: list[dict[str, NDArray[Any]]] = []
     points: list[int] = []
-    for point, ids in enumerate(study.task_ids):
+    for point, ids in enumerate(study.plan.task_ids):
         for trials, arrays in _batches(store, ids, table):
             shape = next(iter(arrays.values())).shape
             index = np.indices(shape[: len(keys)]).reshape(len(keys), -1)

@@ -16,7 +16,6 @@ from scenarios.report.page import write_report
 from scenarios.schema.loader import as_yaml, load_scenario, resolved_root
 from scenarios.schema.schema import FigureConfig, Scenario
 from scenarios.store.store import Store
-from scenarios.studies.learning import identify
 
 
 def make_plan(settings: Sequence[dict[str, Any]], *, trials: int, **scenario: Any) -> Plan:
@@ -32,11 +31,15 @@ def make_plan(settings: Sequence[dict[str, Any]], *, trials: int, **scenario: An
             entry[key] = value
         points.append(Point(index=index, settings=values, scenario=Scenario.model_validate(document)))
     swept = tuple(dict.fromkeys(path for values in settings for path in values))
-    return Plan(points=tuple(points), swept_paths=swept, trials=trials, seed=2022)
+    return FakePlan(points=tuple(points), swept_paths=swept, trials=trials, seed=2022)
 
 
-def ids_of(plan: Plan) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(f"{p.index:04x}{t:04x}" for t in range(plan.trials)) for p in plan.points)
+class FakePlan(Plan):
+    """A plan whose points may have equal physics: their tasks differ all the same."""
+
+    @property
+    def task_ids(self) -> tuple[tuple[str, ...], ...]:
+        return tuple(tuple(f"{p.index:04x}{t:04x}" for t in range(self.trials)) for p in self.points)
 
 
 def make_trial(
@@ -102,7 +105,7 @@ def store_trials(folder: Path, plan: Plan, trials: Mapping[int, Sequence[TrialRe
     """A run folder holding `trials` of each point index."""
     with Store.open(folder, scenario_name="fake") as store:
         for index, results in trials.items():
-            ids = ids_of(plan)[index]
+            ids = plan.task_ids[index]
             store.write({ids[r.trial]: r for r in results}, physics=plan.points[index].settings, seconds=1.0)
 
 
@@ -126,7 +129,7 @@ def library_run(
     """A stored run of a library scenario with accuracies of 0.8, 0.8 + `step`, .. by trial; its plan and its page."""
     loaded = load_scenario(name, overrides=overrides, trials=trials)
     plan = expand(loaded)
-    ids = identify(plan)
+    ids = plan.task_ids
     root = resolved_root(loaded, swept_paths=plan.swept_paths)
     with Store.open(folder, scenario_name=name) as store:
         store.save_scenario(yaml=as_yaml(root), root=root)
@@ -135,4 +138,4 @@ def library_run(
             results = [make_trial(t, metrics={"validated_accuracy": 0.8 + step * t}) for t in range(plan.trials)]
             store.write(dict(zip(some, results, strict=True)), physics=point.settings, seconds=1.0)
         store.finish_run(run)
-        return plan, write_report(folder, plan, task_ids=ids, store=store).html
+        return plan, write_report(folder, plan, store=store).html

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,20 +84,17 @@ def export_run(folder: Path, out: Path) -> None:
 
 
 class _OfPlan(LearningStudy):
-    """A plan whose tasks have other identities than those of its scenarios."""
+    """The tasks of a plan, without its scenario."""
 
-    def __init__(self, plan: Plan, task_ids: Sequence[Sequence[str]]) -> None:
-        self.plan, self.task_ids = plan, tuple(map(tuple, task_ids))
-        self.ids = [one for ids in task_ids for one in ids]
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.ids = plan, [one for ids in plan.task_ids for one in ids]
 
 
-def export(
-    folder: Path, out: Path, *, plan: Plan, task_ids: Sequence[Sequence[str]], **options: Any
-) -> tuple[Path, ...]:
+def export(folder: Path, out: Path, *, plan: Plan, **options: Any) -> tuple[Path, ...]:
     """Write tables of some tasks in `folder` into `out`."""
-    return export_tables(_OfPlan(plan, task_ids), folder, out, **options)
+    return export_tables(_OfPlan(plan), folder, out, **options)
 
 
-def table_of(folder: Path, table: str, *, plan: Plan, task_ids: Sequence[Sequence[str]]) -> pd.DataFrame:
+def table_of(folder: Path, table: str, *, plan: Plan) -> pd.DataFrame:
     """A table of some tasks in `folder`."""
-    return read_table(_OfPlan(plan, task_ids), folder, table)
+    return read_table(_OfPlan(plan), folder, table)

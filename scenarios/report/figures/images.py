@@ -20,7 +20,6 @@ from scenarios.schema.labels.labels import setting_cell, setting_label
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from scenarios.report.tables.tables import TaskIds
     from scenarios.schema.schema import Scenario
     from scenarios.store.store import Store
 
@@ -186,10 +185,10 @@ class Row:
     told: str
 
 
-def draw_attacks(folder: Path, plan: Plan, *, task_ids: TaskIds, store: Store) -> tuple[FigureFiles, ...]:
+def draw_attacks(folder: Path, plan: Plan, *, store: Store) -> tuple[FigureFiles, ...]:
     """A picture per label (all in one without labels) of the first trial of every point that has one."""
     groups: dict[str, list[tuple[Point, str]]] = {}
-    for point, ids in zip(plan.points, task_ids, strict=True):
+    for point, ids in zip(plan.points, plan.task_ids, strict=True):
         if point.scenario.learning.algorithm == "reconstruction":
             groups.setdefault(point.scenario.label, []).append((point, ids[0]))
     drawn: list[FigureFiles] = []

@@ -14,7 +14,7 @@ from phy.measure.monte_carlo import ClusteredCounts
 from scenarios.plan.points import Plan
 from scenarios.report.figures.curves import Shown, Spot, band
 from scenarios.report.tables.quantities import RATES, mean_interval, observed_rate
-from scenarios.report.tables.tables import TRIALS_AT_ONCE, TaskIds, done_tasks, is_measured
+from scenarios.report.tables.tables import TRIALS_AT_ONCE, done_tasks, is_measured
 from scenarios.schema.schema import FigureConfig
 from scenarios.store.store import Series, Store
 from scenarios.store.trials import SeriesTable
@@ -25,14 +25,14 @@ MOST_SPOTS = 400
 """Rounds drawn of a longer run, evenly spread: a curve has no more pixels."""
 
 
-def over_rounds(store: Store, plan: Plan, task_ids: TaskIds, config: FigureConfig) -> Iterator[Shown]:
+def over_rounds(store: Store, plan: Plan, config: FigureConfig) -> Iterator[Shown]:
     """Point, device in words (empty: all) and spot of every round drawn, from whole trials.
 
     `x` and `y` are both means over trials at one round: `round` counts rounds done, `elapsed_s` and `spent_j` are what
     they took on average. Points that measured no x or no y are absent.
     """
     table, rate = _table_of(config.y, plan), config.y in RATES
-    for point, ids in zip(plan.points, task_ids, strict=True):
+    for point, ids in zip(plan.points, plan.task_ids, strict=True):
         if rate and not is_measured(config.y, point):
             continue
         done = done_tasks(store, ids)

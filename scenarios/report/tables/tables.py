@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 TRIALS_AT_ONCE = 20
 """Trials in memory at a time: at 300 rounds of 20 devices some 20 MB of text."""
 
-TaskIds = Sequence[Sequence[str]]
-"""Identity of each task, `[point][trial]`."""
-
 
 def done_tasks(store: Store, task_ids: Sequence[str]) -> list[str]:
     """The tasks that are whole trials."""
@@ -51,9 +48,10 @@ class PointSummary:
     rates: Mapping[str, Rate] = field(default_factory=dict)
 
 
-def summarise(store: Store, plan: Plan, *, task_ids: TaskIds) -> tuple[PointSummary, ...]:
+def summarise(store: Store, plan: Plan) -> tuple[PointSummary, ...]:
     """One summary per point that has a finished trial, in the order of the plan; rates are those of `RATES`."""
-    summaries = (_summarise_point(store, point, task_ids=ids) for point, ids in zip(plan.points, task_ids, strict=True))
+    pairs = zip(plan.points, plan.task_ids, strict=True)
+    summaries = (_summarise_point(store, point, task_ids=ids) for point, ids in pairs)
     return tuple(summary for summary in summaries if summary.done + summary.failed)
 
 

@@ -34,7 +34,6 @@ class FlowerStudy:
         self.name = self.scenario.name
         point = Point(index=0, settings={}, scenario=self.scenario)
         self.plan = Plan(points=(point,), swept_paths=(), trials=1, seed=self.scenario.seed)
-        self.task_ids = (tuple(self.ids),)
 
     @classmethod
     def reload(cls, store: FlowerStore) -> Self:

@@ -24,7 +24,6 @@ from scenarios.report.claims import claims_of
 from scenarios.schema.errors import ScenarioError
 from scenarios.store.store import Store
 from scenarios.studies.accounts import CSV_COLUMNS
-from scenarios.studies.learning import identify
 
 PRIVATE = """\
 name: private
@@ -70,7 +69,7 @@ def ledgers(run: Path) -> dict[str, Ledger]:
     _, plan = reload(run)
     with Store.open_existing(run) as store:
         found = {}
-        for point, ids in zip(plan.points, identify(plan), strict=True):
+        for point, ids in zip(plan.points, plan.task_ids, strict=True):
             accounts = store.read_accounts(ids[:1])
             if accounts:
                 found[str(point.settings["learning.scheme"])] = accounts[ids[0]].ledger

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command import write_scenario
-from fake_runs import ids_of, make_plan
+from fake_runs import make_plan
 from learning_run import export, run_plan
 
 from fl.results import TrialResult
@@ -25,7 +25,6 @@ from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario
 from scenarios.schema.schema import FigureConfig
 from scenarios.store.store import Store
-from scenarios.studies.learning import identify
 
 SNR = "link.power.snr_max_db"
 
@@ -109,13 +108,13 @@ def a_trial(trial: int, *, rounds: int = 5, silent: bool = False) -> TrialResult
 def store_runs(folder: Path, plan: Plan, trials: list[TrialResult]) -> None:
     with Store.open(folder, scenario_name="fake") as store:
         for point in plan.points:
-            ids = ids_of(plan)[point.index]
+            ids = plan.task_ids[point.index]
             store.write({ids[t.trial]: t for t in trials}, physics=point.settings, seconds=1.0)
 
 
 def along(folder: Path, plan: Plan, config: FigureConfig) -> list:
     with Store.open_existing(folder) as store:
-        return list(over_rounds(store, plan, ids_of(plan), config))
+        return list(over_rounds(store, plan, config))
 
 
 @pytest.fixture
@@ -145,7 +144,7 @@ def test_every_device_may_have_its_own_curve(plan: Plan, tmp_path: Path) -> None
     store_runs(tmp_path, plan, [a_trial(0), a_trial(1)])
     config = FigureConfig(x="round", y="power_db", series="device", panels=SNR)
     with Store.open_existing(tmp_path) as store:
-        shown = over_rounds(store, plan, ids_of(plan), config)
+        shown = over_rounds(store, plan, config)
         drawing = arrange(config, plan, [], along=lambda _: shown)
     assert [title for title, _ in drawing.panels] == ["$P_0/N_0$ = 0 dB", "$P_0/N_0$ = 10 dB"]
     zero, one = drawing.panels[0][1]
@@ -174,7 +173,7 @@ def test_a_learning_curve_over_seconds_is_drawn_with_a_band_and_a_caption(tmp_pa
     store_runs(tmp_path, plan, [a_trial(t, rounds=100) for t in range(5)])
     config = FigureConfig(x="elapsed_s", y="squared_error", series=SNR, y_scale="log")
     with Store.open_existing(tmp_path) as store:
-        shown = list(over_rounds(store, plan, ids_of(plan), config))
+        shown = list(over_rounds(store, plan, config))
     drawing = arrange(config, plan, [], along=lambda _: shown)
     axes = draw(drawing).axes[0]
     assert axes.get_xlabel() == "time on the air [s]"
@@ -259,7 +258,7 @@ def carried_out(folder: Path, *, trials: int) -> dict[str, str]:
     loaded = load_scenario(str(write_scenario(folder.parent, SCENARIO.format(trials=trials))))
     plan = expand(loaded)
     run_plan(loaded, plan, folder=folder, engine=InProcess(), progress=Progress())
-    paths = export(folder, folder / f"csv{trials}", plan=plan, task_ids=identify(plan), tables=["all"])
+    paths = export(folder, folder / f"csv{trials}", plan=plan, tables=["all"])
     return {path.name: path.read_text() for path in paths}
 
 

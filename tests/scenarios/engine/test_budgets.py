@@ -15,7 +15,6 @@ from scenarios.cli.claims import account_run
 from scenarios.plan.plan import expand
 from scenarios.schema.loader import as_yaml, load_scenario, resolved_data
 from scenarios.store.store import Store
-from scenarios.studies.learning import identify
 
 DIGITS = """\
 name: budget
@@ -171,7 +170,7 @@ def test_a_run_that_a_budget_ends_is_done_and_says_so_in_log_and_report(
     assert page.count("the budget of epsilon 8 held 5 of 6 rounds") == 2
     _, plan = reload(outcome)
     with Store.open_existing(outcome) as store:
-        for point, (task,) in zip(plan.points, identify(plan), strict=True):
+        for point, (task,) in zip(plan.points, plan.task_ids, strict=True):
             assert store.read_tasks([task])[task].status == "done"
             sent = store.read_metrics([task])[task]["rounds_sent"]
             assert sent == (6.0 if point.scenario.privacy.budget.calibrate else 5.0)

@@ -29,7 +29,6 @@ from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario
 from scenarios.schema.plugins import import_plugins
 from scenarios.store.store import Store
-from scenarios.studies.learning import identify
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -217,7 +216,7 @@ def test_a_run_stores_the_failed_task_with_its_reason_and_all_others_as_ever(
     assert (outcome.planned, outcome.computed, outcome.failed) == (6, 6, 1)
     assert sum(rounds) == started[0]
     assert min(rounds) >= 0
-    ids = identify(plan)
+    ids = plan.task_ids
     every = [one for point in ids for one in point]
     with Store.open_existing(tmp_path / "run") as store, Store.open_existing(tmp_path / "whole") as whole:
         bad = ids[1][1]

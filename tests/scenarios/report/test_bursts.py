@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fake_runs import PROVENANCE, bursts_of_two_devices, ids_of, make_plan, make_trial, store_trials
+from fake_runs import PROVENANCE, bursts_of_two_devices, make_plan, make_trial, store_trials
 from learning_run import table_of
 
 from phy.measure.burstiness import Burstiness
@@ -42,7 +42,7 @@ def folder(plan: Plan, tmp_path: Path) -> Path:
 
 def test_bursts_are_summed_over_whole_trials_of_points_with_detected_devices(plan: Plan, folder: Path) -> None:
     with Store.open_existing(folder) as store:
-        with_errors, without = read_bursts(store, plan, task_ids=ids_of(plan))
+        with_errors, without = read_bursts(store, plan)
     assert (with_errors.point.index, without.point.index) == (0, 1)
     assert with_errors.counts.packets.tolist() == [2500, 2500]  # 25 whole trials of 100, the failed one not
     # Runs of 5 in packets of always 5 errors: no variance at all, and neighbours that all but agree.
@@ -54,7 +54,7 @@ def test_bursts_are_summed_over_whole_trials_of_points_with_detected_devices(pla
 
 def test_the_page_says_the_verdict_of_every_point(plan: Plan, folder: Path) -> None:
     with Store.open_existing(folder) as store:
-        page = write_report(folder, plan, task_ids=ids_of(plan), store=store).html.read_text()
+        page = write_report(folder, plan, store=store).html.read_text()
     assert "How errors lie together" in page
     assert "<b>P₀/N₀ = 0 dB</b>: Independent flips would be no fair stand-in for this link" in page
     assert "<b>P₀/N₀ = 10 dB</b>: Too few errors to tell" in page
@@ -66,12 +66,12 @@ def test_a_run_without_detected_devices_has_no_such_section(plan: Plan, tmp_path
     store_trials(tmp_path, plan, {2: [make_trial(0, metrics={"mse": 1.0}, errors=None)]})
     with Store.open(tmp_path, scenario_name="fake") as store:
         store.save_scenario(yaml="name: fake\n", root={"name": "fake"})
-        page = write_report(tmp_path, plan, task_ids=ids_of(plan), store=store).html.read_text()
+        page = write_report(tmp_path, plan, store=store).html.read_text()
     assert "How errors lie together" not in page
 
 
 def test_the_bursts_table_has_a_row_per_device(plan: Plan, folder: Path) -> None:
-    table = table_of(folder, "bursts", plan=plan, task_ids=ids_of(plan))
+    table = table_of(folder, "bursts", plan=plan)
     assert list(table.columns)[:3] == [SNR, "trial", "device"]
     (first,) = table[(table[SNR] == 0.0) & (table["trial"] == 3) & (table["device"] == 1)].to_dict("records")
     assert first["in_a_row_1"] == 500
@@ -88,7 +88,7 @@ def test_lines_of_independent_flips_are_a_distribution_and_marks_are_drawn_over_
     assert shares.sum() == pytest.approx(1.0)
     np.testing.assert_allclose(shares[:3], 0.7 * 0.3 ** np.arange(3))
     with Store.open_existing(folder) as store:
-        bursts = read_bursts(store, plan, task_ids=ids_of(plan))
+        bursts = read_bursts(store, plan)
     picture = draw_runs(plan, bursts)
     assert picture is not None
     assert picture == draw_runs(plan, bursts)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake_runs import ids_of, make_plan, make_trial, store_trials
+from fake_runs import make_plan, make_trial, store_trials
 from learning_run import export, table_of
 
 from fl.results import TrialResult
@@ -53,7 +53,7 @@ def run(tmp_path: Path) -> tuple[Path, Plan]:
 
 def test_arrays_of_devices_are_read_back_bit_by_bit(run: tuple[Path, Plan]) -> None:
     folder, plan = run
-    task = ids_of(plan)[0][1]
+    task = plan.task_ids[0][1]
     with Store.open_existing(folder) as store:
         found = store.read_series([task], "devices")[task]
     for name, values in a_trial(1).devices.items():
@@ -63,11 +63,11 @@ def test_arrays_of_devices_are_read_back_bit_by_bit(run: tuple[Path, Plan]) -> N
 
 def test_the_table_has_a_row_per_device_and_round_and_codes_have_words(run: tuple[Path, Plan]) -> None:
     folder, plan = run
-    table = table_of(folder, "devices", plan=plan, task_ids=ids_of(plan))
+    table = table_of(folder, "devices", plan=plan)
     assert list(table.columns)[:4] == ["privacy", "trial", "round", "device"]
     assert len(table) == 3 * 3 * 2
     with Store.open_existing(folder) as store:
-        for trial, task_id in enumerate(ids_of(plan)[0]):
+        for trial, task_id in enumerate(plan.task_ids[0]):
             rows = table[table["trial"] == trial]
             for name, values in store.read_series([task_id], "devices")[task_id].items():
                 if name != "clamp":
@@ -79,7 +79,7 @@ def test_the_table_has_a_row_per_device_and_round_and_codes_have_words(run: tupl
 def test_rates_are_errors_over_observations_of_whole_trials(run: tuple[Path, Plan]) -> None:
     folder, plan = run
     with Store.open_existing(folder) as store:
-        (summary,) = summarise(store, plan, task_ids=ids_of(plan))
+        (summary,) = summarise(store, plan)
     end = summary.rates["end_error_rate"]
     assert (end.errors, end.total) == (2 * 5 * 2, 2 * 5 * 50)  # the failed trial counts in no rate
     assert [end.low, end.high] == pytest.approx([float(limit) for limit in rate_interval(20, 500, confidence=0.95)])
@@ -93,7 +93,7 @@ def drawn(run: tuple[Path, Plan], **figure: Any) -> dict[str, list[tuple[Any, An
     folder, plan = run
     config = FigureConfig(x="round", **figure)
     with Store.open_existing(folder) as store:
-        spots = list(over_rounds(store, plan, ids_of(plan), config))
+        spots = list(over_rounds(store, plan, config))
     drawing = arrange(config, plan, [], along=lambda _: spots)
     return {c.label: [(s.x, s.y, s.high) for s in c.spots] for _, curves in drawing.panels for c in curves}
 
@@ -124,7 +124,7 @@ def test_of_many_rounds_those_with_a_look_are_drawn(tmp_path: Path) -> None:
     store_trials(tmp_path, plan, {0: [replace(a_trial(0), rounds={"test_accuracy": seen})]})
     config = FigureConfig(x="round", y="test_accuracy")
     with Store.open_existing(tmp_path) as store:
-        spots = list(over_rounds(store, plan, ids_of(plan), config))
+        spots = list(over_rounds(store, plan, config))
     assert [spot.x for _, _, spot in spots] == [333.0 * k for k in range(1, 31)]
 
 
@@ -138,10 +138,8 @@ def test_the_band_of_an_accuracy_ends_at_zero_and_one(tmp_path: Path) -> None:
     store_trials(tmp_path, plan, {0: trials})
     config = FigureConfig(x="learning.rounds", y="test_accuracy")
     with Store.open_existing(tmp_path) as store:
-        summaries = summarise(store, plan, task_ids=ids_of(plan))
-        (_, _, spot), *_ = over_rounds(
-            store, plan, task_ids=ids_of(plan), config=config.model_copy(update={"x": "round"})
-        )
+        summaries = summarise(store, plan)
+        (_, _, spot), *_ = over_rounds(store, plan, config=config.model_copy(update={"x": "round"}))
     over_points = arrange(config, plan, summaries).panels[0][1][0].spots[0]
     mean, half = np.mean(values), 2.5706 * np.std(values, ddof=1) / 6**0.5
     assert mean + half > 1.0
@@ -156,7 +154,7 @@ def test_what_numbers_became_is_drawn_over_what_they_were(tmp_path: Path) -> Non
     store_trials(tmp_path, plan, {0: trials})
     config = FigureConfig(x="value", y="recovered_mean")
     with Store.open_existing(tmp_path) as store:
-        spots = list(over_rounds(store, plan, ids_of(plan), config))
+        spots = list(over_rounds(store, plan, config))
     assert [(s.x, s.y) for _, _, s in spots] == [(-1.0, -0.8), (0.0, 0.0), (1.0, 0.8)]
     assert arrange(config, plan, [], along=lambda _: spots).caption.startswith(
         "Mean over 2 trials at each value sent; "
@@ -166,20 +164,20 @@ def test_what_numbers_became_is_drawn_over_what_they_were(tmp_path: Path) -> Non
 def test_clamps_and_flips_are_summed_up_over_those_that_took_part(run: tuple[Path, Plan]) -> None:
     folder, plan = run
     with Store.open_existing(folder) as store:
-        summaries = summarise(store, plan, task_ids=ids_of(plan))
-        (row,) = privacy_table(store, plan, summaries, task_ids=ids_of(plan)).rows
+        summaries = summarise(store, plan)
+        (row,) = privacy_table(store, plan, summaries).rows
     assert row[-2:] == ("0.12", "none 40.0%, channel alone suffices 40.0%, clamped to 1/2 20.0%")
     assert "10, Rényi of order 2 (Theorem 1)" in row
 
 
 def test_trials_without_such_a_table_are_read_and_others_beside_them(tmp_path: Path) -> None:
     plan = make_plan([{}], trials=2)
-    old, new = ids_of(plan)[0]
+    old, new = plan.task_ids[0]
     store_trials(tmp_path, plan, {0: [make_trial(0, metrics={"mse": 1.0})]})
     with Store.open_existing(tmp_path) as store:
         assert store.read_series([old], "devices") == {old: {}}
-        assert len(summarise(store, plan, task_ids=ids_of(plan))) == 1
-    export(tmp_path, tmp_path / "csv", plan=plan, task_ids=ids_of(plan), tables=["all"])
+        assert len(summarise(store, plan)) == 1
+    export(tmp_path, tmp_path / "csv", plan=plan, tables=["all"])
     assert (tmp_path / "csv" / "devices.csv").read_text() == "trial,round,device\n"
     with Store.open(tmp_path, scenario_name="fake") as store:
         store.write({new: a_trial(1)}, physics={}, seconds=1.0)

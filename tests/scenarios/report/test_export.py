@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from fake_runs import FIGURE, ids_of, make_plan, make_trial, store_trials
+from fake_runs import FIGURE, make_plan, make_trial, store_trials
 from learning_run import export, table_of
 from scipy.io import netcdf_file
 
@@ -24,7 +24,7 @@ from scenarios.store.store import Store
 
 def one_by_one(store: Store, plan: Plan, table: str) -> Iterator[dict[str, Any]]:
     """The rows of a table, built the slow and obvious way."""
-    for point, ids in zip(plan.points, ids_of(plan), strict=True):
+    for point, ids in zip(plan.points, plan.task_ids, strict=True):
         settings = {"privacy.epsilon": point.settings.get("privacy.epsilon"), "label": point.settings["label"]}
         metrics = {one: {name: np.array(value) for name, value in found.items()} for one, found in (
             store.read_metrics([one for one, status in store.statuses(ids).items() if status == "done"]).items()
@@ -73,7 +73,7 @@ def folder(plan: Plan, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("table", list(KEYS))
 def test_the_files_read_back_as_the_tables(plan: Plan, folder: Path, tmp_path: Path, table: str) -> None:
-    export(folder, tmp_path / "out", plan=plan, task_ids=ids_of(plan), tables=("all",))
+    export(folder, tmp_path / "out", plan=plan, tables=("all",))
     read = pd.read_csv(tmp_path / "out" / f"{table}.csv", keep_default_na=False, na_values={"label": []})
     read = read.apply(lambda column: column if column.name in ("label", "active_cap") else pd.to_numeric(column))
     with Store.open_existing(folder) as store:
@@ -87,7 +87,7 @@ def test_the_files_read_back_as_the_tables(plan: Plan, folder: Path, tmp_path: P
 
 
 def test_counts_are_written_as_integers_and_floats_with_all_digits(plan: Plan, folder: Path, tmp_path: Path) -> None:
-    export(folder, tmp_path, plan=plan, task_ids=ids_of(plan), tables=("all",))
+    export(folder, tmp_path, plan=plan, tables=("all",))
     link = (tmp_path / "link.csv").read_text()
     assert '\n0.1,"a ""quoted"", 100 %d label",0,1,0,1000,1,10,1,0,1,2000,2,0.5,0.25,10.0\n' in link
     assert ",1,0.3333333333333333,power,\n" in (tmp_path / "metrics.csv").read_text()
@@ -95,7 +95,7 @@ def test_counts_are_written_as_integers_and_floats_with_all_digits(plan: Plan, f
 
 def test_an_empty_run_yields_headers(plan: Plan, tmp_path: Path) -> None:
     store_trials(tmp_path / "run", plan, {})
-    for path in export(tmp_path / "run", tmp_path / "out", plan=plan, task_ids=ids_of(plan), tables=("all",)):
+    for path in export(tmp_path / "run", tmp_path / "out", plan=plan, tables=("all",)):
         keys = KEYS.get(path.stem, ("figure", "over", "x", "series", "panel", "quantity", "mean", "low", "high", "n"))
         settings = () if path.stem == "curves" else plan.swept_paths
         assert path.read_text() == ",".join([*settings, *keys]) + "\n"
@@ -104,13 +104,13 @@ def test_an_empty_run_yields_headers(plan: Plan, tmp_path: Path) -> None:
 def test_a_run_without_a_sweep_has_no_empty_first_column(tmp_path: Path) -> None:
     plan = make_plan([{}], trials=1)
     store_trials(tmp_path, plan, {0: [make_trial(0, metrics={"mse": 1.0})]})
-    export(tmp_path, tmp_path, plan=plan, task_ids=ids_of(plan))
+    export(tmp_path, tmp_path, plan=plan)
     assert (tmp_path / "metrics.csv").read_text() == "trial,mse\n0,1.0\n"
 
 
 def test_metrics_and_curves_are_written_unless_others_are_named(plan: Plan, folder: Path, tmp_path: Path) -> None:
     def names(*tables: str) -> list[str]:
-        return [path.name for path in export(folder, tmp_path, plan=plan, task_ids=ids_of(plan), tables=tables)]
+        return [path.name for path in export(folder, tmp_path, plan=plan, tables=tables)]
 
     assert names() == ["metrics.csv", "curves.csv"]
     assert names("rounds", "link") == ["rounds.csv", "link.csv"]
@@ -124,7 +124,7 @@ def test_curves_are_the_data_of_the_figures(tmp_path: Path) -> None:
     trials = {point: [make_trial(t, metrics={"mse": point + t}) for t in range(6)] for point in range(4)}
     store_trials(tmp_path, plan, trials)
     for file_format in ("csv", "netcdf"):
-        export(tmp_path, tmp_path, plan=plan, task_ids=ids_of(plan), tables=("curves",), file_format=file_format)
+        export(tmp_path, tmp_path, plan=plan, tables=("curves",), file_format=file_format)
     curves = pd.read_csv(tmp_path / "curves.csv", keep_default_na=False)
     assert set(curves["figure"]) == {"01-mse"}
     assert set(curves["over"]) == {FIGURE.x}
@@ -139,8 +139,8 @@ def test_curves_are_the_data_of_the_figures(tmp_path: Path) -> None:
 
 
 def test_a_netcdf_file_is_a_grid_of_points_trials_rounds_and_devices(plan: Plan, folder: Path, tmp_path: Path) -> None:
-    export(folder, tmp_path, plan=plan, task_ids=ids_of(plan), tables=("link", "rounds"), file_format="netcdf")
-    table = table_of(folder, "link", plan=plan, task_ids=ids_of(plan))
+    export(folder, tmp_path, plan=plan, tables=("link", "rounds"), file_format="netcdf")
+    table = table_of(folder, "link", plan=plan)
     with netcdf_file(tmp_path / "link.nc", mmap=False) as read:
         assert read.variables["bits"].dimensions == ("point", "trial", "round", "device")
         assert read.variables["snr_db"].long_name.decode() == table.attrs["labels"]["snr_db"]
@@ -159,7 +159,7 @@ def test_a_netcdf_file_is_a_grid_of_points_trials_rounds_and_devices(plan: Plan,
 
 def test_tables_without_rows_are_netcdf_files_too(plan: Plan, tmp_path: Path) -> None:
     store_trials(tmp_path, plan, {})
-    for path in export(tmp_path, tmp_path, plan=plan, task_ids=ids_of(plan), file_format="netcdf"):
+    for path in export(tmp_path, tmp_path, plan=plan, file_format="netcdf"):
         with netcdf_file(path, mmap=False) as read:
             assert {*read.variables} >= {"trial" if path.stem == "metrics" else "figure"}
 
@@ -173,23 +173,23 @@ def test_parquet_keeps_all_values_and_says_what_it_needs(
     with monkeypatch.context() as missing:
         missing.setattr(pd.DataFrame, "to_parquet", without_pyarrow)
         with pytest.raises(ScenarioError, match=r"needs pyarrow, which is not installed; run pip install"):
-            export(folder, tmp_path, plan=plan, task_ids=ids_of(plan), file_format="parquet")
+            export(folder, tmp_path, plan=plan, file_format="parquet")
     assert not list(tmp_path.glob("*.parquet"))
     pytest.importorskip("pyarrow")
-    export(folder, tmp_path, plan=plan, task_ids=ids_of(plan), tables=("link",), file_format="parquet")
-    table = table_of(folder, "link", plan=plan, task_ids=ids_of(plan))
+    export(folder, tmp_path, plan=plan, tables=("link",), file_format="parquet")
+    table = table_of(folder, "link", plan=plan)
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "link.parquet"), table, check_dtype=False)
 
 
 def test_another_format_is_refused(plan: Plan, folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="--format = xlsx: is unknown; use csv, parquet or netcdf"):
-        export(folder, tmp_path, plan=plan, task_ids=ids_of(plan), file_format="xlsx")
+        export(folder, tmp_path, plan=plan, file_format="xlsx")
 
 
 def test_a_table_has_no_column_name_twice(tmp_path: Path) -> None:
     plan = make_plan([{"label": "a", "privacy": {"epsilon": 5.0, "delta": 0.01}}], trials=1)
     store_trials(tmp_path, plan, {0: [make_trial(0, metrics={"mse": 1.0, "label": 2.0, "trial": 3.0}, private=True)]})
-    for path in export(tmp_path, tmp_path / "out", plan=plan, task_ids=ids_of(plan), tables=("all",)):
+    for path in export(tmp_path, tmp_path / "out", plan=plan, tables=("all",)):
         names = path.read_text().splitlines()[0].split(",")
         assert len(names) == len(set(names)), path.name
     metrics = pd.read_csv(tmp_path / "out" / "metrics.csv")
@@ -199,17 +199,17 @@ def test_a_table_has_no_column_name_twice(tmp_path: Path) -> None:
 def test_an_output_folder_that_is_a_file_is_refused(plan: Plan, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(ScenarioError, match="is a file, not a folder"):
-        export(folder, tmp_path / "file", plan=plan, task_ids=ids_of(plan))
+        export(folder, tmp_path / "file", plan=plan)
 
 
 def test_an_unwritable_output_folder_is_refused(plan: Plan, folder: Path) -> None:
     with pytest.raises(ScenarioError, match="cannot be written here"):
-        export(folder, Path("/proc/phyloop/out"), plan=plan, task_ids=ids_of(plan))
+        export(folder, Path("/proc/phyloop/out"), plan=plan)
 
 
 def test_exporting_without_a_run_makes_no_folder(plan: Plan, tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="holds no results"):
-        export(tmp_path / "none", tmp_path / "out", plan=plan, task_ids=ids_of(plan))
+        export(tmp_path / "none", tmp_path / "out", plan=plan)
     assert not (tmp_path / "out").exists()
 
 
@@ -231,7 +231,7 @@ def test_a_hundred_thousand_rows_take_seconds(tmp_path: Path) -> None:
     results = [make_trial(t, metrics={"mse": 1.0}, num_rounds=300) for t in range(200)]
     store_trials(tmp_path, plan, {0: results})
     start = time.perf_counter()
-    export(tmp_path, tmp_path, plan=plan, task_ids=ids_of(plan), tables=("link",))
+    export(tmp_path, tmp_path, plan=plan, tables=("link",))
     seconds = time.perf_counter() - start
     rows = (tmp_path / "link.csv").read_bytes().count(b"\n") - 1
     assert rows == 200 * 300 * 2

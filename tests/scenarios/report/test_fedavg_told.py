@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake_runs import ids_of, make_plan, make_trial, store_trials
+from fake_runs import make_plan, make_trial, store_trials
 from sentences import sentence_about
 
 from fl.learning.fedavg import FedAvgConfig
@@ -221,7 +221,7 @@ def test_the_page_shows_partitions_and_privacy_apart_from_results(tmp_path: Path
     store_trials(tmp_path, plan, {0: [private], 1: [open_], 2: [private], 3: [open_]})
     with Store.open(tmp_path, scenario_name="fake") as store:
         store.save_scenario(yaml="name: fake\n", root={"name": "fake"})
-        paths = write_report(tmp_path, plan, task_ids=ids_of(plan), store=store)
+        paths = write_report(tmp_path, plan, store=store)
     page = paths.html.read_text()
     results, privacy = page[page.index("Results per point") :].split("What privacy asked for")
     assert "0.875" in results
@@ -239,6 +239,6 @@ def test_a_run_of_flmc_has_no_such_sections(tmp_path: Path) -> None:
     store_trials(tmp_path, plan, {0: [make_trial(0, metrics={"mse": 1.0})]})
     with Store.open(tmp_path, scenario_name="fake") as store:
         store.save_scenario(yaml="name: fake\n", root={"name": "fake"})
-        page = write_report(tmp_path, plan, task_ids=ids_of(plan), store=store).html.read_text()
+        page = write_report(tmp_path, plan, store=store).html.read_text()
     assert "Who holds which samples" not in page
     assert "What privacy asked for" not in page

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake_runs import ids_of, make_plan, make_trial, store_trials
+from fake_runs import FakePlan, make_plan, make_trial, store_trials
 from scipy import stats
 
 from scenarios.engine.study import ReportPaths
@@ -31,7 +31,6 @@ from scenarios.report.tables.tables import PointSummary, summarise
 from scenarios.schema.loader import LoadedScenario, as_yaml, library_names, load_scenario, resolved_root
 from scenarios.schema.schema import TableConfig
 from scenarios.store.store import Store
-from scenarios.studies.learning import identify
 
 DEVICES, LABEL, RATE = "learning.num_devices", "label", "learning.local.learning_rate"
 FEDAVG = {"learning": {"algorithm": "fedavg"}}
@@ -59,7 +58,7 @@ def plan_of(*configs: TableConfig, trials: int = 3) -> Plan:
     ]
     report = {"tables": [config.model_dump() for config in configs]}
     made = make_plan(settings, trials=trials, report=report)
-    return Plan(points=made.points, swept_paths=(DEVICES, LABEL), trials=trials, seed=2022)
+    return FakePlan(points=made.points, swept_paths=(DEVICES, LABEL), trials=trials, seed=2022)
 
 
 ACCURACY = {0: (0.59, 0.61, 0.6), 1: (0.3, 0.31, 0.32), 2: (0.8521, 0.853, 0.8539), 3: (0.70, 0.71, 0.75)}
@@ -76,13 +75,13 @@ def fill(folder: Path, plan: Plan, points: tuple[int, ...] = (0, 1, 2, 3)) -> tu
         },
     )
     with Store.open_existing(folder) as store:
-        return summarise(store, plan, task_ids=ids_of(plan))
+        return summarise(store, plan)
 
 
 def report(folder: Path, plan: Plan) -> ReportPaths:
     with Store.open(folder, scenario_name="fake") as store:
         store.save_scenario(yaml="", root={})
-        return write_report(folder, plan, task_ids=ids_of(plan), store=store)
+        return write_report(folder, plan, store=store)
 
 
 def told(rows: tuple[Published, ...]) -> list[tuple[Any, ...]]:
@@ -140,7 +139,7 @@ def test_failed_trials_and_metrics_without_a_value_are_told_apart_from_numbers(t
         },
     )
     with Store.open_existing(tmp_path) as store:
-        rows = compare(table(), plan, summarise(store, plan, task_ids=ids_of(plan)))
+        rows = compare(table(), plan, summarise(store, plan))
     assert [row.absent for row in rows] == ["not simulated", "not measured", "not simulated", "every trial failed"]
 
 
@@ -310,7 +309,7 @@ def test_published_numbers_change_no_task() -> None:
     without = load_scenario("cpa-table5", overrides=["report.tables=[]"])
     assert with_tables.scenario.report.tables
     assert without.scenario.report.tables == ()
-    assert identify(expand(with_tables)) == identify(expand(without))
+    assert expand(with_tables).task_ids == expand(without).task_ids
 
 
 def learns(name: str) -> bool:
@@ -323,7 +322,7 @@ def test_the_file_that_a_run_keeps_plans_the_same_tasks_again(name: str, tmp_pat
     plan = expand(loaded)
     (tmp_path / "scenario.yaml").write_text(as_yaml(resolved_root(loaded, swept_paths=plan.swept_paths)))
     again = load_scenario(tmp_path / "scenario.yaml")
-    assert identify(expand(again)) == identify(plan)
+    assert expand(again).task_ids == plan.task_ids
     assert again.scenario.report == loaded.scenario.report
 
 

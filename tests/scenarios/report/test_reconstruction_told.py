@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake_runs import ids_of, make_plan
+from fake_runs import make_plan
 
 from fl.results import TrialResult
 from scenarios.cli.describe import describe, listings
@@ -121,7 +121,7 @@ def test_the_page_shows_a_picture_for_every_label_of_what_the_store_kept(tmp_pat
     points = [{"label": label, "link.power.snr_max_db": float(snr)} for label in ("a", "b") for snr in (0, 10)]
     points += [{"label": "many", "link.power.snr_max_db": float(snr)} for snr in range(MOST_ROWS + 1)]
     plan = make_plan(points, trials=2, learning={"algorithm": "reconstruction"})
-    ids = ids_of(plan)
+    ids = plan.task_ids
     with Store.open(tmp_path, scenario_name="fake") as store:
         for point, tasks in zip(plan.points[:-1], ids, strict=False):  # the last has not run yet
             results = {task: attacked(trial, seed=point.index) for trial, task in enumerate(tasks)}
@@ -129,9 +129,9 @@ def test_the_page_shows_a_picture_for_every_label_of_what_the_store_kept(tmp_pat
         kept = store.read_series(ids[1], "pictures")
         assert (kept[ids[1][0]]["rebuilt"] == greys(seed=1)).all()
         assert kept[ids[1][1]] == {}
-        drawn = draw_attacks(tmp_path, plan, task_ids=ids, store=store)
+        drawn = draw_attacks(tmp_path, plan, store=store)
         store.save_scenario(yaml="name: fake\n", root={})
-        paths = write_report(tmp_path, plan, task_ids=ids, store=store)
+        paths = write_report(tmp_path, plan, store=store)
     # What would be the second picture of the last label has nothing in it yet.
     assert [one.png.name for one in drawn] == [f"reconstruction-{k}.png" for k in (1, 2, 3)]
     assert drawn[0].title.startswith("a: ")
@@ -146,7 +146,7 @@ def test_the_page_shows_a_picture_for_every_label_of_what_the_store_kept(tmp_pat
 def test_other_algorithms_have_no_such_section(tmp_path: Path) -> None:
     plan = make_plan([{}], trials=1)
     with Store.open(tmp_path, scenario_name="fake") as store:
-        assert draw_attacks(tmp_path, plan, task_ids=ids_of(plan), store=store) == ()
+        assert draw_attacks(tmp_path, plan, store=store) == ()
         store.save_scenario(yaml="name: fake\n", root={})
-        page = write_report(tmp_path, plan, task_ids=ids_of(plan), store=store).html.read_text()
+        page = write_report(tmp_path, plan, store=store).html.read_text()
     assert "What an attacker makes" not in page

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from fake_runs import FIGURE, PROVENANCE, ids_of, make_plan, make_trial, store_trials
+from fake_runs import FIGURE, PROVENANCE, make_plan, make_trial, store_trials
 
 from scenarios.engine.study import ReportPaths
 from scenarios.plan.points import Plan
@@ -79,7 +79,7 @@ def fill(folder: Path, plan: Plan) -> None:
 
 def report(folder: Path, plan: Plan) -> ReportPaths:
     with Store.open_existing(folder) as store:
-        return write_report(folder, plan, task_ids=ids_of(plan), store=store)
+        return write_report(folder, plan, store=store)
 
 
 def test_the_page_is_well_formed_and_says_what_was_done(plan: Plan, tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from learning_run import reload, run_scenario
 
 from scenarios.report.findings import silent_trials
 from scenarios.store.store import Store
-from scenarios.studies.learning import identify
 
 NOTHING = "nothing arrived in 3 of 3 rounds, which left the model as it was"
 
@@ -45,7 +44,7 @@ def test_where_every_packet_is_dropped_the_model_stays_and_the_count_is_kept(out
     folder, code = outcome
     assert code == 0
     _, plan = reload(folder)
-    ids = identify(plan)
+    ids = plan.task_ids
     with Store.open_existing(folder) as store:
         for point, tasks in zip(plan.points, ids, strict=True):
             silent = point.scenario.link.power.snr_max_db == -30
@@ -61,7 +60,7 @@ def test_every_such_trial_is_named_once(outcome: tuple[Path, int]) -> None:
     folder, _ = outcome
     _, plan = reload(folder)
     with Store.open_existing(folder) as store:
-        sentences = silent_trials(store, plan, task_ids=identify(plan))
+        sentences = silent_trials(store, plan)
     assert sentences == tuple(
         f"{scheme}, P₀/N₀ = -30 dB, trial {trial}: {NOTHING}"
         for scheme in ("mean", "CPA, channel-agnostic")
@@ -93,7 +92,7 @@ def test_what_a_bit_of_cpa_leaves_possible_is_kept_and_told(outcome: tuple[Path,
     folder, _ = outcome
     _, plan = reload(folder)
     with Store.open_existing(folder) as store:
-        found = [store.read_metrics(tasks)[tasks[0]] for tasks in identify(plan)]
+        found = [store.read_metrics(tasks)[tasks[0]] for tasks in plan.task_ids]
     # Three points, one entry -1 and two +1: at least 1 of them left, (1 + 4) / 3 on average, 2^R / 2 + 1/2 as printed.
     cpa = [one for one in found if "k_anonymity" in one]
     assert len(cpa) == 2

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fake_runs import ids_of, make_plan, make_trial, store_trials
+from fake_runs import make_plan, make_trial, store_trials
 from learning_run import table_of
 from scipy import stats
 
@@ -98,12 +98,12 @@ def test_a_rate_without_observations_is_an_error() -> None:
 
 
 def test_points_without_a_finished_trial_are_absent(store: Store, plan: Plan) -> None:
-    summaries = summarise(store, plan, task_ids=ids_of(plan))
+    summaries = summarise(store, plan)
     assert [s.point.index for s in summaries] == [0, 1, 3, 4]
 
 
 def test_failed_trials_are_counted_but_not_averaged(store: Store, plan: Plan) -> None:
-    whole, partly, failed, _ = summarise(store, plan, task_ids=ids_of(plan))
+    whole, partly, failed, _ = summarise(store, plan)
     assert (whole.done, whole.failed, partly.done, partly.failed) == (3, 0, 1, 1)
     assert whole.metrics["mse"].mean == 1.0
     assert partly.metrics["mse"].mean == 4.0
@@ -111,7 +111,7 @@ def test_failed_trials_are_counted_but_not_averaged(store: Store, plan: Plan) ->
 
 
 def test_the_results_of_a_run_are_cells_of_the_reports_tables(store: Store, plan: Plan) -> None:
-    summaries = summarise(store, plan, task_ids=ids_of(plan))
+    summaries = summarise(store, plan)
     table, metrics, rates = (make(plan, summaries) for make in (results_table, metrics_rows, rates_rows))
     assert [" ".join(head.split()) for head in table.columns] == ["setting", "trials", MSE, "bit error rate"]
     of_metrics, of_rates = metrics.columns.index(MSE), rates.columns.index("bit error rate")
@@ -123,13 +123,13 @@ def test_the_results_of_a_run_are_cells_of_the_reports_tables(store: Store, plan
 def test_the_results_have_what_the_figures_draw(store: Store) -> None:
     figures = [{"x": SNR, "y": name} for name in ("bias", "mse")]
     plan = make_plan([{SNR: snr} for snr in (0.0, 10.0)], trials=3, report={"figures": figures})
-    table = results_table(plan, summarise(store, plan, task_ids=ids_of(plan)))
+    table = results_table(plan, summarise(store, plan))
     assert [" ".join(head.split()) for head in table.columns[2:]] == [MSE, "bit error rate"]
     assert [row[0] for row in table.rows] == ["P₀/N₀ = 0 dB", "P₀/N₀ = 10 dB"]
 
 
 def test_error_rates_add_counts_over_trials_rounds_and_devices(store: Store, plan: Plan) -> None:
-    rate = summarise(store, plan, task_ids=ids_of(plan))[0].rates
+    rate = summarise(store, plan)[0].rates
     assert (rate["bit_error_rate"].errors, rate["bit_error_rate"].total) == (18, 18_000)
     assert (rate["packet_error_rate"].errors, rate["packet_error_rate"].total) == (18, 180)
 
@@ -139,21 +139,21 @@ def test_bits_that_met_no_radio_have_no_error_rate(tmp_path: Path) -> None:
     store_trials(tmp_path, plan, {0: [make_trial(0, metrics={}, errors=0)], 1: [make_trial(0, metrics={}, errors=0)]})
     config = FigureConfig(x="round", y="bit_error_rate")
     with Store.open_existing(tmp_path) as store:
-        free, measured = summarise(store, plan, task_ids=ids_of(plan))
-        drawn = {point.index for point, _, _ in over_rounds(store, plan, ids_of(plan), config)}
+        free, measured = summarise(store, plan)
+        drawn = {point.index for point, _, _ in over_rounds(store, plan, config)}
     assert free.rates == {}
     assert measured.rates["bit_error_rate"].errors == 0
     assert drawn == {1}
 
 
 def test_what_was_not_measured_is_absent(store: Store, plan: Plan) -> None:
-    reference = summarise(store, plan, task_ids=ids_of(plan))[3]
+    reference = summarise(store, plan)[3]
     assert reference.rates == {}
     assert list(reference.metrics) == ["bias"]
 
 
 def test_the_metrics_table_has_a_row_per_whole_trial(store: Store, plan: Plan) -> None:
-    table = table_of(store.folder, "metrics", plan=plan, task_ids=ids_of(plan))
+    table = table_of(store.folder, "metrics", plan=plan)
     assert list(table.columns) == [SNR, "privacy", "trial", "mse", "active_cap", "bias"]
     assert len(table) == 3 + 1 + 1
     assert table["active_cap"].dropna().tolist() == ["lmc"] * 3
@@ -161,7 +161,7 @@ def test_the_metrics_table_has_a_row_per_whole_trial(store: Store, plan: Plan) -
 
 
 def test_the_rounds_table_counts_rounds_from_one_and_names_the_caps(store: Store, plan: Plan) -> None:
-    table = table_of(store.folder, "rounds", plan=plan, task_ids=ids_of(plan))
+    table = table_of(store.folder, "rounds", plan=plan)
     first = table[(table[SNR] == 0.0) & (table["trial"] == 1)]
     assert first["round"].tolist() == [1, 2, 3]
     assert first["active_cap"].tolist() == ["none", "power", "lmc"]
@@ -169,7 +169,7 @@ def test_the_rounds_table_counts_rounds_from_one_and_names_the_caps(store: Store
 
 
 def test_the_link_table_has_a_row_per_device_with_its_counts_side_by_side(store: Store, plan: Plan) -> None:
-    table = table_of(store.folder, "link", plan=plan, task_ids=ids_of(plan))
+    table = table_of(store.folder, "link", plan=plan)
     errors = ["bits", "bit_errors", "packets", "packet_errors", "dropped", "retransmissions"]
     radio = ["raw_bits", "raw_bit_errors", "airtime_s", "energy_j", "snr_db"]
     assert list(table.columns) == [SNR, "privacy", "trial", "round", "device", *errors, *radio]
@@ -181,12 +181,12 @@ def test_the_link_table_has_a_row_per_device_with_its_counts_side_by_side(store:
 
 
 def test_the_privacy_table_holds_the_ledger_of_private_points_only(store: Store, plan: Plan) -> None:
-    table = table_of(store.folder, "privacy", plan=plan, task_ids=ids_of(plan))
+    table = table_of(store.folder, "privacy", plan=plan)
     assert table["epsilon"].tolist() == [5.0] * 9
 
 
 def test_tables_of_an_empty_run_have_columns_and_no_rows(plan: Plan, tmp_path: Path) -> None:
     store_trials(tmp_path / "empty", plan, {})
-    table = table_of(tmp_path / "empty", "rounds", plan=plan, task_ids=ids_of(plan))
+    table = table_of(tmp_path / "empty", "rounds", plan=plan)
     assert list(table.columns) == [SNR, "privacy", "trial", "round"]
     assert table.empty

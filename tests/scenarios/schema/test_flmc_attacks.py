@@ -21,7 +21,6 @@ from scenarios.schema.consistency.resolve import resolve_auto
 from scenarios.schema.labels.labels import setting_label
 from scenarios.schema.loader import as_yaml, load_scenario, resolved_data
 from scenarios.schema.schema import FigureConfig, Scenario, validate_quickly
-from scenarios.studies.learning import identify
 
 JAM = "name: a\nlearning:\n  attack: {kind: jam, share: 0.2}\n"
 
@@ -98,7 +97,7 @@ def test_a_share_swept_is_run_and_stored_with_its_attackers(tmp_path: Path) -> N
     outcome = run_plan(loaded, plan, folder=tmp_path, engine=InProcess(), progress=Progress())
     assert (outcome.computed, outcome.failed) == (6, 0)
     assert "signal: ones" in as_yaml(resolved_data(loaded.scenario))
-    export(tmp_path, tmp_path / "csv", plan=plan, task_ids=identify(plan), tables=["all"])
+    export(tmp_path, tmp_path / "csv", plan=plan, tables=["all"])
     with (tmp_path / "csv" / "rounds.csv").open() as file:
         rows = list(csv.DictReader(file))
     found = {(row["learning.attack.share"], float(row["num_attackers"])) for row in rows}

@@ -11,7 +11,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from fake_runs import PROVENANCE, ids_of, make_plan, make_trial, store_trials
+from fake_runs import PROVENANCE, make_plan, make_trial, store_trials
 from learning_run import export, run_scenario
 from pace import OwnTime
 from sentences import sentence_about
@@ -189,8 +189,8 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     with Store.open(folder / "run", scenario_name="fake") as store:
         store.save_scenario(yaml=f"description: {HTML}", root={"name": "fake"})
         store.finish_run(store.record_run(PROVENANCE))
-        write_report(folder / "run", plan, task_ids=ids_of(plan), store=store)
-    export(folder / "run", folder / "csv", plan=plan, task_ids=ids_of(plan))
+        write_report(folder / "run", plan, store=store)
+    export(folder / "run", folder / "csv", plan=plan)
     return folder / "run", folder / "csv"
 
 

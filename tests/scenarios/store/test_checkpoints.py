@@ -235,9 +235,8 @@ def run(tmp_path: Path, text: str, told: Told, *, folder: str = "run", rounds: i
 
 def stored(folder: Path, plan: Plan) -> list[object]:
     """Everything that is stored of every task, without times."""
-    from scenarios.studies.learning import identify
 
-    ids = [one for point in identify(plan) for one in point]
+    ids = [one for point in plan.task_ids for one in point]
     with closing(Store.open_existing(folder)) as store:
         arrays = [store.read_series(ids, table) for table in ("rounds", "link", "bursts", "devices")]
         return [

@@ -19,7 +19,6 @@ from scenarios.plan.points import Plan
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario, load_scenario
 from scenarios.store.store import Store
-from scenarios.studies.learning import identify
 
 TRIALS = 4
 RETRY = True
@@ -41,7 +40,7 @@ def run(small: tuple[LoadedScenario, Plan], folder: Path, engine: Known, retry_f
 
 
 def statuses(small: tuple[LoadedScenario, Plan], folder: Path) -> list[list[str]]:
-    ids = identify(small[1])
+    ids = small[1].task_ids
     with Store.open_existing(folder) as store:
         found = store.statuses([one for point in ids for one in point])
     return [[found[one] for one in point] for point in ids]
@@ -62,7 +61,7 @@ def test_failed_tasks_stay_failed_unless_they_are_asked_for_again(
     assert {(point, trial) for point, trials in again.computed for trial in trials} == {(0, 1), (0, 2), (1, 1), (1, 2)}
     assert (retried.computed, retried.found, retried.failed) == (4, 4, 2)
     assert statuses(small, folder) == [["done", "done", "failed", "done"]] * 2
-    ids = identify(small[1])
+    ids = small[1].task_ids
     with Store.open_existing(folder) as store:
         assert len(store.tasks) == 8
         assert store.read_metrics([ids[0][1]])[ids[0][1]] == {"mse": 1.0, "wasserstein2": 1.0}
@@ -77,7 +76,7 @@ def test_a_retried_run_equals_one_that_never_failed(small: tuple[LoadedScenario,
     run(small, tmp_path / "never", Known())
     run(small, tmp_path / "run", Known(failing=frozenset({0, 3})))
     run(small, tmp_path / "run", Known(), RETRY)
-    ids = [one for point in identify(small[1]) for one in point]
+    ids = [one for point in small[1].task_ids for one in point]
     with Store.open_existing(tmp_path / "run") as ours, Store.open_existing(tmp_path / "never") as theirs:
         assert ours.read_metrics(ids) == theirs.read_metrics(ids)
         for one in ids:
