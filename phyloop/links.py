@@ -61,7 +61,8 @@ class Received:
 class Superposed:
     """Result of `Air.superpose`; K devices, S symbols.
 
-    - `sum` `[S]` complex64: estimate of the sum of all amplitudes, `received` over `amplitude`; 0 if all are silent;
+    - `sum` `[S]` complex64: estimate of the sum of all amplitudes, `received` over `amplitude`, or over the divisor of
+      `receiver.scaling: mmse`; 0 if all are silent;
     - `received` `[S]` complex64: the received symbols, with noise of variance N0 in each real dimension;
     - `amplitude`: receive amplitude A per unit of amplitude;
     - `num_active` `[S]` or `[1]` int64: devices on the air in each symbol;
@@ -291,11 +292,11 @@ class Air:
         found = self._link.superpose(
             array[None], context=UplinkContext(seed=seed, trials=(trial,), round_index=round), caps={}
         )
-        amplitude = float(found.decision.amplitude[0])
+        divisor = found.decision.scale[0]
         return Superposed(
-            sum=found.received[0] / np.complex64(amplitude) if amplitude else np.zeros_like(found.received[0]),
+            sum=found.received[0] / np.complex64(divisor) if divisor else np.zeros_like(found.received[0]),
             received=found.received[0],
-            amplitude=amplitude,
+            amplitude=float(found.decision.amplitude[0]),
             num_active=found.num_active[0],
             airtime_s=None if found.airtime_s is None else found.airtime_s[0],
             energy_j=None if found.energy_j is None else found.energy_j[0],

@@ -170,8 +170,20 @@ class FlmcConfig(Learning):
                 yield from self._bound_conflicts(link.resolve(access=self.access, modulation=self.modulation))
 
     def _radio_conflicts(self, link: LinkConfig) -> Iterator[Conflict]:
-        """Yield an access or a modulation that cannot carry the bits or amplitudes of the scheme."""
+        """Yield an access or a modulation that cannot carry the bits or amplitudes of the scheme, and biased sums."""
         scheme, access, modulation = self.scheme, link.access, link.modulation
+        for key, asked in (
+            ("power.policy", link.power.policy == "mse-optimal"),
+            ("receiver.scaling", link.receiver.scaling == "mmse"),
+            ("power.budget", link.power.budget is not None),
+        ):
+            if asked:
+                yield Conflict(
+                    f"link.{key} learning.algorithm",
+                    f"{key} is for the mean of federated averaging; Langevin sampling needs every gradient in full, in "
+                    "noise of the same power",
+                    f"leave link.{key} out, or write algorithm: fedavg",
+                )
         needed = self.access or "auto"
         if access not in ("auto", needed, "noma" if needed == "orthogonal" else needed):
             yield Conflict(

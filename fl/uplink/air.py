@@ -144,11 +144,15 @@ class SuperposedUplink:
         return payload, jammers
 
     def _heard(self, found: Superposition, *, count: int) -> Heard | None:
-        """The estimate of the sum of all senders; None where nobody was on the air."""
-        amplitude, active = float(found.decision.amplitude[0]), found.num_active[0]
-        if not amplitude > 0.0 or not active.any():
+        """The estimate of the sum of all senders; None where nobody was on the air.
+
+        Those on the air stand for all, but the divisor with the smallest mean square error leaves others at zero.
+        """
+        divisor, active = float(found.decision.scale[0]), found.num_active[0]
+        if not divisor > 0.0 or not active.any():
             return None
-        scale = np.where(active > 0, count / np.maximum(active, 1), 0.0) / amplitude
+        all_of = np.where(active > 0, count / np.maximum(active, 1), 0.0)
+        scale = (all_of if found.decision.mmse_scale is None else np.ones(1)) / divisor
         return Heard(
             total=found.received[0].astype(np.complex128) * scale,
             noise_power=float(found.noise_power[0] * (scale**2).mean()),

@@ -51,6 +51,11 @@ class ReceiverConfig(Frozen):
         description="access superposition: combiner matched to the sum of the channels (mrc), or one that aligns "
         "devices which know no channel (zf, mmse, blind); mrc: the only one that is the usual link at one antenna",
     )
+    scaling: Literal["auto", "unbiased", "mmse"] = Field(
+        default="auto",
+        description="divisor of a sum over the air: unbiased, the mean amplitude at which devices arrive, or mmse, the "
+        "one with the smallest mean square error; auto: mmse for power policy mse-optimal, else unbiased",
+    )
 
 
 class NomaConfig(Frozen):

@@ -186,6 +186,21 @@ class LinkConfig(Frozen):
         return fades_on or channel.cell is not None or self.control.closed_loop
 
     @property
+    def steady(self) -> bool:
+        """True if every device knows its channel as one number that holds for the round."""
+        channel = self.channel
+        varies = channel.fades or self.csi_error_variance > 0.0
+        changing = ("symbol", "packet") if self.ofdm == "none" else ("symbol", "doppler")
+        one_path = not channel.selective and not isinstance(self.csi, CsiEstimation)
+        return one_path and not (varies and channel.coherence in changing)
+
+    @property
+    def mmse_scaling(self) -> bool:
+        """True if the server divides the sum by what minimises the mean square error."""
+        scaling = self.receiver.scaling
+        return scaling == "mmse" or (scaling == "auto" and self.control.clips)
+
+    @property
     def fusible(self) -> bool:
         """True if engine `fused` has kernels for this link: for its symbols, or for its code alone."""
         if self.error_model == "error_free" or (

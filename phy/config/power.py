@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
 from phy.config.base import Access, Decibels, Frozen
@@ -29,6 +32,18 @@ Cutoff = Annotated[
 ]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Sums:
+    """Terms of the mean square error of a sum over the air.
+
+    - `payload_power` `[num_trials, num_devices]`: mean power of a payload symbol of each device before weighting;
+    - `noise_power`: power of the receiver's noise on a payload symbol, on the axes that it uses.
+    """
+
+    payload_power: NDArray[np.float64]
+    noise_power: float
+
+
 class PowerPolicy(Frozen):
     """Shape of the transmit amplitude over the channel that a device knows.
 
@@ -43,6 +58,8 @@ class PowerPolicy(Frozen):
     """True if |w| can be 0."""
     closed_loop: ClassVar[bool] = False
     """True if a device's power follows the errors that the last round measured on it."""
+    clips: ClassVar[bool] = False
+    """True if `level` weighs payloads against noise, and may be above what some devices reach."""
 
     if TYPE_CHECKING:  # a field of every subclass, with the word as its type
         name: str
@@ -55,7 +72,7 @@ class PowerPolicy(Frozen):
     @property
     def inverts(self) -> bool:
         """True if all devices arrive with one amplitude."""
-        return self.kernel == "inverse" and not self.silences
+        return self.kernel == "inverse" and not self.silences and not self.clips
 
     @property
     def compiled(self) -> PowerPolicy:
@@ -69,6 +86,15 @@ class PowerPolicy(Frozen):
         `xp` is `numpy` or `tensorflow`: use operators, and of functions `where`, `maximum`, `minimum`, `sqrt`, `exp`,
         `ones_like` and `zeros_like`, which both have.
         """
+
+    def level(self, reach: NDArray[np.float64], sums: Sums | None) -> NDArray[np.float64]:
+        """Level of a trial `[num_trials]` from the levels that its devices reach at full power; here the smallest.
+
+        `reach` `[num_trials, num_devices]` is infinite for devices that do not send. One that does not reach the level
+        sends at full power, on a channel that holds for the round.
+        """
+        del sums
+        return np.asarray(reach.min(axis=1))
 
     def conflicts(self, link: LinkConfig) -> Iterator[Conflict]:
         """Conflicts of the policy with the rest of `link`, keys relative to it: here with error models."""
@@ -122,6 +148,34 @@ class LoopConfig(Frozen):
     )
 
 
+class EnergyBudget(Frozen):
+    """Transmit energy E that each device has for all rounds, and how it spends it; pilots count.
+
+    With n rounds left and energy E_l, a round takes (1 - q) / (1 - q^n) E_l at most, and power P0 at most:
+
+    - `even`: q = 1, E / R in each of R rounds;
+    - `greedy`: q = 0, power P0 until nothing is left;
+    - `convergence`: p_t proportional to rho^((R - t) / 2) g_t, which minimises sum_t rho^(R - t) g_t^2 / p_t under
+      sum_t p_t = E. That is how the noise of rounds enters bounds on the loss of analog federated averaging (Cao, Zhu,
+      Xu and Cui 2022): g_t, the norm of the largest update, scales it, and each later round leaves a share rho of it.
+      Norms to come are taken to go on as (g_t / g_1)^(1 / (t - 1)) per round; of signs and histograms all are 1.
+    """
+
+    energy_j: Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] = Field(
+        description="transmit energy of each device for all rounds [J]"
+    )
+    spread: Literal["even", "greedy", "convergence"] = Field(
+        default="even",
+        description="over rounds: evenly, at full power until spent, or so that a bound on convergence is smallest; "
+        "even assumes nothing about learning",
+    )
+    contraction: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = Field(
+        default=0.95,
+        description="rho of spread convergence: share of the squared error that one round of training leaves; 0.95: "
+        "half of it after 14 rounds",
+    )
+
+
 class PowerConfig(Frozen):
     """Power control: a policy of `phy.links.policies` under the limit P0. `flmc` is another name for `inversion`."""
 
@@ -138,6 +192,10 @@ class PowerConfig(Frozen):
     cutoff_db: Cutoff = -10.0
     loop: LoopConfig = Field(
         default=LoopConfig(), description="closed loop on the measured error rate (policy closed-loop)"
+    )
+
+    budget: EnergyBudget | None = Field(
+        default=None, description="transmit energy of each device for all rounds (access superposition); left out: none"
     )
 
     @field_validator("policy", mode="before")

@@ -37,6 +37,7 @@ def link_conflicts(link: LinkConfig, *, num_devices: int, payload_bits: int) -> 
     if link.access == "superposition":
         yield from _superposition(link)
         return
+    yield from _sums_only(link)
     yield from _noma(link, num_devices)
     yield from _coding(link, payload_bits)
     yield from _policies(link)
@@ -266,6 +267,8 @@ def _superposition(link: LinkConfig) -> Iterator[Conflict]:
             "write num_antennas: 1, or access: orthogonal",
         )
     yield from link.control.conflicts(link)
+    if not link.steady:
+        yield from _one_gain(link)
     if link.ofdm != "none" and link.ofdm.domain == "time":
         yield Conflict(
             "ofdm.domain access",
@@ -277,6 +280,42 @@ def _superposition(link: LinkConfig) -> Iterator[Conflict]:
             "channel.coherence access",
             "superposition on a single carrier has block fading only",
             "write coherence: symbol, packet, round or run, or add an ofdm: section",
+        )
+
+
+def _one_gain(link: LinkConfig) -> Iterator[Conflict]:
+    """What takes one gain of each device for a round, on a channel that changes within the round."""
+    remedy = "write a flat channel of coherence: round or run without csi.estimator"
+    if link.receiver.scaling == "mmse":
+        yield Conflict(
+            "receiver.scaling channel.coherence channel.model csi.estimator",
+            "scaling mmse takes one gain of each device for a round, and here it changes within the round",
+            f"{remedy}, or scaling: unbiased",
+        )
+    if link.power.budget is not None and not link.control.constant:
+        yield Conflict(
+            "power.budget channel.coherence channel.model csi.estimator power.policy",
+            f"under {link.control.name} a budget is kept with one gain of each device for a round, and here it changes "
+            "within the round",
+            f"{remedy}, or policy: fixed",
+        )
+
+
+def _sums_only(link: LinkConfig) -> Iterator[Conflict]:
+    """Keys of sums over the air, where devices are detected one by one."""
+    if link.access == "auto":
+        return
+    if link.receiver.scaling != "auto":
+        yield Conflict(
+            "receiver.scaling access",
+            f"receiver.scaling divides a sum over the air, the access is {link.access}",
+            "leave scaling out, or write access: superposition",
+        )
+    if link.power.budget is not None:
+        yield Conflict(
+            "power.budget access",
+            f"power.budget is kept by devices that send over the air together, the access is {link.access}",
+            "leave budget out, or write access: superposition",
         )
 
 

@@ -101,9 +101,10 @@ class NoiselessAir:
         context: UplinkContext,
         caps: Mapping[str, ArrayLike],
         jammers: NDArray[np.bool_] | None = None,
+        max_power: NDArray[np.float64] | None = None,
     ) -> Superposition:
-        """See `AirUplink.superpose`; caps have no amplitude to act on. Raises LinkError for jammers."""
-        del caps
+        """See `AirUplink.superpose`; caps and powers have nothing to act on. Raises LinkError for jammers."""
+        del caps, max_power
         if jammers is not None:
             raise LinkError("without a radio there is no full power to jam at; use error model measured")
         num_trials = len(context.trials)

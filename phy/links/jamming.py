@@ -1,4 +1,4 @@
-"""Devices of a superposition that do not follow power control: they jam at full power, or stay silent.
+"""Devices of a superposition that do not follow the level: they jam, are too weak for it, or stay silent.
 
 Honest devices send A w(h^) x. The weakest of them and the caps limit the level A. A jammer with the same radio and the
 same P0 sends
@@ -26,15 +26,21 @@ _SILENT = np.float32(-1.0)
 
 
 def own_amplitude(
-    payload: NDArray[Any], jammers: NDArray[np.bool_] | None, *, max_power: float, silent: Sequence[int] = ()
+    payload: NDArray[Any],
+    jammers: NDArray[np.bool_] | None,
+    *,
+    max_power: float,
+    silent: Sequence[int] = (),
+    clipped: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float32] | None:
-    """sqrt(P0) for a jammer, -1 for a `silent` device, 0 for one that follows power control; None if all follow it.
+    """sqrt(P0) for a jammer, -1 for a `silent` device, 0 for one that follows the level; None if all follow it.
 
-    The array is `[num_trials, num_devices]`.
+    Devices that do not reach the level have their amplitude in `clipped`, as in `AmplitudeDecision`. The array is
+    `[num_trials, num_devices]`.
 
     Raises LinkError for `jammers` of another shape and for symbols of a jammer whose mean power is above 1.
     """
-    if jammers is None and not silent:
+    if jammers is None and not silent and clipped is None:
         return None
     if jammers is None:
         jammers = np.zeros(payload.shape[:2], bool)
@@ -50,6 +56,8 @@ def own_amplitude(
             f"symbols of a jammer have mean power {strongest:g} and exceed P0; scale them to mean power 1 or less"
         )
     amplitude = np.asarray(jammers * max_power**0.5, np.float32)
+    if clipped is not None:
+        amplitude = np.where(jammers, amplitude, clipped.astype(np.float32))
     amplitude[:, list(silent)] = _SILENT
     return amplitude
 

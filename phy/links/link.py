@@ -61,8 +61,8 @@ class Superposition:
     - `received` `[num_trials, num_symbols]` complex64: y = sum_k h_k A w_k x_k + z, z of variance N0 per
       real dimension;
     - `num_active` `[num_trials, num_symbols]` or `[num_trials, 1]` int64: devices on the air per symbol;
-    - `decision`: the receiver divides by A = `decision.amplitude`;
     - `noise_power` `[num_trials]`: variance of z per real dimension, mean over symbols [W];
+    - `decision`: the receiver divides by `decision.scale`, the mean receive amplitude A unless the link says mmse;
     - `airtime_s`, `energy_j` `[num_trials, num_devices]`: time on the air [s] and transmit energy [J] of each device,
       as in `LinkCounts`, or None without a radio.
     """
@@ -189,6 +189,7 @@ class AirUplink(Protocol):
         context: UplinkContext,
         caps: Mapping[str, ArrayLike],
         jammers: NDArray[np.bool_] | None = None,
+        max_power: NDArray[np.float64] | None = None,
     ) -> Superposition:
         """Carry packed bits (BPSK) or amplitudes `[num_trials, num_devices, num_symbols]` float or complex.
 
@@ -196,6 +197,9 @@ class AirUplink(Protocol):
         payload, of mean power at most 1, at amplitude sqrt(P0) in every symbol. It compensates the phase by its own
         channel estimate, which disturbs the sum most at that power. The receiver does not know the jammers: `decision`
         and `num_active` count them as honest devices.
+
+        `max_power` `[num_trials, num_devices]`: mean transmit power that a device may not exceed in this round, beside
+        P0 [W]; not of jammers.
         """
         ...
 

@@ -15,7 +15,7 @@ from phy.fading.gains import BlockGains
 from phy.links.air_chain import AirChain, OnAir
 from phy.links.jamming import on_air, own_amplitude
 from phy.links.link import Superposition, check_payload
-from phy.links.power import AmplitudeDecision, PowerControl
+from phy.links.power import AmplitudeDecision, PowerControl, decide_sum, depends_on_payload
 from phy.numerics.cache import LastResult
 
 
@@ -40,7 +40,8 @@ class SuperpositionLink:
             packet_symbols=8 * config.packet_size_bytes,
             measure=chain.measure_gains,
         )
-        self._decide = PowerControl(max_power=config.max_power, payload_power=payload_bound**2)
+        self._payload_power = payload_bound**2
+        self._decide = PowerControl(max_power=config.max_power, payload_power=self._payload_power)
         # Not a bound method: the link would keep itself and its arrays alive.
         self._airtime_s = LastResult(partial(_airtime, each_s=num_symbols * config.symbol_s))
 
@@ -51,14 +52,22 @@ class SuperpositionLink:
         context: UplinkContext,
         caps: Mapping[str, ArrayLike],
         jammers: NDArray[np.bool_] | None = None,
+        max_power: NDArray[np.float64] | None = None,
     ) -> Superposition:
         """See `AirUplink.superpose`. Raises LinkError for a wrong shape, and for a jammer with too much power."""
         num_trials, analog = len(context.trials), self.config.modulation == "analog"
         width = self.num_symbols if analog else -(-self.num_symbols // 8)
         check_payload(payload, expected=(num_trials, self.num_devices, width), dtype="fc" if analog else "u")
         gains = self._channel.block_gains(context).without(context.silent)
-        decision = self._decide(gains, caps)
-        own = own_amplitude(payload, jammers, max_power=self.config.max_power, silent=context.silent)
+        if depends_on_payload(self.config, max_power):
+            decision = decide_sum(
+                self.config, gains, payload, payload_power=self._payload_power, caps=caps, max_power=max_power
+            )
+        else:
+            decision = self._decide(gains, caps)
+        own = own_amplitude(
+            payload, jammers, max_power=self.config.max_power, silent=context.silent, clipped=decision.clipped
+        )
         impairments = self.config.impairments
         sent = OnAir(
             payload=payload,

@@ -52,6 +52,10 @@ def leave_out_later_of_link(link: dict[str, Any]) -> None:
         del link["engine"]
     if link["receiver"]["combining"] == "mrc":
         del link["receiver"]["combining"]
+    if link["receiver"]["scaling"] == "auto":
+        del link["receiver"]["scaling"]
+    if link["power"]["budget"] is None:
+        del link["power"]["budget"]
 
 
 def _leave_out_later_keys(learning: dict[str, Any]) -> None:

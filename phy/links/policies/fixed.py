@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from phy.config.power import Kernel, PowerPolicy, power_policies
+import numpy as np
+from numpy.typing import NDArray
+
+from phy.config.power import Kernel, PowerPolicy, Sums, power_policies
 
 
 @power_policies.register
@@ -18,3 +21,8 @@ class Fixed(PowerPolicy):
         """1."""
         del mean_gain
         return xp.ones_like(gain)
+
+    def level(self, reach: NDArray[np.float64], sums: Sums | None) -> NDArray[np.float64]:
+        """The largest: devices with less power send at all that they have."""
+        del sums
+        return np.asarray(np.where(np.isfinite(reach), reach, 0.0).max(axis=1))

@@ -17,7 +17,7 @@ from phy.frontends import air
 from phy.links.jamming import on_air, own_amplitude
 from phy.links.link import Superposition, check_payload
 from phy.links.packets.layout import fold, impairment_keys, split_time
-from phy.links.power import decide_amplitude
+from phy.links.power import decide_amplitude, decide_sum, depends_on_payload, may_clip
 from phy.links.superposition import clipping_reference
 from phy.links.superposition_ofdm.chain import Chain, Sending, compiled_chain
 from phy.links.superposition_ofdm.knowledge import ChainSpec, Csi, Who
@@ -75,17 +75,25 @@ class OfdmSuperposition:
         context: UplinkContext,
         caps: Mapping[str, ArrayLike],
         jammers: NDArray[np.bool_] | None = None,
+        max_power: NDArray[np.float64] | None = None,
     ) -> Superposition:
         """See `AirUplink.superpose`. Raises LinkError for a wrong shape, and for a jammer with too much power."""
         num_trials, analog = len(context.trials), self.config.modulation == "analog"
         width = self.num_symbols if analog else -(-self.num_symbols // 8)
         check_payload(payload, expected=(num_trials, self.num_devices, width), dtype="fc" if analog else "u")
-        own = own_amplitude(payload, jammers, max_power=self.config.max_power, silent=context.silent)
-        chain, cut = self._chain(num_trials, own=own is not None)
+        adapts = depends_on_payload(self.config, max_power)
+        chain, cut = self._chain(
+            num_trials, own=may_clip(self.config, max_power) or jammers is not None or bool(context.silent)
+        )
         who = self._who(context)
         gains = self._block_gains(chain, cut, who, context).without(context.silent)
-        decision = decide_amplitude(
-            gains, max_power=self.config.max_power, payload_power=self._payload_bound**2, caps=caps
+        bound = self._payload_bound**2
+        if adapts:
+            decision = decide_sum(self.config, gains, payload, payload_power=bound, caps=caps, max_power=max_power)
+        else:
+            decision = decide_amplitude(gains, max_power=self.config.max_power, payload_power=bound, caps=caps)
+        own = own_amplitude(
+            payload, jammers, max_power=self.config.max_power, silent=context.silent, clipped=decision.clipped
         )
         layout, impairments = self.layout, self.config.impairments
         reference = clipping_reference(payload, gains, decision, impairments=impairments, own=own)
