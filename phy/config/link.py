@@ -191,8 +191,8 @@ class LinkConfig(Frozen):
         channel = self.channel
         varies = channel.fades or self.csi_error_variance > 0.0
         changing = ("symbol", "packet") if self.ofdm == "none" else ("symbol", "doppler")
-        one_path = not channel.selective and not isinstance(self.csi, CsiEstimation)
-        return one_path and not (varies and channel.coherence in changing)
+        one_number = not (channel.selective or isinstance(self.csi, CsiEstimation) or self.combines)
+        return one_number and not (varies and channel.coherence in changing)
 
     @property
     def mmse_scaling(self) -> bool:

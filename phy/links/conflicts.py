@@ -284,19 +284,20 @@ def _superposition(link: LinkConfig) -> Iterator[Conflict]:
 
 
 def _one_gain(link: LinkConfig) -> Iterator[Conflict]:
-    """What takes one gain of each device for a round, on a channel that changes within the round."""
-    remedy = "write a flat channel of coherence: round or run without csi.estimator"
+    """What takes one channel gain per device and round, on a link that has several."""
+    several = "but this link has several (antennas, paths, pilots, or a coherence shorter than a round)"
+    remedy = "write a flat channel of coherence: round or run, one antenna and no csi.estimator"
+    keys = "channel.coherence channel.model csi.estimator receiver.num_antennas"
     if link.receiver.scaling == "mmse":
         yield Conflict(
-            "receiver.scaling channel.coherence channel.model csi.estimator",
-            "scaling mmse takes one gain of each device for a round, and here it changes within the round",
+            f"receiver.scaling {keys}",
+            f"scaling mmse takes one channel gain per device and round, {several}",
             f"{remedy}, or scaling: unbiased",
         )
     if link.power.budget is not None and not link.control.constant:
         yield Conflict(
-            "power.budget channel.coherence channel.model csi.estimator power.policy",
-            f"under {link.control.name} a budget is kept with one gain of each device for a round, and here it changes "
-            "within the round",
+            f"power.budget {keys} power.policy",
+            f"a budget under policy {link.control.name} takes one channel gain per device and round, {several}",
             f"{remedy}, or policy: fixed",
         )
 

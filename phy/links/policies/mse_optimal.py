@@ -61,7 +61,9 @@ class MseOptimal(PowerPolicy):
             )
         elif not link.steady:
             yield Conflict(
-                "power.policy channel.coherence channel.model csi.estimator",
-                "mse-optimal takes one gain of each device for a round, and here it changes within the round",
-                "write a flat channel of coherence: round or run without csi.estimator, or policy: truncated-inversion",
+                "power.policy channel.coherence channel.model csi.estimator receiver.num_antennas",
+                "mse-optimal takes one channel gain per device and round, but this link has several (antennas, paths, "
+                "pilots, or a coherence shorter than a round)",
+                "write a flat channel of coherence: round or run, one antenna and no csi.estimator, or policy: "
+                "truncated-inversion",
             )

@@ -21,6 +21,7 @@ from phy.links.power import AmplitudeDecision, decide_sum
 
 POLICIES = ("fixed", "inversion", "truncated-inversion", "mse-optimal")
 SYMBOLS = 2001
+SEVERAL = "but this link has several (antennas, paths, pilots, or a coherence shorter than a round)"
 ROUND = UplinkContext(seed=5, trials=(0, 1, 2), round_index=4)
 
 
@@ -193,11 +194,11 @@ def test_devices_that_change_places_with_their_channels_leave_error_and_divisor_
     [
         (
             {"power": {"policy": "mse-optimal"}, "channel": {"fading": "rayleigh", "coherence": "symbol"}},
-            "mse-optimal takes one gain of each device for a round, and here it changes within the round",
+            f"mse-optimal takes one channel gain per device and round, {SEVERAL}",
         ),
         (
             {"receiver": {"scaling": "mmse"}, "ofdm": {}, "channel": {"model": "tdl-a"}},
-            "scaling mmse takes one gain of each device for a round, and here it changes within the round",
+            f"scaling mmse takes one channel gain per device and round, {SEVERAL}",
         ),
         (
             {"access": "orthogonal", "power": {"policy": "mse-optimal"}},
