@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.arrays import F64, I64, Bools
 from fl.checkpoints import State, kept_number
 from fl.results import LINK_COUNTS, OnAir, TrialResult
 from fl.tasks.base import LearningError
@@ -119,8 +120,8 @@ class Recorder:
         *,
         metrics: Sequence[Mapping[str, float]],
         failures: Sequence[str | None],
-        kept: NDArray[np.int64] | None = None,
-        sent_last: NDArray[np.bool_] | None = None,
+        kept: I64 | None = None,
+        sent_last: Bools | None = None,
         more_rounds: Columns | None = None,
         privacy: Columns | None = None,
         on_air: OnAir | None = None,
@@ -169,7 +170,7 @@ class Recorder:
         return out
 
 
-def link_columns(counts: LinkCounts, *, power_db: NDArray[np.float64] | None = None) -> dict[str, NDArray[Any]]:
+def link_columns(counts: LinkCounts, *, power_db: F64 | None = None) -> dict[str, NDArray[Any]]:
     """Return the columns of the table `link` for one round, `[num_trials, num_senders]` each."""
     columns = {name: getattr(counts, name) for name in LINK_COUNTS}
     return columns if power_db is None else columns | {"power_db": power_db}
@@ -206,7 +207,7 @@ def with_totals(rounds: Columns) -> dict[str, NDArray[Any]]:
     return {total: running_total(rounds[name]) for name, total in SPENT.items() if name in rounds}
 
 
-def running_total(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def running_total(values: F64) -> F64:
     """Sums over rounds up to and including each, of `[num_rounds, num_trials]`."""
     if not all_alike(values):
         return np.cumsum(values, axis=0)
@@ -224,7 +225,7 @@ def all_alike(values: NDArray[Any]) -> bool:
     return bool((words[-1:] == words[-1:, :1]).all() and (words == words[:, :1]).all())
 
 
-def of_trials(arrays: Columns, *, ended: NDArray[np.int64]) -> list[dict[str, NDArray[Any]]]:
+def of_trials(arrays: Columns, *, ended: I64) -> list[dict[str, NDArray[Any]]]:
     """What each trial keeps of arrays `[num_rounds, num_trials, ...]`: its first `ended` `[num_trials]` rounds."""
     lengths = ended.tolist()
     columns: list[list[NDArray[Any]]] = []

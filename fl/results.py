@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.arrays import F64, I64
 from privacy.events.claims import Claim
 from privacy.events.events import Ledger
 
@@ -49,7 +50,7 @@ class OnAir:
     """
 
     num_values: int = 0
-    bursts: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
+    bursts: Mapping[str, I64] = field(default_factory=dict)
     rounds: Mapping[str, float] = field(default_factory=dict)
     link: Mapping[str, NDArray[np.float64 | np.int64]] = field(default_factory=dict)
     devices: Mapping[str, NDArray[np.float64 | np.int64]] = field(default_factory=dict)
@@ -80,12 +81,12 @@ class TrialResult:
 
     trial: int
     metrics: Mapping[str, float]
-    rounds: Mapping[str, NDArray[np.float64]]
+    rounds: Mapping[str, F64]
     link: Mapping[str, NDArray[np.float64 | np.int64]] = field(default_factory=dict)
-    privacy: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
-    bursts: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
+    privacy: Mapping[str, F64] = field(default_factory=dict)
+    bursts: Mapping[str, I64] = field(default_factory=dict)
     devices: Mapping[str, NDArray[np.float64 | np.int64]] = field(default_factory=dict)
-    pictures: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
+    pictures: Mapping[str, I64] = field(default_factory=dict)
     account: PrivacyAccount | None = None
     on_air: OnAir = OnAir()
     failure: str | None = None

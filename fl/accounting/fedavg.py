@@ -7,8 +7,8 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fl.arrays import F64, Bools
 from fl.checkpoints import State, kept_array, kept_number
 from fl.results import PrivacyAccount, TrialResult
 from fl.uplink.channel_credit import errors_arrive, law_of_errors, rate_moves_by_round
@@ -88,9 +88,7 @@ def release_of(
     return replace(release, evidence=1.0 - release.confidence)
 
 
-def upload_parameters(
-    config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | None
-) -> NDArray[np.float64] | None:
+def upload_parameters(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | None) -> F64 | None:
     """Return noise multipliers or flip probabilities of all rounds, `[num_rounds]`; None unless a budget sets them."""
     if privacy is None or privacy.budget is None or privacy.for_uploads is None or not privacy.calibrated:
         return None
@@ -241,7 +239,7 @@ def reconstruction_account(
     return replace(found, ledger=ledger)
 
 
-def _rounds_sent(config: FedAvgConfig, result: TrialResult) -> NDArray[np.bool_] | None:
+def _rounds_sent(config: FedAvgConfig, result: TrialResult) -> Bools | None:
     """Return who sent in which round, `[num_rounds, num_devices]`; None if no round was kept."""
     if not len(result.rounds.get("train_loss", ())):
         return None

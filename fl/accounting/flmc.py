@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fl.arrays import F64
 from fl.checkpoints import State, kept_array
 from fl.results import PrivacyAccount
 from fl.uplink.channel_credit import sure_noise_power
@@ -21,8 +21,6 @@ from privacy.evidence import listener_sentence
 if TYPE_CHECKING:
     from fl.learning.flmc import FlmcConfig
 
-Floats = NDArray[np.float64]
-
 NO_NOISE = "without the noise of a real receiver on the air none hides what is sent, and none is credited"
 MANY_LOOKS = (
     "codes, repetitions, antennas, unequal carriers and bits that share an axis tell more of a bit than its one noisy "
@@ -31,7 +29,7 @@ MANY_LOOKS = (
 CLIPPED = "every gradient entry is clipped to [-l, l], whatever the device holds"
 
 
-def amplitude_caps(config: FlmcConfig, *, budget: BudgetConfig, noise_power: float) -> Floats:
+def amplitude_caps(config: FlmcConfig, *, budget: BudgetConfig, noise_power: float) -> F64:
     """Return the largest received amplitude A of every round, `[num_rounds]`; math.inf where any keeps the budget."""
     sending = config.sending
     found = budget.parameters(sending.release(config), num_rounds=config.rounds)
@@ -43,8 +41,8 @@ def flmc_account(
     *,
     link: LinkConfig,
     privacy: AmplitudeMechanism | None,
-    rounds: Mapping[str, Floats],
-    spent: Mapping[str, Floats],
+    rounds: Mapping[str, F64],
+    spent: Mapping[str, F64],
 ) -> PrivacyAccount | None:
     """Return the ledger of a trial from its `rounds` (`peak_amplitude` `[num_rounds]`), of the strongest device.
 
@@ -98,12 +96,12 @@ class AmplitudeAllowance:
     Raises PrivacyError where no amplitude keeps the budget.
     """
 
-    def __init__(self, config: FlmcConfig, *, link: LinkConfig, privacy: AmplitudeMechanism, caps: Floats) -> None:
+    def __init__(self, config: FlmcConfig, *, link: LinkConfig, privacy: AmplitudeMechanism, caps: F64) -> None:
         assert privacy.budget is not None
         noise_power = sure_noise_power(link, privacy=privacy)
         self._config, self._noise, self._budget = config, float(np.sqrt(noise_power)), privacy.budget
-        self.found: Floats | None = None
-        self._lost: Floats | None = None
+        self.found: F64 | None = None
+        self._lost: F64 | None = None
         self.rounds_sent = np.zeros(len(caps), np.int64)
         strongest = power_peak(config, link=link)
         ceilings = caps if strongest is None else np.minimum(caps, strongest)
@@ -124,7 +122,7 @@ class AmplitudeAllowance:
         """What happens where nothing is left."""
         return self._budget.action
 
-    def caps(self, round_index: int) -> Floats:
+    def caps(self, round_index: int) -> F64:
         """The largest amplitude of every trial in this round, `[num_trials]`; 0: nothing is left."""
         if self.found is not None:
             return np.full(len(self.rounds_sent), self.found[round_index])
@@ -134,7 +132,7 @@ class AmplitudeAllowance:
             left = np.asarray(self.rounds_sent < self._most)
         return np.where(left, np.inf, 0.0)
 
-    def note(self, peak_amplitude: Floats) -> None:
+    def note(self, peak_amplitude: F64) -> None:
         """What trials really sent with, `[num_trials]`."""
         self.rounds_sent += peak_amplitude > 0.0
         if self._lost is not None:
@@ -150,7 +148,7 @@ class AmplitudeAllowance:
         if self._lost is not None:
             self._lost = kept_array(state, "lost", like=self._lost)
 
-    def _loss(self, amplitude: Floats) -> Floats:
+    def _loss(self, amplitude: F64) -> F64:
         """Renyi divergence of one round `[num_trials, num_orders]`, of amplitudes brought up to a grid of 1 %."""
         with np.errstate(divide="ignore"):
             steps = np.ceil(np.log(amplitude / self._noise) * 100.0 - 1e-9)
@@ -158,7 +156,7 @@ class AmplitudeAllowance:
 
 
 @lru_cache(maxsize=4096)
-def _round_loss(config: FlmcConfig, percents: float) -> Floats:
+def _round_loss(config: FlmcConfig, percents: float) -> F64:
     from privacy.accounting.composition import ORDERS
 
     release = config.sending.release(config, relative_amplitude=float(np.exp(percents / 100.0)))

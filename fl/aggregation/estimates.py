@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.arrays import F32, F64, I64, Bools, Reals
 from phy.links.link import Superposition
 from phy.numerics.workers import spans
 
@@ -28,7 +29,7 @@ _CELLS_AT_ONCE = 1 << 21
 _FEWEST_COLUMNS = 256
 
 
-def sum_from_superposition(heard: Superposition, *, num_devices: int) -> NDArray[np.float64]:
+def sum_from_superposition(heard: Superposition, *, num_devices: int) -> F64:
     """Estimate of sum_k x_k, `[num_trials, num_symbols]`: Re(y) / A times K / K_a, Zhang et al. 2022 (14).
 
     Zero where A or K_a is.
@@ -39,13 +40,7 @@ def sum_from_superposition(heard: Superposition, *, num_devices: int) -> NDArray
     return np.where((amplitude > 0.0) & (active > 0), estimate, 0.0)
 
 
-def sum_of_devices(
-    values: NDArray[np.float64],
-    *,
-    active: NDArray[np.bool_],
-    bit_error_rate: NDArray[np.float64] | None = None,
-    known: NDArray[np.bool_] | None = None,
-) -> NDArray[np.float64]:
+def sum_of_devices(values: F64, *, active: Bools, bit_error_rate: F64 | None = None, known: Bools | None = None) -> F64:
     """Estimate of sum_k x_k, `[num_trials, m]`, from detected values `[num_trials, num_devices, m]`.
 
     `bit_error_rate` `[num_trials, num_devices]` undoes the shrinkage of detected signs, E[x^] = (1 - 2 p) x;
@@ -65,13 +60,7 @@ def sum_of_devices(
     return np.asarray(np.einsum("tk,tkm->tm", weights, values) * scale)
 
 
-def weighted_mean(
-    values: NDArray[Any],
-    *,
-    weights: NDArray[np.float64],
-    known: NDArray[np.bool_] | None = None,
-    otherwise: NDArray[np.float32],
-) -> NDArray[np.float32]:
+def weighted_mean(values: NDArray[Any], *, weights: F64, known: Bools | None = None, otherwise: F32) -> F32:
     """sum_n q_n w_n, Li et al. 2025 (4), `[M]` float32, from `values` `[K, M]` of devices with q_n > 0 in `weights`.
 
     The weights are those of the devices heard, brought to sum to one, coordinate by coordinate where packets are
@@ -93,8 +82,7 @@ def weighted_mean(
     return out
 
 
-Values = NDArray[np.floating[Any]]
-Known = NDArray[np.bool_] | None
+Known = Bools | None
 
 _VALUES_AT_ONCE = 1 << 18
 _MOST_STEPS = 100
@@ -102,14 +90,7 @@ _CLOSE = 1e-7
 _SLACK = 1e-9
 
 
-def by_columns(
-    rule: Callable[..., NDArray[np.float32]],
-    values: Values,
-    *,
-    weights: NDArray[np.float64],
-    known: Known = None,
-    otherwise: NDArray[np.float32],
-) -> NDArray[np.float32]:
+def by_columns(rule: Callable[..., F32], values: Reals, *, weights: F64, known: Known = None, otherwise: F32) -> F32:
     """What `rule` makes of `values` `[K, M]`, `[M]`, some columns at a time."""
     out = np.empty(values.shape[1], np.float32)
     for part in spans(values.shape[1], step=max(_VALUES_AT_ONCE // max(len(values), 1), 16)):
@@ -118,9 +99,7 @@ def by_columns(
     return out
 
 
-def coordinate_median(
-    values: Values, *, weights: NDArray[np.float64], known: Known = None, otherwise: NDArray[np.float32]
-) -> NDArray[np.float32]:
+def coordinate_median(values: Reals, *, weights: F64, known: Known = None, otherwise: F32) -> F32:
     """The value that half of the weight lies on either side of, the mean of two where both do, `[M]`."""
     ranked, held, total = _ranked(values, weights, known)
     if held is None:
@@ -137,14 +116,7 @@ def coordinate_median(
     return _filled(middle, total, otherwise)
 
 
-def trimmed_mean(
-    values: Values,
-    *,
-    weights: NDArray[np.float64],
-    trim: float,
-    known: Known = None,
-    otherwise: NDArray[np.float32],
-) -> NDArray[np.float32]:
+def trimmed_mean(values: Reals, *, weights: F64, trim: float, known: Known = None, otherwise: F32) -> F32:
     """Mean of what is left once devices of at most the share `trim` of the weight are cut off at either end, `[M]`.
 
     Of n equal weights floor(trim n) go at either end.
@@ -168,14 +140,7 @@ def trimmed_mean(
     return _filled((kept * held).sum(axis=1) / np.where(share > 0.0, share, 1.0), total, otherwise)
 
 
-def rsa_step(
-    values: Values,
-    *,
-    weights: NDArray[np.float64],
-    step: float,
-    known: Known = None,
-    otherwise: NDArray[np.float32],
-) -> NDArray[np.float32]:
+def rsa_step(values: Reals, *, weights: F64, step: float, known: Known = None, otherwise: F32) -> F32:
     """w - step sum_k q_k sign(w - w_k), `[M]`, with w = `otherwise` and weights q that sum to 1 over those heard.
 
     RSA's server step without its own regulariser; its lambda is step / K. Of updates instead of models w is 0.
@@ -190,9 +155,7 @@ def rsa_step(
     return (otherwise + step * total / np.where(heard > 0.0, heard, 1.0)).astype(np.float32)
 
 
-def geometric_median(
-    values: Values, *, weights: NDArray[np.float64], known: Known = None, otherwise: NDArray[np.float32]
-) -> NDArray[np.float32]:
+def geometric_median(values: Reals, *, weights: F64, known: Known = None, otherwise: F32) -> F32:
     """The z `[M]` that minimises sum_k q_k ||w_k - z||, norms over what arrived of each device.
 
     Weiszfeld's iteration from the coordinate median, with the step of Vardi and Zhang (2000) where z meets a device, at
@@ -211,9 +174,7 @@ def geometric_median(
     return np.where(heard, centre, otherwise).astype(np.float32)
 
 
-def _weiszfeld(
-    values: Values, centre: NDArray[np.float64], weights: NDArray[np.float64], known: Known, everybody: bool
-) -> tuple[NDArray[np.float64], float, float]:
+def _weiszfeld(values: Reals, centre: F64, weights: F64, known: Known, everybody: bool) -> tuple[F64, float, float]:
     """The next centre, how far it lies, and the median distance of devices from the last."""
     pull, share = np.zeros_like(centre), np.zeros_like(centre)
     distances = np.zeros(len(values))
@@ -240,14 +201,12 @@ def _weiszfeld(
     return centre + move, float(np.sqrt(move @ move)), float(np.median(counted)) if len(counted) else 0.0
 
 
-def _held(some: Values, known: Known, rows: slice) -> NDArray[np.bool_]:
+def _held(some: Reals, known: Known, rows: slice) -> Bools:
     return np.isfinite(some) if known is None else known[rows] & np.isfinite(some)
 
 
-def _ranked(
-    values: Values, weights: NDArray[np.float64], known: Known
-) -> tuple[Values, NDArray[np.float64] | None, NDArray[np.float64]]:
-    """Values by size `[M, K]`, NaN for what is missing last; their weights, None if all are equal; the sums `[M]`."""
+def _ranked(values: Reals, weights: F64, known: Known) -> tuple[Reals, F64 | None, F64]:
+    """Reals by size `[M, K]`, NaN for what is missing last; their weights, None if all are equal; the sums `[M]`."""
     counts = weights > 0.0
     columns = np.array(values[counts].T, order="C")
     own = weights[counts]
@@ -264,13 +223,11 @@ def _ranked(
     return ranked, held, held.sum(axis=1)
 
 
-def _count(ranked: Values) -> NDArray[np.int64]:
+def _count(ranked: Reals) -> I64:
     return np.asarray(ranked.shape[1] - np.isnan(ranked).sum(axis=1))
 
 
-def _filled(
-    found: NDArray[np.float64], total: NDArray[np.float64], otherwise: NDArray[np.float32]
-) -> NDArray[np.float32]:
+def _filled(found: F64, total: F64, otherwise: F32) -> F32:
     with np.errstate(over="ignore"):
         return np.where(total > 0.0, found, otherwise).astype(np.float32)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fl.arrays import F32, F64, I64, Bools
 from fl.tasks.base import LearningError
 from phy.numerics.compiled import kernel, read_only, stage
 from phy.numerics.workers import run_tasks
@@ -53,7 +53,7 @@ def _sum_up(weights: Any, values: Any, out: Any, first: Any, last: Any) -> None:
             _add(weights[row], values[row, columns], out[columns])
 
 
-def look_at_rows(values: NDArray[np.float32], *, limit: float) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+def look_at_rows(values: F32, *, limit: float) -> tuple[Bools, F64]:
     """Which rows `[K]` of `[K, M]` have a number that is not below `limit` in size, or is none; and their ||.||^2."""
     rows, seen = read_only(values), len(values)
     beyond, squares = np.zeros(seen, np.int64), np.zeros(seen)
@@ -61,7 +61,7 @@ def look_at_rows(values: NDArray[np.float32], *, limit: float) -> tuple[NDArray[
     return beyond > 0, squares
 
 
-def add_weighted_rows(values: NDArray[np.float32], weights: NDArray[np.float64], *, out: NDArray[np.float64]) -> None:
+def add_weighted_rows(values: F32, weights: F64, *, out: F64) -> None:
     """`out` `[M]` += sum_k q_k x_k of `values` `[K, M]`, row after row: blocks of rows change no bit."""
     rows, amounts = read_only(values), read_only(weights)
     run_tasks(lambda first, last: _sum_up(amounts, rows, out, first, last), num_tasks=-(-len(out) // _COLUMNS))
@@ -71,7 +71,7 @@ class DivergedError(LearningError):
     """Training went where numbers end: the trial has failed, others need not."""
 
 
-def check_finite(weights: NDArray[np.float32], *, devices: NDArray[np.int64] | None) -> NDArray[np.float64]:
+def check_finite(weights: F32, *, devices: I64 | None) -> F64:
     """||w||^2 of the rows of `weights` `[K, M]`; DivergedError for NaN, infinity or numbers beyond `_DIVERGED`."""
     bad, squares = look_at_rows(weights, limit=_DIVERGED)
     if bad.any():

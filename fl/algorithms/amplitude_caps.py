@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from fl.arrays import F64
 from fl.tasks import PosteriorTask
 from fl.uplink.channel_credit import sure_noise_power
 from phy.config import LinkConfig
@@ -21,9 +22,7 @@ _SHARE_OF_STABLE_STEP = 0.15
 """The paper's analog step, 1.28e-4, is 0.155 of 2 / (mu + L) on its data."""
 
 
-def step_size(
-    config: FlmcConfig, *, strong_convexity: NDArray[np.float64], smoothness: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def step_size(config: FlmcConfig, *, strong_convexity: F64, smoothness: F64) -> F64:
     """Step eta of (6) per trial, `[num_trials]`: as written, or from the data where it says `auto`.
 
     Langevin Monte Carlo contracts for eta <= 2 / (mu + L) (Dalalyan and Karagulyan 2019, Theorem 1); `auto`
@@ -35,7 +34,7 @@ def step_size(
     return np.asarray(_SHARE_OF_STABLE_STEP * stable * (2.0 / config.quantizer_slope if config.sends.one_bit else 1.0))
 
 
-def lmc_amplitude_cap(config: FlmcConfig, eta: ArrayLike, *, noise_power: float) -> NDArray[np.float64]:
+def lmc_amplitude_cap(config: FlmcConfig, eta: ArrayLike, *, noise_power: float) -> F64:
     """Largest receive amplitude A that leaves enough noise in the update, elementwise over `eta`; inf: none.
 
     - `printed`, Zhang et al. 2022 (19): eta^2 N0 / A^2 >= 2 eta, so A <= sqrt(eta N0 / 2);
@@ -73,8 +72,8 @@ def round_privacy(config: FlmcConfig, *, link: LinkConfig, privacy: PrivacyConfi
 class Sampling:
     """How trials sample: the step `eta` `[num_trials]`, the loss of a round, and what both cap the amplitude to."""
 
-    eta: NDArray[np.float64]
-    lmc: NDArray[np.float64]
+    eta: F64
+    lmc: F64
     privacy: AmplitudePrivacy
 
     @property

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fl.arrays import F64
 from fl.checkpoints import State
 from fl.recorder import Recorder, link_columns
 from fl.results import TrialResult
@@ -82,7 +82,7 @@ class FlipMoments:
         self._transport.bits.link.restore(state["link"])
 
 
-def _gap(arrays: Mapping[str, NDArray[np.float64]], moment: str) -> float:
+def _gap(arrays: Mapping[str, F64], moment: str) -> float:
     """Largest distance between what was measured and Lemma 1; NaN where there is no lemma."""
     if f"lemma1_{moment}" not in arrays:
         return float("nan")

@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fl.accounting.fedavg import UploadAllowance
 from fl.aggregation.update_kernels import check_finite
 from fl.algorithms.fedavg_results import RoundTally, fedavg_result, scores_at_home
+from fl.arrays import F32, F64, I64, U8
 from fl.attacks.attacks import Attackers
 from fl.checkpoints import State, kept_array
 from fl.config.local import LocalConfig
@@ -58,13 +58,7 @@ class Federation:
     """
 
     def __init__(
-        self,
-        config: FedAvgConfig,
-        *,
-        link: LinkConfig,
-        privacy: UploadPrivacy | None,
-        seed: int,
-        trial: int,
+        self, config: FedAvgConfig, *, link: LinkConfig, privacy: UploadPrivacy | None, seed: int, trial: int
     ) -> None:
         self._config, self._seed, self.trial = config, seed, trial
         data: ImageData = load_images(config.data, seed=seed, trial=trial)
@@ -147,7 +141,7 @@ class Federation:
         local = config.local.model_copy(update={"proximal": config.personal.lam})
         return local, train, PersonalModels(self.model, data=self.data, test=test)
 
-    def _first_uploads(self) -> NDArray[np.float32]:
+    def _first_uploads(self) -> F32:
         """What a first round would upload: what (26) measures kappa on. Leaves no trace in the state."""
         state = self._trainer.state()
         devices = np.arange(min(self._config.num_devices, 4))
@@ -223,14 +217,8 @@ class Federation:
         return [fedavg_result(self, failure=failure)]
 
     def _updates(
-        self,
-        who: Participants,
-        start: NDArray[np.float32],
-        *,
-        weights: NDArray[np.float64],
-        tally: RoundTally,
-        context: UplinkContext,
-    ) -> Iterator[NDArray[np.float32]]:
+        self, who: Participants, start: F32, *, weights: F64, tally: RoundTally, context: UplinkContext
+    ) -> Iterator[F32]:
         """Train the devices block by block; yield the numbers of those who send, or what attackers send instead."""
         senders, sent = who.devices[who.sends], 0
         for rows in self._blocks(len(who.devices)):
@@ -246,9 +234,7 @@ class Federation:
         step = max(count, 1) if meet else devices_in_a_block(self.model.num_parameters)
         return spans(count, step=step) if count else iter([slice(0, 0)])
 
-    def _train(
-        self, who: Participants, rows: slice, start: NDArray[np.float32], *, tally: RoundTally, round_index: int
-    ) -> NDArray[np.float32]:
+    def _train(self, who: Participants, rows: slice, start: F32, *, tally: RoundTally, round_index: int) -> F32:
         """Train a part of the devices, and return the numbers `[S, M]` of those who send."""
         config, devices, sends = self._config, who.devices[rows], who.sends[rows]
         late, base = config.participation.straggling > 0.0, start if start.ndim == 1 else start[rows]
@@ -272,7 +258,7 @@ class Federation:
             round_index=round_index,
         )
 
-    def _aggregation_error(self, tally: RoundTally, found: NDArray[np.float32]) -> dict[str, float]:
+    def _aggregation_error(self, tally: RoundTally, found: F32) -> dict[str, float]:
         """How far the server's update is from the mean of what devices computed; nothing where models are sent."""
         if self._config.upload != "update":
             return {}
@@ -284,7 +270,7 @@ class Federation:
             "aggregation_mse": float(np.mean((exact.astype(np.float64) - found) ** 2)) if tally.any else float("nan"),
         }
 
-    def _received_model(self, devices: NDArray[np.int64], round_index: int) -> NDArray[np.float32]:
+    def _received_model(self, devices: I64, round_index: int) -> F32:
         """The server's model as every device has it: `[M]` over an ideal downlink, else `[K', M]`."""
         if self._down is None or self._copies is None:
             return self.weights
@@ -319,7 +305,7 @@ class Federation:
         rounds |= {name: float(np.mean(values)) for name, values in devices.items()}
         self.record.note(index, rounds=rounds, devices=devices)
 
-    def _measure(self, x: NDArray[np.uint8], y: NDArray[np.int64]) -> tuple[float, float]:
+    def _measure(self, x: U8, y: I64) -> tuple[float, float]:
         """Return the mean cross-entropy and the accuracy of the server's model."""
         return evaluate(self.model, self.weights, x, y, scale=self.data.scale, shift=self.data.shift)
 

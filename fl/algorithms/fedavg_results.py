@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fl.aggregation.update_kernels import add_weighted_rows
+from fl.arrays import F32, F64
 from fl.recorder import SPENT, with_totals
 from fl.results import OnAir, TrialResult
 from fl.schemes.cpa.cpa_theory import coded_snr_of_run_db
@@ -20,29 +20,27 @@ if TYPE_CHECKING:
 AT_HOME = ("personal_accuracy", "personal_loss", "global_accuracy_at_home")
 """Of personalised learning: personal models, and the global one, on the devices' own held-out samples."""
 
-Floats = NDArray[np.float64]
-
 
 class RoundTally:
     """What a round reports of its devices, added up as they pass: in their order, so that blocks change no bit."""
 
     def __init__(self, *, num_values: int) -> None:
         self._total, self._weight, self.any, self._largest = np.zeros(num_values), 0.0, False, 0.0
-        self._trained: list[tuple[Floats, Floats, Floats]] = []
+        self._trained: list[tuple[F64, F64, F64]] = []
 
-    def note(self, trained: LocalOutcome, *, samples: Floats, squares: Floats) -> None:
+    def note(self, trained: LocalOutcome, *, samples: F64, squares: F64) -> None:
         """Note devices that trained, and ||w||^2 of those who send."""
         self._trained.append((samples, trained.loss, trained.clipped_share))
         self._largest = max(self._largest, squares.max(initial=0.0))
 
-    def add(self, numbers: NDArray[np.float32], *, weights: Floats) -> None:
+    def add(self, numbers: F32, *, weights: F64) -> None:
         """Add the numbers of those who send, with weights q."""
         if len(numbers):
             add_weighted_rows(numbers, weights, out=self._total)
             self._weight += float(weights.sum())
             self.any = True
 
-    def mean(self) -> NDArray[np.float32]:
+    def mean(self) -> F32:
         """sum_k q_k x_k / sum_k q_k, `[M]`; zeros where nobody sent."""
         return np.asarray(self._total / self._weight if self._weight else self._total, np.float32)
 
@@ -98,7 +96,7 @@ def fedavg_result(federation: Federation, *, failure: str | None) -> TrialResult
     return result
 
 
-def scores_at_home(personal: PersonalModels | None, weights: NDArray[np.float32]) -> dict[str, NDArray[np.float64]]:
+def scores_at_home(personal: PersonalModels | None, weights: F32) -> dict[str, F64]:
     """Return scores of personal models, and of the global one, on the devices' own samples, `[num_devices]` each."""
     if personal is None:
         return {}
@@ -106,7 +104,7 @@ def scores_at_home(personal: PersonalModels | None, weights: NDArray[np.float32]
     return dict(zip(AT_HOME, (own, own_loss, shared), strict=True))
 
 
-def _aggregation(rounds: dict[str, NDArray[np.float64]]) -> dict[str, float]:
+def _aggregation(rounds: dict[str, F64]) -> dict[str, float]:
     """Means over the rounds in which somebody sent: of decibels, and of ratios under the 20 log10 of the CPA code."""
     if "aggregation_snr_db" not in rounds:
         return {}
@@ -117,13 +115,13 @@ def _aggregation(rounds: dict[str, NDArray[np.float64]]) -> dict[str, float]:
     return means | {"aggregation_snr_20log_db": coded_snr_of_run_db(rounds["aggregation_snr_20log_db"])}
 
 
-def _votes(rounds: dict[str, NDArray[np.float64]]) -> dict[str, float]:
+def _votes(rounds: dict[str, F64]) -> dict[str, float]:
     """Share of votes that came out wrong in all rounds; nothing where no votes added up in the air."""
     votes = float(np.nansum(rounds.get("votes", 0.0)))
     return {"vote_error_rate": float(np.nansum(rounds["wrong_votes"])) / votes} if votes else {}
 
 
-def _at_best_validation(rounds: dict[str, NDArray[np.float64]]) -> dict[str, float]:
+def _at_best_validation(rounds: dict[str, F64]) -> dict[str, float]:
     """Test accuracy of the round that the held-out images speak for; nothing where none were held out."""
     if "validation_accuracy" not in rounds:
         return {}

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from fl.aggregation.estimates import sum_from_superposition, sum_of_devices
 from fl.algorithms.amplitude_caps import Sampling, sampling_of
 from fl.algorithms.flmc_kernels import clipped, descended
+from fl.arrays import F64, I64, Bools
 from fl.attacks.flmc_attackers import AttackersOfTrials, check_attack
 from fl.checkpoints import State
 from fl.results import CAP_NAMES
@@ -46,10 +47,10 @@ class RoundOutcome:
     - `counts`, `power_db` and `bursts`: per device, where devices were detected on their own, see `Reception`.
     """
 
-    theta: NDArray[np.float64]
-    observed: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    theta: F64
+    observed: Mapping[str, F64] = field(default_factory=dict)
     counts: LinkCounts | None = None
-    power_db: NDArray[np.float64] | None = None
+    power_db: F64 | None = None
     bursts: Burstiness | None = None
 
 
@@ -62,7 +63,7 @@ def build_flmc(
     return config.sends.build(config, link=link, task=task, sampling=sampling)
 
 
-def observed(decision: AmplitudeDecision) -> dict[str, NDArray[np.float64]]:
+def observed(decision: AmplitudeDecision) -> dict[str, F64]:
     """What power control decided, `[num_trials]` each; `active_cap` as a code of `CAP_NAMES`."""
     codes = np.array([CAP_NAMES.index(name) for name in decision.limit_names] + [0], float)
     return {
@@ -73,9 +74,7 @@ def observed(decision: AmplitudeDecision) -> dict[str, NDArray[np.float64]]:
     }
 
 
-def spent(
-    round_airtime_s: NDArray[np.float64] | None, energy_j: NDArray[np.float64] | None
-) -> dict[str, NDArray[np.float64]]:
+def spent(round_airtime_s: F64 | None, energy_j: F64 | None) -> dict[str, F64]:
     """Latency [s] and energy of all devices [J] of one round, `[num_trials]` each; empty without a radio."""
     if round_airtime_s is None or energy_j is None:
         return {}
@@ -92,7 +91,7 @@ class _Rounds(Forgetful):
             config.attack, num_devices=config.num_devices, gradient_bound=config.gradient_bound
         )
 
-    def _clipped(self, theta: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    def _clipped(self, theta: F64) -> tuple[F64, Bools]:
         """Local gradients `[num_trials, num_devices, m]` clipped per entry to |g| <= l, Zhang et al. 2022 (13).
 
         And the trials `[num_trials]` of which one holds NaN: a bit cannot tell so, hence the next sample is NaN.
@@ -113,7 +112,7 @@ class _OnAir(_Rounds):
         """The caps, with what a budget for the run leaves of the amplitude in this round."""
         return self._caps if budget is None else {**self._caps, "budget": budget}
 
-    def _sent(self, gradients: NDArray[np.float64], lost: NDArray[np.bool_], *, context: UplinkContext) -> NDArray[Any]:
+    def _sent(self, gradients: F64, lost: Bools, *, context: UplinkContext) -> NDArray[Any]:
         """Amplitudes, or packed bits; no codec takes NaN, for which it gets 0."""
         told = self._attackers.gradients(gradients, context=context)
         if self._codec is None:
@@ -140,9 +139,7 @@ class OverTheAir(_OnAir):
         )
         self._round_airtime_s = LastResult(partial(round_airtime, one_after_another=False))
 
-    def round(
-        self, theta: NDArray[np.float64], *, context: UplinkContext, budget: ArrayLike | None = None
-    ) -> RoundOutcome:
+    def round(self, theta: F64, *, context: UplinkContext, budget: ArrayLike | None = None) -> RoundOutcome:
         """One round of all trials of the batch; `budget` `[num_trials]`: the largest amplitude it leaves, None: any."""
         gradients, lost = self._clipped(theta)
         payload, jammers = self._sent(gradients, lost, context=context), None
@@ -162,7 +159,7 @@ class OverTheAir(_OnAir):
         )
 
 
-def _mean_of_columns(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+def _mean_of_columns(counts: I64) -> F64:
     """Mean of `[num_trials, n]` over its columns; of one column, the column."""
     return np.asarray(counts[:, 0].astype(float) if counts.shape[1] == 1 else counts.mean(axis=1))
 
@@ -175,9 +172,7 @@ class DetectedSigns(_OnAir):
         self._link = link
         self._uplink: DigitalUplink = compile_digital(link, num_devices=config.num_devices, num_bits=task.dimension)
 
-    def round(
-        self, theta: NDArray[np.float64], *, context: UplinkContext, budget: ArrayLike | None = None
-    ) -> RoundOutcome:
+    def round(self, theta: F64, *, context: UplinkContext, budget: ArrayLike | None = None) -> RoundOutcome:
         link, size, caps = self._link, self._task.dimension, self._within(budget)
         rate, known = None, None
         if self._config.debias:
@@ -209,9 +204,7 @@ class DetectedSigns(_OnAir):
 class ServerLangevin(_Rounds):
     """`noiseless`: clipped gradients arrive exactly, and the server adds sqrt(2 eta) N(0, I), (6)."""
 
-    def round(
-        self, theta: NDArray[np.float64], *, context: UplinkContext, budget: ArrayLike | None = None
-    ) -> RoundOutcome:
+    def round(self, theta: F64, *, context: UplinkContext, budget: ArrayLike | None = None) -> RoundOutcome:
         """See `OverTheAir.round`; nothing is sent."""
         eta = self.sampling.eta[:, None]
         total = self._attackers.gradients(self._clipped(theta)[0], context=context).sum(axis=1)
@@ -228,9 +221,7 @@ class ExactSamples(_Rounds):
         super().__init__(config, task=task, sampling=sampling)
         self._samples = task.exact_samples(config.rounds)
 
-    def round(
-        self, theta: NDArray[np.float64], *, context: UplinkContext, budget: ArrayLike | None = None
-    ) -> RoundOutcome:
+    def round(self, theta: F64, *, context: UplinkContext, budget: ArrayLike | None = None) -> RoundOutcome:
         """See `OverTheAir.round`; nothing is sent."""
         return RoundOutcome(theta=self._samples[:, context.round_index])
 

@@ -6,8 +6,8 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fl.arrays import F64, Bools
 from fl.checkpoints import State, kept_array
 from fl.tasks import Posterior
 from phy.numerics.compiled import exact_kernel, kernel, read_only
@@ -67,16 +67,14 @@ def _descend(theta: Any, eta: Any, slope: Any, lost: Any, out: Any) -> None:
             out[row, i] = np.nan if lost[row] else theta[row, i] - eta[row] * slope[row, i]
 
 
-def descended(
-    theta: NDArray[np.float64], slope: NDArray[np.float64], *, eta: NDArray[np.float64], lost: NDArray[np.bool_]
-) -> NDArray[np.float64]:
+def descended(theta: F64, slope: F64, *, eta: F64, lost: Bools) -> F64:
     """theta - eta g, `[num_rows, m]`, with a step `eta` of each row; NaN in the rows that are `lost`."""
     out = np.empty(theta.shape)
     _descend(read_only(theta), read_only(eta), read_only(slope), read_only(lost), out)
     return out
 
 
-def clipped(values: NDArray[np.float64], bound: float) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def clipped(values: F64, bound: float) -> tuple[F64, Bools]:
     """Values clipped to |v| <= `bound` > 0, of the same shape, and the rows with NaN; NaN stays NaN."""
     out, lost = np.empty(values.shape), np.empty(len(values), np.bool_)
     flat = (len(values), prod(values.shape[1:]))
@@ -84,9 +82,7 @@ def clipped(values: NDArray[np.float64], bound: float) -> tuple[NDArray[np.float
     return out, lost
 
 
-def distances(
-    values: NDArray[np.float64], targets: NDArray[np.float64], *, limit: float
-) -> tuple[NDArray[np.float64], NDArray[np.bool_], bool]:
+def distances(values: F64, targets: F64, *, limit: float) -> tuple[F64, Bools, bool]:
     """||v - t||^2 of rows of `[num_rows, n]`; whether each row of `values`, and all, are below `limit` in magnitude."""
     squares, below = np.empty(len(values)), np.empty(len(values), np.bool_)
     everywhere = bool(_distances(read_only(values), read_only(targets), float(limit), squares, below))
@@ -96,15 +92,7 @@ def distances(
     return squares, below, everywhere
 
 
-def add_moments(
-    values: NDArray[np.float64],
-    targets: NDArray[np.float64],
-    *,
-    counted: NDArray[np.bool_],
-    count: NDArray[np.float64],
-    sums: NDArray[np.float64],
-    outer: NDArray[np.float64],
-) -> None:
+def add_moments(values: F64, targets: F64, *, counted: Bools, count: F64, sums: F64, outer: F64) -> None:
     """Add 1 to `count` of the `counted` rows, v - t to `sums` `[num_rows, n]`, its outer product to `outer`."""
     _add_moments(read_only(values), read_only(targets), read_only(counted), count, sums, outer)
 
@@ -116,9 +104,9 @@ class SampleMoments:
         num_trials, m = posterior.mean.shape
         self._posterior = posterior
         sums = {"count": np.zeros(num_trials), "sums": np.zeros((num_trials, m)), "outer": np.zeros((num_trials, m, m))}
-        self._sums: dict[str, NDArray[np.float64]] = sums
+        self._sums: dict[str, F64] = sums
 
-    def add(self, theta: NDArray[np.float64], *, counted: NDArray[np.bool_]) -> None:
+    def add(self, theta: F64, *, counted: Bools) -> None:
         """One more sample `[num_trials, m]` of the trials that are `counted` `[num_trials]`."""
         add_moments(theta, self._posterior.mean, counted=counted, **self._sums)
 
@@ -129,7 +117,7 @@ class SampleMoments:
     def restore(self, state: State) -> None:
         self._sums = {name: kept_array(state, name, like=one) for name, one in self._sums.items()}
 
-    def summary(self) -> dict[str, NDArray[np.float64]]:
+    def summary(self) -> dict[str, F64]:
         """The metrics of a trial, each `[num_trials]`.
 
         - `mse`: mean of ||theta - mu||^2 over the samples, Zhang et al. 2022 (23);
@@ -153,9 +141,7 @@ class SampleMoments:
         return {name: np.where(self._sums["count"] > 0.0, values, np.nan) for name, values in found.items()}
 
 
-def gaussian_wasserstein2(
-    mean_shift: NDArray[np.float64], covariance: NDArray[np.float64], other: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def gaussian_wasserstein2(mean_shift: F64, covariance: F64, other: F64) -> F64:
     """2-Wasserstein distance between Gaussians whose means differ by `mean_shift [..., m]`, `[...]`."""
     values, vectors = np.linalg.eigh(other)
     root = (vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]) @ np.swapaxes(vectors, -1, -2)

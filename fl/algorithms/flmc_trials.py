@@ -7,11 +7,11 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fl.accounting.flmc import AmplitudeAllowance
 from fl.algorithms.flmc import RoundOutcome, build_flmc
 from fl.algorithms.flmc_kernels import SampleMoments, distances
+from fl.arrays import F64, Bools
 from fl.checkpoints import State, kept_array
 from fl.recorder import SPENT, Recorder, link_columns, with_totals
 from fl.results import CAP_NAMES, TrialResult
@@ -68,7 +68,7 @@ class FlmcTrials:
         return self._allowance is not None and not self._goes_on.any()
 
     @property
-    def _goes_on(self) -> NDArray[np.bool_]:
+    def _goes_on(self) -> Bools:
         return np.asarray(self._stopped_at == self._learning.rounds)
 
     def round(self, index: int) -> None:
@@ -88,7 +88,7 @@ class FlmcTrials:
         if index >= self._learning.burn_in:
             self._moments.add(self._theta, counted=self._goes_on)
 
-    def _note(self, index: int, outcome: RoundOutcome) -> NDArray[np.float64]:
+    def _note(self, index: int, outcome: RoundOutcome) -> F64:
         """Record a round; return the state to go on with (zero for trials that have failed)."""
         theta, target = outcome.theta, self._task.posterior.mean
         # Up to 1e100 the moments of the samples stay finite; far beyond any posterior all the same.
@@ -130,7 +130,7 @@ class FlmcTrials:
         rounds = self.record.table("rounds", rounds=num_rounds)
         totals, summary = with_totals(rounds), self._moments.summary()
         summary |= {f"total_{name}": totals[total][-1] for name, total in SPENT.items() if total in totals}
-        spent: dict[str, NDArray[np.float64]] = {}
+        spent: dict[str, F64] = {}
         if "amplitude" in rounds:
             spent = self._amplitudes(rounds, summary)
         silent = np.zeros(len(self._trials), bool)
@@ -157,9 +157,7 @@ class FlmcTrials:
             privacy=spent,
         )
 
-    def _amplitudes(
-        self, rounds: Mapping[str, NDArray[np.float64]], summary: dict[str, NDArray[np.float64]]
-    ) -> dict[str, NDArray[np.float64]]:
+    def _amplitudes(self, rounds: Mapping[str, F64], summary: dict[str, F64]) -> dict[str, F64]:
         """Add the amplitude of a run and the limit that held it down to `summary`; return the table of privacy."""
         amplitude, cap = rounds["amplitude"], rounds["active_cap"]
         kept = np.arange(len(cap))[:, None] < self._stopped_at
@@ -189,13 +187,13 @@ class FlmcTrials:
         return None
 
 
-def _delta_spent(privacy: AmplitudePrivacy, amplitude: NDArray[np.float64]) -> NDArray[np.float64]:
+def _delta_spent(privacy: AmplitudePrivacy, amplitude: F64) -> F64:
     """Of amplitudes `[num_rounds, num_trials]`; rounds that are all the same are asked for once."""
     some = amplitude[:1] if amplitude.strides[0] == 0 else amplitude
     return np.broadcast_to(privacy.delta_spent(np.ascontiguousarray(some.T)).T, amplitude.shape)
 
 
-def _silenced(outcome: RoundOutcome, theta: NDArray[np.float64], *, silent: NDArray[np.bool_]) -> RoundOutcome:
+def _silenced(outcome: RoundOutcome, theta: F64, *, silent: Bools) -> RoundOutcome:
     """The outcome of a round in which the `silent` trials `[num_trials]` sent nothing: they stay at `theta`."""
     if not silent.any():
         return outcome

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.arrays import F32, I64, U8, Bools
 from fl.config.attack import Attack, HonestRound, attacks
 from fl.tasks.base import LearningError
 from phy.config.conflict import Conflict
@@ -27,7 +28,7 @@ _KEYS = (
 )
 
 
-def choose_attackers(config: Attack, *, num_devices: int, seed: int, trial: int) -> NDArray[np.bool_]:
+def choose_attackers(config: Attack, *, num_devices: int, seed: int, trial: int) -> Bools:
     """Who attacks, bool `[num_devices]`, for the whole trial.
 
     Of a `share` round(share K) devices, drawn without replacement, or with, so that fewer attack. Raises LearningError
@@ -76,7 +77,7 @@ def attack_in_words(attack: Attack | None, num_devices: int, label: Callable[[st
     return [text]
 
 
-def every_bit(num_bits: int) -> NDArray[np.uint8]:
+def every_bit(num_bits: int) -> U8:
     """`num_bits` ones, packed `[ceil(num_bits / 8)]`, padding zero."""
     meant = np.full(-(-num_bits // 8), 0xFF, np.uint8)
     if num_bits % 8:
@@ -117,7 +118,7 @@ class Attackers:
     """
 
     config: Attack | None
-    who: NDArray[np.bool_]
+    who: Bools
 
     @classmethod
     def drawn(cls, config: Attack | None, *, num_devices: int, seed: int, trial: int) -> Attackers:
@@ -131,9 +132,7 @@ class Attackers:
         """True if what an attacker sends depends on what others would send."""
         return self.config is not None and self.config.uses_honest_updates
 
-    def labels(
-        self, labels: NDArray[np.int64], *, samples: Sequence[NDArray[np.int64]], num_classes: int
-    ) -> NDArray[np.int64]:
+    def labels(self, labels: I64, *, samples: Sequence[I64], num_classes: int) -> I64:
         """Return `labels` `[N]` with those of the attackers' `samples` (indices, per device) changed.
 
         A data set has one label per sample: one that an honest device holds as well is wrong there too.
@@ -146,9 +145,7 @@ class Attackers:
             poisoned[own] = self.config.of_labels(labels[own], num_classes=num_classes)
         return poisoned
 
-    def updates(
-        self, updates: NDArray[np.float32], *, devices: NDArray[np.int64], context: UplinkContext
-    ) -> NDArray[np.float32]:
+    def updates(self, updates: F32, *, devices: I64, context: UplinkContext) -> F32:
         """Return what is encoded in place of `updates` `[K, M]` of `devices` `[K]`."""
         lying = np.flatnonzero(self.who[devices])
         if self.config is None or self.config.acts_on != "updates" or not len(lying):
@@ -158,18 +155,14 @@ class Attackers:
         out[lying] = self.config.of_updates(honest)
         return out
 
-    def bits(
-        self, payload: NDArray[np.uint8], *, devices: NDArray[np.int64], context: UplinkContext
-    ) -> NDArray[np.uint8]:
+    def bits(self, payload: U8, *, devices: I64, context: UplinkContext) -> U8:
         """Return what is sent in place of packed bits `[1, K, num_bytes]` of `devices`; coins by device number."""
         lying = np.flatnonzero(self.who[devices])
         if self.config is None or self.config.acts_on != "bits" or not len(lying):
             return payload
         out, num_bytes = payload.copy(), payload.shape[-1]
         out[0, lying] = self.config.of_bits(
-            payload[0, lying],
-            meant=every_bit(8 * num_bytes),
-            coins=lambda: _coins(devices[lying], num_bytes, context),
+            payload[0, lying], meant=every_bit(8 * num_bytes), coins=lambda: _coins(devices[lying], num_bytes, context)
         )
         return out
 
@@ -178,7 +171,7 @@ class Attackers:
         """True if attackers send symbols of their own at the full power of their radio."""
         return self.config is not None and self.config.acts_on == "air"
 
-    def symbols(self, symbols: NDArray[Any], *, jammers: NDArray[np.bool_], context: UplinkContext) -> NDArray[Any]:
+    def symbols(self, symbols: NDArray[Any], *, jammers: Bools, context: UplinkContext) -> NDArray[Any]:
         """Return `symbols` `[1, K, S]` with those of `jammers` `[1, K]` replaced: random signs, ones, or noise."""
         assert self.config is not None
         lying = np.flatnonzero(jammers[0])
@@ -191,12 +184,12 @@ class Attackers:
         )
         return out
 
-    def told(self, senders: NDArray[np.int64]) -> dict[str, float]:
+    def told(self, senders: I64) -> dict[str, float]:
         """How many of those who sent attack; nothing where nobody was asked to."""
         return {} if self.config is None else {"num_attackers": float(self.who[senders].sum())}
 
 
-def _coins(devices: NDArray[np.int64], num_bytes: int, context: UplinkContext) -> NDArray[np.uint8]:
+def _coins(devices: I64, num_bytes: int, context: UplinkContext) -> U8:
     """Fair coins `[K, num_bytes]`, eight in a byte."""
     count = -(-num_bytes // (4 * LANES)) * LANES
     words = device_words(context.keys(Purpose.ATTACK)[0], devices=devices, count=count)

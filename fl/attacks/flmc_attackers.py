@@ -17,8 +17,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fl.arrays import F64, U8, Bools
 from fl.attacks.attacks import choose_attackers, every_bit, number_of
 from fl.config.attack import Attack
 from fl.tasks.base import LearningError
@@ -72,13 +72,13 @@ class AttackersOfTrials:
         """Whether `symbols` are to be sent at full power by those who attack."""
         return self._acts_on == "air"
 
-    def who(self, context: UplinkContext) -> NDArray[np.bool_]:
+    def who(self, context: UplinkContext) -> Bools:
         """Who attacks, `[num_trials, num_devices]`."""
         if self._config is None:
             return np.zeros((len(context.trials), self._num_devices), bool)
         return _chosen(self._config, self._num_devices, context.seed, context.trials)
 
-    def gradients(self, gradients: NDArray[np.float64], *, context: UplinkContext) -> NDArray[np.float64]:
+    def gradients(self, gradients: F64, *, context: UplinkContext) -> F64:
         """What is encoded in place of clipped `gradients` `[num_trials, num_devices, m]`, see `Attackers.updates`.
 
         Clipped to |g| <= l as all are: beyond it a device would break its power constraint.
@@ -89,7 +89,7 @@ class AttackersOfTrials:
         sent = self._config.of_gradients(gradients, attackers=who, context=context)
         return np.where(who[..., None], np.clip(sent, -self._bound, self._bound), gradients)
 
-    def bits(self, payload: NDArray[np.uint8], *, num_bits: int, context: UplinkContext) -> NDArray[np.uint8]:
+    def bits(self, payload: U8, *, num_bits: int, context: UplinkContext) -> U8:
         """What is sent in place of packed bits `[num_trials, num_devices, ceil(num_bits / 8)]`."""
         if self._config is None or self._acts_on != "bits":
             return payload
@@ -100,7 +100,7 @@ class AttackersOfTrials:
         )
         return np.where(self.who(context)[..., None], sent, payload)
 
-    def symbols(self, amplitudes: NDArray[np.float64], *, context: UplinkContext) -> NDArray[np.float64]:
+    def symbols(self, amplitudes: F64, *, context: UplinkContext) -> F64:
         """What is sent in place of `amplitudes` `[num_trials, num_devices, m]`, of mean power 1 over every jammer's m.
 
         Signs at random, constant ones, or noise, brought to that power round by round.
@@ -116,13 +116,13 @@ class AttackersOfTrials:
         )
         return np.where(self.who(context)[..., None], sent, amplitudes)
 
-    def told(self, context: UplinkContext) -> dict[str, NDArray[np.float64]]:
+    def told(self, context: UplinkContext) -> dict[str, F64]:
         """How many attack, `[num_trials]`; nothing where nobody was asked to."""
         return {} if self._config is None else {"num_attackers": self.who(context).sum(axis=1).astype(float)}
 
 
 @lru_cache(maxsize=4)
-def _chosen(config: Attack, num_devices: int, seed: int, trials: tuple[int, ...]) -> NDArray[np.bool_]:
+def _chosen(config: Attack, num_devices: int, seed: int, trials: tuple[int, ...]) -> Bools:
     rows = [choose_attackers(config, num_devices=num_devices, seed=seed, trial=trial) for trial in trials]
     chosen = np.array(rows)
     chosen.setflags(write=False)

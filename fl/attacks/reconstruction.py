@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.arrays import F32, F64, I64, Bools
 from fl.checkpoints import State
 from fl.data.arrays import ImageData, image_facts
 from fl.data.images import load_images
@@ -60,9 +61,9 @@ class Games:
     `targets` `[R, K]`, `held` `[R, K, n]`, `member` bool `[R, K]`: whether the target is `held[..., 0]`.
     """
 
-    targets: NDArray[np.int64]
-    held: NDArray[np.int64]
-    member: NDArray[np.bool_]
+    targets: I64
+    held: I64
+    member: Bools
 
 
 def deal(config: ReconstructionConfig, *, num_images: int, seed: int, trial: int) -> Games:
@@ -129,9 +130,9 @@ class Reconstruction:
             image_facts(config.data.name).largest_pixel
         )
         self._record = Recorder(config.rounds, num_devices=config.num_devices)
-        self._pictures: dict[str, NDArray[np.int64]] = {}
+        self._pictures: dict[str, I64] = {}
 
-    def _updates(self, devices: NDArray[np.int64]) -> NDArray[np.float32]:
+    def _updates(self, devices: I64) -> F32:
         """Of devices of the partition: games first, then targets on their own."""
         return self._trainer.train(self._weights, devices=devices, round_index=0).weights - self._weights
 
@@ -168,14 +169,14 @@ class Reconstruction:
         )
         self._record.finish(index)
 
-    def _invert(self, updates: NDArray[np.float32]) -> NDArray[np.float64]:
+    def _invert(self, updates: F32) -> F64:
         """Images `[K, D]` in [0, 1] from updates `[K, M]`."""
         kernel, bias = self._model.unflatten(updates)
         inputs = invert_linear(kernel, bias)
         largest = self._data.scale * image_facts(self._config.data.name).largest_pixel
         return np.clip((inputs - self._data.shift) / largest, 0.0, 1.0)
 
-    def _keep_pictures(self, rebuilt: NDArray[np.float64]) -> None:
+    def _keep_pictures(self, rebuilt: F64) -> None:
         # The first image held is the same at every point of a sweep, whatever the server made of it.
         own = self._games.held[0, :, 0]
         _, first = np.unique(self._data.y_train[own], return_index=True)
@@ -216,7 +217,7 @@ class Reconstruction:
         return found | self._budget
 
 
-def invert_linear(kernel: NDArray[Any], bias: NDArray[Any]) -> NDArray[np.float64]:
+def invert_linear(kernel: NDArray[Any], bias: NDArray[Any]) -> F64:
     """Inputs x `[K, D]` float64 from gradients, or updates, `kernel` `[K, D, C]` and `bias` `[K, C]`.
 
     Zeros where the bias has no gradient at all.
@@ -235,12 +236,12 @@ class Likeness:
     - `recognised`: of all images of the set one of the device's is the most correlated one.
     """
 
-    correlation: NDArray[np.float64]
-    squared_error: NDArray[np.float64]
-    recognised: NDArray[np.bool_]
+    correlation: F64
+    squared_error: F64
+    recognised: Bools
 
 
-def likeness(rebuilt: NDArray[Any], *, held: NDArray[np.int64], images: NDArray[Any]) -> Likeness:
+def likeness(rebuilt: NDArray[Any], *, held: I64, images: NDArray[Any]) -> Likeness:
     """Compare `rebuilt` `[K, D]` with the images `held` `[K, n]` of the whole set `images` `[N, D]`, all in [0, 1]."""
     matches = _standardised(rebuilt) @ _standardised(images).T
     own = np.take_along_axis(matches, held, axis=1)
@@ -258,7 +259,7 @@ def psnr_db(squared_error: NDArray[Any]) -> float:
     return float(-10.0 * np.log10(max(float(np.mean(squared_error)), _ROUNDING**2)))
 
 
-def _standardised(images: NDArray[Any]) -> NDArray[np.float64]:
+def _standardised(images: NDArray[Any]) -> F64:
     """Mean 0 and length 1; an image of one grey becomes zeros."""
     centred = images - images.mean(axis=1, keepdims=True, dtype=np.float64)
     length = np.linalg.norm(centred, axis=1, keepdims=True)

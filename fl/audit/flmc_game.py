@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from fl.accounting.flmc import AmplitudeAllowance
 from fl.algorithms.amplitude_caps import sampling_of
 from fl.algorithms.flmc_kernels import clipped
+from fl.arrays import F32, F64, I64, Bools
 from fl.attacks.flmc_attackers import AttackersOfTrials, check_attack
 from fl.audit.game import beside_attackers, weakest_rounds
 from fl.tasks import build_task
@@ -127,7 +128,7 @@ class FlmcGame:
         """All caps of a round `[trials]`; 0 where nothing is left to send with."""
         return self._caps if self._left is None else {**self._caps, "budget": self._left.caps(round_index)}
 
-    def _note(self, round_index: int, peak_amplitude: NDArray[np.float64]) -> None:
+    def _note(self, round_index: int, peak_amplitude: F64) -> None:
         """Keep the largest amplitude `[trials]` that a round was really sent with."""
         if self._left is not None:
             self._left.note(peak_amplitude)
@@ -142,7 +143,7 @@ class FlmcGame:
         coins = 1 if self._air is not None else self._config.num_devices
         keys = round_keys(self._seed, trials, Purpose.ATTACK, 0)
         worlds = uniform_words(keys, num_devices=coins, num_words=1)[..., 0] >= np.uint32(1 << 31)
-        total: NDArray[np.float64] = np.zeros(worlds.shape)
+        total: F64 = np.zeros(worlds.shape)
         seen = []
         self._left = copy.deepcopy(self._fresh)
         for index in self._played.indices:
@@ -156,22 +157,20 @@ class FlmcGame:
             seen.append(observed.reshape(*worlds.shape, -1)[kept].reshape(kept.sum(), -1))
         return Batch(alternative=worlds[kept].ravel(), score=total[kept].ravel(), observed=np.concatenate(seen, axis=1))
 
-    def _audited(self, context: UplinkContext) -> NDArray[np.bool_]:
+    def _audited(self, context: UplinkContext) -> Bools:
         """Whose gradients a game is about, `[trials, K]`: the first honest device of those that err together."""
         honest = ~self._attackers.who(context)
         step = self._config.num_devices if self._air is not None else self._step
         places = np.arange(self._config.num_devices) // step
-        before: NDArray[np.int64] = np.cumsum(honest, axis=1) - honest
+        before: I64 = np.cumsum(honest, axis=1) - honest
         first = np.searchsorted(places, places)
         return np.asarray(honest & (before == before[:, first]))
 
-    def _payload(
-        self, worlds: NDArray[np.bool_], audited: NDArray[np.bool_], context: UplinkContext
-    ) -> NDArray[np.generic]:
+    def _payload(self, worlds: Bools, audited: Bools, context: UplinkContext) -> NDArray[np.generic]:
         """What devices send, clipped and encoded; those that are not audited stand at +l, or attack."""
         shape = (len(worlds), self._config.num_devices, self._dimension)
         attacks = self._attackers.who(context)
-        signs: NDArray[np.float64] = np.where(worlds | (~audited if self._air is not None else attacks), 1.0, -1.0)
+        signs: F64 = np.where(worlds | (~audited if self._air is not None else attacks), 1.0, -1.0)
         wild = np.full(shape, _BEYOND * self._config.gradient_bound) * signs[..., None]
         gradients, _ = clipped(wild, self._config.gradient_bound)
         if attacks.any():
@@ -184,12 +183,12 @@ class FlmcGame:
         return self._attackers.bits(payload, num_bits=self._dimension, context=context)
 
     def _overheard(
-        self, air: AirUplink, payload: NDArray[np.generic], audited: NDArray[np.bool_], context: UplinkContext
-    ) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
+        self, air: AirUplink, payload: NDArray[np.generic], audited: Bools, context: UplinkContext
+    ) -> tuple[F64, F32]:
         """Scores `[trials, 1]` and what arrived less what the others sent, `[trials, 2 m]`."""
         heard = air.superpose(payload, context=context, caps=self._caps_of(context.round_index))
         self._note(context.round_index, heard.decision.peak_amplitude)
-        others: NDArray[np.float64] = (
+        others: F64 = (
             np.asarray(payload, np.float64)
             if self._codec is None
             else self._codec.decode(np.asarray(payload, np.uint8), num_values=self._dimension)
@@ -205,7 +204,7 @@ class FlmcGame:
         observed = np.concatenate([left.real, left.imag], axis=1) / math.sqrt(self._noise_power)
         return score.sum(axis=1, keepdims=True), observed.astype(np.float32)
 
-    def _entry_scores(self, residual: NDArray[np.float64], amplitude: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _entry_scores(self, residual: F64, amplitude: F64) -> F64:
         """f of `privacy.mechanisms.flmc_digital` entry by entry, at one amplitude after the other: trials share few."""
         deviation = math.sqrt(self._noise_power)
         entry_bound = self._config.quantizer_slope * self._config.gradient_bound
@@ -216,9 +215,7 @@ class FlmcGame:
         top, bottom = np.logaddexp(x, -entry_bound), np.logaddexp(x - entry_bound, 0.0)
         return np.asarray(top - bottom)
 
-    def _detected(
-        self, payload: NDArray[np.generic], context: UplinkContext
-    ) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
+    def _detected(self, payload: NDArray[np.generic], context: UplinkContext) -> tuple[F64, F32]:
         """Scores `[trials, K]` and detected signs `[trials, K, m]`, zero where nothing arrived."""
         assert self._digital is not None
         assert self._codec is not None

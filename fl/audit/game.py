@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fl.arrays import F64, Bools
 from fl.attacks.attacks import number_of
 from fl.config.attack import Attack
 from fl.tasks.base import LearningError
 from phy.numerics.random import Purpose, seed_sequence
 
 
-def draw_worlds(seed: int, number: int, count: int) -> NDArray[np.bool_]:
+def draw_worlds(seed: int, number: int, count: int) -> Bools:
     """A fair coin for every game of batch `number`, bool `[count]`."""
     drawn = np.random.Generator(np.random.Philox(seed_sequence(seed, number, Purpose.ATTACK)))
     return drawn.integers(0, 2, count).astype(np.bool_)
@@ -39,7 +39,7 @@ class PlayedRounds:
         return f"{which} of {self.num_rounds}, {self.why}" if self.num_rounds > 1 else which
 
 
-def weakest_rounds(released: NDArray[np.float64], *, count: int) -> PlayedRounds:
+def weakest_rounds(released: F64, *, count: int) -> PlayedRounds:
     """The `count` rounds of a run in which most is `released` `[num_rounds]`: the first ones among equals."""
     num_rounds = len(released)
     if not 1 <= count <= num_rounds:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fl.arrays import F64, I64, U8
 from phy.fading.block_taps import UplinkContext
 from privacy.audit.promises import accounted, claim, nothing_promised, of_the_budget
 from privacy.config import BudgetConfig
@@ -24,7 +25,7 @@ FAR = 1e3
 
 CREDITED = ("the bit errors credited to the channel are there, and independent",)
 
-Scores = tuple[NDArray[np.float64], NDArray[np.float64]]
+Scores = tuple[F64, F64]
 """Log-likelihood ratios `[games]`, and features `[games, n]` for an attacker that learns the law."""
 
 
@@ -38,8 +39,8 @@ class Places:
 
     num_rows: int
     num_values: int
-    places: NDArray[np.int64]
-    audited: NDArray[np.int64]
+    places: I64
+    audited: I64
 
     @property
     def count(self) -> int:
@@ -57,7 +58,7 @@ class Received:
     """
 
     bits: NDArray[np.int8]
-    payload: NDArray[np.uint8]
+    payload: U8
     places: Places
     coder: Encoder
     context: UplinkContext
@@ -109,11 +110,11 @@ class Law:
     def _what(self) -> str:
         return "the whole upload" if self.upload is not None else "one number" if self.block == 1 else "one block of 2"
 
-    def ends(self, round_index: int, *, devices: NDArray[np.int64]) -> tuple[ArrayLike, ArrayLike]:
+    def ends(self, round_index: int, *, devices: I64) -> tuple[ArrayLike, ArrayLike]:
         """Return the numbers of the null and of the alternative, broadcast to `[len(devices), games of a row]`."""
         return -self.far, self.far
 
-    def released(self, num_rounds: int) -> NDArray[np.float64]:
+    def released(self, num_rounds: int) -> F64:
         """Return how much each round releases `[num_rounds]`, on any scale; the rounds with the most are played."""
         return np.zeros(num_rounds)
 
@@ -175,7 +176,7 @@ class LearntLaw(Law):
     def worlds(self) -> str:
         return f"two uploads of {self.upload} numbers of one device, opposite in {'one' if self.per_number else 'all'}"
 
-    def ends(self, round_index: int, *, devices: NDArray[np.int64]) -> tuple[ArrayLike, ArrayLike]:
+    def ends(self, round_index: int, *, devices: I64) -> tuple[ArrayLike, ArrayLike]:
         place = np.arange(self.upload or 1)
         numbers = self.far * ((place == 0) if self.per_number else 1.0 - 2.0 * (place % 2))
         return -numbers, numbers

@@ -10,10 +10,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fl.accounting.fedavg import training_of, upload_parameters
 from fl.algorithms.fedavg import Federation
+from fl.arrays import F32, F64, I64, U8
 from fl.audit.law import CREDITED, Law, Received, Scores
 from fl.config.codec import Codec
 from fl.schemes.coders.coder import Encoder
@@ -47,9 +48,7 @@ class CodecEncoder(Encoder):
     protection: Protection
     num_devices: int
 
-    def encode(
-        self, updates: NDArray[np.float32], *, devices: NDArray[np.int64], context: UplinkContext
-    ) -> NDArray[np.uint8]:
+    def encode(self, updates: F32, *, devices: I64, context: UplinkContext) -> U8:
         noisy = self.protection.perturb(updates, devices=devices % self.num_devices, context=context)
         return self.codec.encode(noisy[None], keys=context.keys(Purpose.ROUNDING)).payload
 
@@ -64,8 +63,8 @@ class CodecLaw(Law):
 
     config: FedAvgConfig
     protection: Protection
-    apart: NDArray[np.float64]
-    parameters: NDArray[np.float64]
+    apart: F64
+    parameters: F64
     privacy: Any = None
     facts: dict[str, float]
     lasts: Scope
@@ -78,13 +77,13 @@ class CodecLaw(Law):
     def worlds(self) -> str:
         return f"one number of one device, 0 or {self.apart[0]:g}"
 
-    def released(self, num_rounds: int) -> NDArray[np.float64]:
+    def released(self, num_rounds: int) -> F64:
         return -self.parameters
 
-    def ends(self, round_index: int, *, devices: NDArray[np.int64]) -> tuple[ArrayLike, ArrayLike]:
+    def ends(self, round_index: int, *, devices: I64) -> tuple[ArrayLike, ArrayLike]:
         return 0.0, self._apart(devices).astype(np.float32)
 
-    def _apart(self, devices: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _apart(self, devices: I64) -> F64:
         return self.apart[devices % self.config.num_devices % len(self.apart)][:, None]
 
     def score(self, received: Received) -> Scores:
@@ -99,7 +98,7 @@ class CodecLaw(Law):
         counts = Counter(float(self.parameters[index]) for index in played)
         return [Spending(event=event_of(kind, one, {}), count=n * times) for one, n in counts.items()]
 
-    def _ratio(self, read: NDArray[np.float64], received: Received) -> NDArray[np.float64]:
+    def _ratio(self, read: F64, received: Received) -> F64:
         middle = float(np.max(self._apart(received.places.audited).astype(np.float32))) / 2.0
         finite = np.nan_to_num(read, nan=0.0, posinf=0.0, neginf=0.0)
         return np.asarray(np.clip((finite - middle) / middle, -1.0, 1.0))
@@ -119,7 +118,7 @@ class GaussianLaw(CodecLaw):
     def worlds(self) -> str:
         return "models of one device that are the sensitivity apart"
 
-    def _ratio(self, read: NDArray[np.float64], received: Received) -> NDArray[np.float64]:
+    def _ratio(self, read: F64, received: Received) -> F64:
         apart = self._apart(received.places.audited)
         sigma = float(self.parameters[received.context.round_index]) * apart
         finite = np.nan_to_num(read, nan=0.0, posinf=0.0, neginf=0.0)

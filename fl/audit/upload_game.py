@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.accounting.fedavg import rounds_within
+from fl.arrays import F32, Bools
 from fl.audit.game import beside_attackers, draw_worlds, weakest_rounds
 from fl.audit.law import Law, LearntLaw, Places, Received
 from fl.config.learning import LearningConfig
@@ -82,7 +83,7 @@ class UploadGame:
             seen.append(observed)
         return Batch(alternative=worlds.ravel(), score=total, observed=np.concatenate(seen, axis=1).astype(np.float32))
 
-    def _send(self, worlds: NDArray[np.bool_], context: UplinkContext) -> Received:
+    def _send(self, worlds: Bools, context: UplinkContext) -> Received:
         devices = np.arange(self.places.num_rows)
         plan = self._transport.begin(context)
         flip_rate = np.asarray(plan.observed.get("probed_low", np.zeros(len(devices))))
@@ -97,7 +98,7 @@ class UploadGame:
         own = self._of_games(signs)
         return Received(bits=own, payload=received[0], places=self.places, coder=self._coder, context=context)
 
-    def _numbers(self, worlds: NDArray[np.bool_], context: UplinkContext) -> NDArray[np.float32]:
+    def _numbers(self, worlds: Bools, context: UplinkContext) -> F32:
         """Numbers `[K, num_values]` of `worlds` `[rows, games]`; zeros elsewhere."""
         places, law = self.places, self._law
         null, alternative = law.ends(context.round_index, devices=places.audited)
@@ -203,12 +204,7 @@ def build_game(
 
 
 def _upload_game(
-    config: FedAvgConfig,
-    *,
-    link: LinkConfig,
-    privacy: UploadPrivacy | None,
-    rounds: int,
-    **run: Any,
+    config: FedAvgConfig, *, link: LinkConfig, privacy: UploadPrivacy | None, rounds: int, **run: Any
 ) -> Game:
     on_air, budget = link.resolve_digital(), None if privacy is None else privacy.budget
     if privacy is not None and budget is not None and not privacy.calibrated:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fl.arrays import F32, U8, U32, Bools, Reals
 from fl.config.codec import Bound, ClippedLimit, Codec, Encoded, codecs
 from fl.tasks.base import LearningError
 from phy.numerics.draws import chosen
@@ -22,8 +23,7 @@ _VALUES_AT_ONCE = 1 << 18
 VALUES_PER_GROUP = 64
 """Parts hold a multiple of this many values: whole bytes at every width."""
 
-Floats = NDArray[np.floating[Any]]
-Codes = NDArray[np.unsignedinteger[Any]] | NDArray[np.bool_]
+Codes = NDArray[np.unsignedinteger[Any]] | Bools
 
 
 class PartwiseCodec(Codec):
@@ -40,14 +40,14 @@ class PartwiseCodec(Codec):
         """Least and largest number that has a code."""
 
     @abstractmethod
-    def to_codes(self, part: Any, *, keys: NDArray[np.uint32], first: int) -> Codes:
+    def to_codes(self, part: Any, *, keys: U32, first: int) -> Codes:
         """Return codes of numbers `[num_trials, num_devices, n]` within the limits, from number `first` on."""
 
     @abstractmethod
-    def to_values(self, codes: Any) -> Floats:
+    def to_values(self, codes: Any) -> Reals:
         """Return numbers of codes `[..., n]`."""
 
-    def encode(self, values: Floats, *, keys: NDArray[np.uint32]) -> Encoded:
+    def encode(self, values: Reals, *, keys: U32) -> Encoded:
         from phy.numerics.packing import pack  # numba takes a while to import
 
         bits, dtype = self.bits_per_value, self.dtype
@@ -55,7 +55,7 @@ class PartwiseCodec(Codec):
         clipped = np.zeros(values.shape[:2], np.int64)
         low, high = (dtype(limit) for limit in self.limits)
         for columns, stored in _parts(values.shape, bits):
-            part: Floats = values[..., columns]
+            part: Reals = values[..., columns]
             if part.dtype != dtype:
                 with np.errstate(over="ignore"):
                     part = part.astype(dtype)
@@ -70,7 +70,7 @@ class PartwiseCodec(Codec):
                 payload[..., stored] = packed
         return Encoded(payload=payload, clipped=clipped)
 
-    def decode(self, payload: NDArray[np.uint8], *, num_values: int) -> Floats:
+    def decode(self, payload: U8, *, num_values: int) -> Reals:
         from phy.numerics.packing import unpack
 
         out = np.empty((*payload.shape[:-1], num_values), self.dtype)
@@ -88,7 +88,7 @@ def _parts(shape: tuple[int, ...], bits: int) -> Iterator[tuple[slice, slice]]:
         yield part, slice(part.start * bits // 8, -(-part.stop * bits // 8))
 
 
-def refuse_infinite_values(part: Floats, *, first: int = 0) -> None:
+def refuse_infinite_values(part: Reals, *, first: int = 0) -> None:
     """Raises LearningError for the first number that is not finite, counted from `first`."""
     lost = np.argwhere(~np.isfinite(part))
     if len(lost):
@@ -118,10 +118,10 @@ class Binary32(PartwiseCodec):
         largest = float(np.finfo(np.float32).max)
         return -largest, largest
 
-    def to_codes(self, part: NDArray[np.float32], *, keys: NDArray[np.uint32], first: int) -> Codes:
+    def to_codes(self, part: F32, *, keys: U32, first: int) -> Codes:
         return np.ascontiguousarray(part).view(np.uint32)
 
-    def to_values(self, codes: NDArray[np.uint32]) -> NDArray[np.float32]:
+    def to_values(self, codes: U32) -> F32:
         return codes.view(np.float32)
 
 
@@ -173,7 +173,7 @@ class FixedPoint(PartwiseCodec):
     def limits(self) -> tuple[float, float]:
         return -self.value_range, float(np.nextafter(self.dtype(self.value_range), self.dtype(0.0)))
 
-    def to_codes(self, part: Floats, *, keys: NDArray[np.uint32], first: int) -> Codes:
+    def to_codes(self, part: Reals, *, keys: U32, first: int) -> Codes:
         half = 1 << (self.fraction_bits - 1)
         # Scaling by a power of two is exact, and n + 2^(f-1) is even where n is: one rounding, the one of the sum.
         scaled = part * part.dtype.type(1.0 / self.step)
@@ -183,8 +183,8 @@ class FixedPoint(PartwiseCodec):
         scaled += half
         return np.asarray(scaled.astype(np.uint32 if self.fraction_bits <= 32 else np.uint64))
 
-    def to_values(self, codes: NDArray[np.unsignedinteger[Any]]) -> Floats:
-        numbers: Floats = codes.astype(self.dtype)
+    def to_values(self, codes: NDArray[np.unsignedinteger[Any]]) -> Reals:
+        numbers: Reals = codes.astype(self.dtype)
         numbers -= 1 << (self.fraction_bits - 1)
         numbers *= self.step
         return numbers
@@ -224,7 +224,7 @@ class Uniform(PartwiseCodec):
         return self.bound
 
     @cached_property
-    def levels(self) -> NDArray[np.float32]:
+    def levels(self) -> F32:
         """What `decode` can give, `[2^bits]`, in the order of the codes."""
         n = (1 << self.bits) - 1
         return (self.bound * ((2.0 * np.arange(n + 1) - n) / n)).astype(np.float32)
@@ -233,7 +233,7 @@ class Uniform(PartwiseCodec):
     def limits(self) -> tuple[float, float]:
         return float(self.levels[0]), float(self.levels[-1])
 
-    def to_codes(self, part: NDArray[np.float32], *, keys: NDArray[np.uint32], first: int) -> Codes:
+    def to_codes(self, part: F32, *, keys: U32, first: int) -> Codes:
         top = (1 << self.bits) - 1
         # Where values lie on the scale of the codes, 0 to 2^bits - 1, to the precision of float32.
         position = (part - self.levels[0]) * np.float32(top / (2.0 * self.bound))
@@ -247,5 +247,5 @@ class Uniform(PartwiseCodec):
         share = (part - self.levels[lower]) / np.diff(self.levels)[lower]
         return np.asarray(lower + chosen(words, share=share))
 
-    def to_values(self, codes: NDArray[np.unsignedinteger[Any]]) -> NDArray[np.float32]:
+    def to_values(self, codes: NDArray[np.unsignedinteger[Any]]) -> F32:
         return np.asarray(self.levels[codes])

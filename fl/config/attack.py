@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from fl.arrays import F32, F64, I64, U8, Bools
 from fl.config.base import Frozen, Probability
 from phy.config.registry import Registry, defines
 
@@ -26,9 +26,9 @@ class HonestRound:
     `attackers` `[A]`: rows of those who send something else; `context` has the keys of the round.
     """
 
-    updates: NDArray[np.float32]
-    attackers: NDArray[np.int64]
-    devices: NDArray[np.int64]
+    updates: F32
+    attackers: I64
+    devices: I64
     context: UplinkContext
 
 
@@ -73,37 +73,27 @@ class Attack(Frozen):
 
     if TYPE_CHECKING:  # absent but for the place that an attack acts on
 
-        def of_labels(self, labels: NDArray[np.int64], *, num_classes: int) -> NDArray[np.int64]:
+        def of_labels(self, labels: I64, *, num_classes: int) -> I64:
             """Return the labels that an attacker trains on, `[samples]`."""
 
-        def of_updates(self, honest: HonestRound) -> NDArray[np.float32]:
+        def of_updates(self, honest: HonestRound) -> F32:
             """Return what is encoded for the attackers, `[A, M]`."""
 
-        def of_bits(
-            self, payload: NDArray[np.uint8], *, meant: NDArray[np.uint8], coins: Callable[[], NDArray[np.uint8]]
-        ) -> NDArray[np.uint8]:
+        def of_bits(self, payload: U8, *, meant: U8, coins: Callable[[], U8]) -> U8:
             """Return what attackers send in place of packed bits `[..., num_bytes]`.
 
             `meant` `[num_bytes]` has a one for every bit that is not padding; `coins()` returns fair bits like
             `payload`.
             """
 
-        def of_air(
-            self,
-            amplitudes: NDArray[np.float64],
-            *,
-            words: Callable[[], Any],
-            normals: Callable[[], NDArray[np.float64]],
-        ) -> NDArray[np.float64]:
+        def of_air(self, amplitudes: F64, *, words: Callable[[], Any], normals: Callable[[], F64]) -> F64:
             """Return what attackers send on the air in place of `amplitudes` `[num_trials, num_devices, m]`.
 
             Its mean power is 1. `words()` returns uniform 32-bit words and `normals()` standard normal numbers of that
             shape.
             """
 
-    def of_gradients(
-        self, gradients: NDArray[np.float64], *, attackers: NDArray[np.bool_], context: UplinkContext
-    ) -> NDArray[np.float64]:
+    def of_gradients(self, gradients: F64, *, attackers: Bools, context: UplinkContext) -> F64:
         """Return `of_updates` for trials side by side: gradients `[num_trials, num_devices, m]` of all devices.
 
         `attackers` `[num_trials, num_devices]`; rows of honest devices are not read.

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
+from fl.arrays import I64, U8, U32, Reals
 from fl.config.base import Frozen, Probability
 from phy.config.registry import Registry
 
@@ -32,8 +31,8 @@ class Encoded:
     - `clipped` `[num_trials, num_devices]` int64: values that lay outside the range of the codec.
     """
 
-    payload: NDArray[np.uint8]
-    clipped: NDArray[np.int64]
+    payload: U8
+    clipped: I64
 
 
 class Codec(Frozen):
@@ -64,7 +63,7 @@ class Codec(Frozen):
         return None
 
     @abstractmethod
-    def encode(self, values: NDArray[np.floating[Any]], *, keys: NDArray[np.uint32]) -> Encoded:
+    def encode(self, values: Reals, *, keys: U32) -> Encoded:
         """Return the bits of `values` `[num_trials, num_devices, num_values]`, float32 or float64.
 
         `keys` `[num_trials, 2]` uint32 are the round's keys of the stream to draw from; codecs that round to the
@@ -72,7 +71,7 @@ class Codec(Frozen):
         """
 
     @abstractmethod
-    def decode(self, payload: NDArray[np.uint8], *, num_values: int) -> NDArray[np.floating[Any]]:
+    def decode(self, payload: U8, *, num_values: int) -> Reals:
         """Return values `[num_trials, num_devices, num_values]` of packed bits, whatever the radio made of them."""
 
 

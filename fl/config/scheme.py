@@ -6,10 +6,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
+from fl.arrays import F32, F64, Bools, Reals
 from fl.config.base import Frozen
 from fl.config.measured import Measured
 from phy.config.base import Modulation
@@ -54,7 +53,7 @@ Confidence = Annotated[
     Field(
         description="of the lower limit of the measured bit error rate; higher counts fewer errors, lower costs more "
         "delta: 0.01 in each round at 0.99; auto: all rounds cost a tenth of the delta of the run, that of the budget "
-        "or 1e-5, and 0.99 where no error counts",
+        "or 1e-5, and 0.99 where no error counts"
     ),
 ]
 
@@ -139,14 +138,7 @@ class Scheme(Frozen):
             settings that cannot be simulated.
             """
 
-        def aggregate(
-            self,
-            values: NDArray[np.floating[Any]],
-            *,
-            weights: NDArray[np.float64],
-            known: NDArray[np.bool_] | None,
-            otherwise: NDArray[np.float32],
-        ) -> NDArray[np.float32]:
+        def aggregate(self, values: Reals, *, weights: F64, known: Bools | None, otherwise: F32) -> F32:
             """Return one vector `[M]` of the numbers `[K, M]` that the codec decoded.
 
             `weights` `[K]` count among the devices of which a number arrived, `known` `[K, M]` (None: all arrived);

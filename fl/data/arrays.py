@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.arrays import I64, U8
 from fl.config.data import DataName, ImageFacts, Pair, data_sets
 from fl.tasks.base import LearningError
 
@@ -41,12 +42,12 @@ class ImageData:
     """
 
     name: DataName
-    x_train: NDArray[np.uint8]
-    y_train: NDArray[np.int64]
-    x_test: NDArray[np.uint8]
-    y_test: NDArray[np.int64]
-    x_validation: NDArray[np.uint8]
-    y_validation: NDArray[np.int64]
+    x_train: U8
+    y_train: I64
+    x_test: U8
+    y_test: I64
+    x_validation: U8
+    y_validation: I64
     num_classes: int
     scale: float
     shift: float
@@ -86,7 +87,7 @@ def checked_images(name: DataName, parts: tuple[Pair, Pair], *, source: str, fil
 
 def _checked_part(
     name: DataName, images: NDArray[Any], labels: NDArray[Any], *, part: Literal["train", "test"], source: str
-) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+) -> tuple[U8, I64]:
     facts = image_facts(name)
     check_layout(name, shape=images.shape, dtype=images.dtype, what=f"x_{part}", source=source)
     check_layout(name, shape=labels.shape, dtype=labels.dtype, what=f"y_{part}", source=source)

@@ -23,6 +23,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.arrays import U8
 from fl.config.data import DataName, Pair
 from fl.data.arrays import AGAIN, damaged, image_facts
 from fl.tasks.base import LearningError
@@ -62,7 +63,7 @@ _NAMES = re.compile(
 
 def read_cifar(path: Path, *, name: DataName) -> tuple[Pair, Pair]:
     """The set in the folder or archive `path`, fine labels of CIFAR-100; LearningError, one sentence, if damaged."""
-    parts: dict[str, tuple[NDArray[np.uint8], NDArray[Any]]] = {}
+    parts: dict[str, tuple[U8, NDArray[Any]]] = {}
     where = str(path)
     try:
         for member, content in _members(path, wanted=FILES[name]):
@@ -89,7 +90,7 @@ def _members(path: Path, *, wanted: tuple[str, ...]) -> Iterator[tuple[str, byte
                 yield name, packed.read()
 
 
-def _part(content: bytes, *, name: DataName) -> tuple[NDArray[np.uint8], NDArray[Any]]:
+def _part(content: bytes, *, name: DataName) -> tuple[U8, NDArray[Any]]:
     """Images `[N, 32, 32, 3]` and labels: rows in the file hold all red, then all green, then all blue pixels."""
     read = read_pickle(content)
     height, width, channels = image_facts(name).image_shape

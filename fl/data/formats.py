@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fl.arrays import U8
 from fl.config.data import DataName, Pair
 from fl.data.arrays import AGAIN, check_counts, check_layout, check_most, damaged
 from fl.tasks.base import LearningError
@@ -97,7 +97,7 @@ def read_idx_set(paths: tuple[Path, ...], *, name: DataName) -> tuple[Pair, Pair
     return (x_train, y_train), (x_test, y_test)
 
 
-def read_idx(path: Path, *, name: DataName, what: str) -> NDArray[np.uint8]:
+def read_idx(path: Path, *, name: DataName, what: str) -> U8:
     """The array of unsigned bytes in `path`, plain or gzipped.
 
     Bytes 0 0 8 `num_axes`, then the length of each axis as big-endian uint32, then the entries row by row.

@@ -9,8 +9,8 @@ from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fl.arrays import I64, U8
 from fl.config.data import DataConfig, DataName, DataSet, Pair
 from fl.data.arrays import ImageData, checked_images, image_facts
 from fl.data.cifar import read_cifar
@@ -75,9 +75,7 @@ def available_images(name: DataName) -> tuple[int, int]:
     return facts.num_train, facts.num_test
 
 
-def _first(
-    whole: ImageData, part: str, count: int | None, *, generator: np.random.Generator
-) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def _first(whole: ImageData, part: str, count: int | None, *, generator: np.random.Generator) -> tuple[U8, I64]:
     """The first `count` images of a shuffle, all in their order if None."""
     images, labels = getattr(whole, f"x_{part}"), getattr(whole, f"y_{part}")
     if count is None:

@@ -21,13 +21,7 @@ from fl.config.model import Model, models
 from fl.config.scheme import AggregationConfig, Scheme, schemes
 from fl.data.arrays import image_facts
 from fl.data.whereabouts import find_data
-from fl.footprint import (
-    bytes_per_trial,
-    held_at_once,
-    samples_per_device,
-    training_samples,
-    upload_symbols,
-)
+from fl.footprint import bytes_per_trial, held_at_once, samples_per_device, training_samples, upload_symbols
 from fl.learning.fedavg_conflicts import fedavg_conflicts
 from fl.learning.fedavg_findings import fedavg_findings
 from fl.models.layers import is_softmax_regression, num_parameters

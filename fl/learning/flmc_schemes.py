@@ -9,8 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from fl.arrays import F64
 from fl.config.base import Frozen
 from phy.config.base import Access, Modulation
 from phy.config.by_word import ByWord
@@ -91,11 +92,11 @@ class Sending(FlmcScheme):
         """Return the release of a device in a round; no parameter: not known."""
 
     @abstractmethod
-    def parameter(self, config: FlmcConfig, amplitude: ArrayLike, *, noise_power: float) -> NDArray[np.float64]:
+    def parameter(self, config: FlmcConfig, amplitude: ArrayLike, *, noise_power: float) -> F64:
         """Return the ledger's parameter at received amplitudes A [W^(1/2)], of their shape."""
 
     @abstractmethod
-    def relative_amplitude(self, config: FlmcConfig, parameter: NDArray[np.float64]) -> NDArray[np.float64]:
+    def relative_amplitude(self, config: FlmcConfig, parameter: F64) -> F64:
         """Return A in units of sqrt(N0) at the ledger's parameter, of its shape."""
 
     @abstractmethod
@@ -144,13 +145,13 @@ class Analog(Sending):
     def _release(self, config: FlmcConfig, parameter: float | None) -> Release:
         return Release(kind="gaussian", unit="device", parameter=parameter)
 
-    def parameter(self, config: FlmcConfig, amplitude: ArrayLike, *, noise_power: float) -> NDArray[np.float64]:
+    def parameter(self, config: FlmcConfig, amplitude: ArrayLike, *, noise_power: float) -> F64:
         """See `Sending.parameter`: the noise multiplier 1 / (2 A l sqrt(m)), the l2 distance being 2 l sqrt(m)."""
         from privacy.events.superposed import analog_noise_multiplier
 
         return analog_noise_multiplier(**self._setting(config, amplitude=amplitude, noise_power=noise_power))
 
-    def relative_amplitude(self, config: FlmcConfig, parameter: NDArray[np.float64]) -> NDArray[np.float64]:
+    def relative_amplitude(self, config: FlmcConfig, parameter: F64) -> F64:
         """See `Sending.relative_amplitude`: the multiplier at amplitude 1 over that at A."""
         return np.asarray(float(self.parameter(config, 1.0, noise_power=1.0)) / parameter)
 
@@ -192,10 +193,10 @@ class OneBit(Sending):
             parameter=parameter,
         )
 
-    def parameter(self, config: FlmcConfig, amplitude: ArrayLike, *, noise_power: float) -> NDArray[np.float64]:
+    def parameter(self, config: FlmcConfig, amplitude: ArrayLike, *, noise_power: float) -> F64:
         return np.asarray(amplitude, np.float64) / math.sqrt(noise_power)
 
-    def relative_amplitude(self, config: FlmcConfig, parameter: NDArray[np.float64]) -> NDArray[np.float64]:
+    def relative_amplitude(self, config: FlmcConfig, parameter: F64) -> F64:
         return parameter
 
     def event(self, config: FlmcConfig, relative_amplitude: float) -> Event:
@@ -218,9 +219,7 @@ class OneBit(Sending):
         from privacy.mechanisms.flmc_digital import digital_loss_bound
 
         return digital_loss_bound(
-            dimension=config.num_values(),
-            gradient_bound=config.gradient_bound,
-            quantizer_slope=config.quantizer_slope,
+            dimension=config.num_values(), gradient_bound=config.gradient_bound, quantizer_slope=config.quantizer_slope
         )
 
     def refused(self, modulation: Modulation) -> tuple[str, str] | None:

@@ -13,8 +13,8 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fl.arrays import F32, F64, I64, U8
 from fl.data.arrays import ImageData
 from fl.local.forward import can_walk, has_convolutions
 from fl.local.gradients import cross_entropy, forward_bytes, logits_at_test, unit_pixels
@@ -22,6 +22,7 @@ from fl.local.samples import padded_size, slices
 from fl.models.federated import FederatedModel
 from fl.partition.split import Partition
 from fl.tasks.base import LearningError
+from phy.numerics.lazy_tensorflow import tf
 
 _MEMORY_BYTES = 128 << 20
 _MOST_ROWS = 2048
@@ -30,13 +31,7 @@ _MOST_DEVICES = 256
 
 
 def evaluate(
-    model: FederatedModel,
-    weights: NDArray[np.float32],
-    x: NDArray[np.uint8],
-    y: NDArray[np.int64],
-    *,
-    scale: float,
-    shift: float = 0.0,
+    model: FederatedModel, weights: F32, x: U8, y: I64, *, scale: float, shift: float = 0.0
 ) -> tuple[float, float]:
     """Mean cross-entropy (without any l2 term) and share of right labels of `weights` `[M]` on `x` `[N, H, W, C]`.
 
@@ -51,8 +46,6 @@ def evaluate(
             np.asarray(weights, np.float32), images, labels, classes=classes, scale=scale, shift=shift
         )
         return float(losses.sum(dtype=np.float64)) / len(y), int(np.count_nonzero(hits)) / len(y)
-    import tensorflow as tf
-
     call, sample_bytes = _compiled(model)
     rows = slices(len(y), rows_at_once=min(_MOST_ROWS, max(1, _MEMORY_BYTES // sample_bytes))).rows
     given, line = tf.constant(np.asarray(weights, np.float32)[None]), tf.constant([scale, shift], tf.float32)
@@ -67,15 +60,11 @@ def evaluate(
     return loss / len(y), right / len(y)
 
 
-def evaluate_stacked(
-    model: FederatedModel, weights: NDArray[np.float32], *, data: ImageData, partition: Partition
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def evaluate_stacked(model: FederatedModel, weights: F32, *, data: ImageData, partition: Partition) -> tuple[F64, F64]:
     """`evaluate` of every device's weights, `[K, M]` or `[M]` for all, on its own training images: `[K]` each.
 
     Dense networks are one product over stacked weights; others go device by device inside the compiled call.
     """
-    import tensorflow as tf
-
     sizes = np.asarray(partition.sizes, np.int64)
     count, length = len(sizes), model.num_parameters
     call, sample_bytes = _compiled(model)
@@ -97,9 +86,7 @@ def evaluate_stacked(
     return loss / sizes, right / sizes
 
 
-def _calls(
-    sizes: NDArray[np.int64], *, sample_bytes: int, device_bytes: int
-) -> list[tuple[NDArray[np.int64], int, int]]:
+def _calls(sizes: I64, *, sample_bytes: int, device_bytes: int) -> list[tuple[I64, int, int]]:
     """(devices `[D]`, their first sample, samples each) of every call: few shapes, devices of like size together."""
     calls = []
     padded = np.array([padded_size(int(size)) for size in sizes], np.int64)
@@ -118,8 +105,6 @@ def _calls(
 @lru_cache(maxsize=2)
 def _compiled(model: FederatedModel) -> tuple[Any, int]:
     """(weights `[D, M]`, images `[D, m, H, W, C]`, labels `[D, m]`, line) to losses, hits `[D, m]`; bytes a sample."""
-    import tensorflow as tf
-
     stacks = can_walk(model.network) and not has_convolutions(model.network)
 
     @tf.function(autograph=False)
@@ -176,13 +161,13 @@ class PersonalModels:
 
     def __init__(self, model: FederatedModel, *, data: ImageData, test: Partition) -> None:
         self._model, self._data, self._test = model, data, test
-        self.weights: NDArray[np.float32] = np.tile(model.initial_weights(), (len(test.devices), 1))
+        self.weights: F32 = np.tile(model.initial_weights(), (len(test.devices), 1))
 
-    def keep(self, weights: NDArray[np.float32], *, devices: NDArray[np.int64]) -> None:
+    def keep(self, weights: F32, *, devices: I64) -> None:
         """Make `weights` `[K', M]`, with which `devices` `[K']` ended this round, their personal models."""
         self.weights[devices] = weights
 
-    def scores(self, weights: NDArray[np.float32] | None = None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def scores(self, weights: F32 | None = None) -> tuple[F64, F64]:
         """Return mean cross-entropy and accuracy `[K]` of the personal models, each on its own held-out samples.
 
         With `weights` `[M]`: those of the global model on the same samples.

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from fl.local.taps import LinearTap, ScaleTap, Tap, Window
+from phy.numerics.lazy_tensorflow import tf
 from phy.numerics.random import threefry
 
 _MOST_RANDOM_LAYERS = 4096
@@ -117,8 +118,6 @@ def _owns(layer: Any, *variables: Any) -> bool:
 
 
 def _dense(layer: Any, inputs: Any, run: Pass) -> Any:
-    import tensorflow as tf
-
     kernel = run.parts[id(layer.kernel)]
     tall = tf.reshape(inputs, [run.num_devices, -1, inputs.shape[-1]])
     output = tf.matmul(tall, kernel)
@@ -129,8 +128,6 @@ def _dense(layer: Any, inputs: Any, run: Pass) -> Any:
 
 
 def _conv(layer: Any, inputs: Any, run: Pass) -> Any:
-    import tensorflow as tf
-
     padding = layer.padding.upper()
     output = tf.nn.conv2d(
         inputs, run.parts[id(layer.kernel)][0], strides=layer.strides, padding=padding, dilations=layer.dilation_rate
@@ -148,8 +145,6 @@ def _conv(layer: Any, inputs: Any, run: Pass) -> Any:
 
 
 def _group_norm(layer: Any, inputs: Any, run: Pass) -> Any:
-    import tensorflow as tf
-
     samples, *inner, channels = inputs.shape
     split = tf.reshape(inputs, [samples, -1, layer.groups, channels // layer.groups])
     mean, variance = tf.nn.moments(split, axes=[1, 3], keepdims=True)
@@ -168,8 +163,6 @@ def _dropout(layer: Any, inputs: Any, run: Pass) -> Any:
     Sample `first` + i of the step takes the words of counters (pair, (first + i) 4096 + layer), first words before
     second ones, whatever samples or devices share its batch; rates are kept to 2^-32.
     """
-    import tensorflow as tf
-
     number = run.random_layers
     run.random_layers += 1
     if run.keys is None or layer.rate == 0.0:
@@ -185,7 +178,6 @@ def _dropout(layer: Any, inputs: Any, run: Pass) -> Any:
 @lru_cache(maxsize=64)
 def _words_kernel(num_devices: int, samples: int, pairs: int) -> Any:
     """Words `[D * m, 2 pairs]`; compiled, because twenty rounds of plain operations take four times as long."""
-    import tensorflow as tf
 
     @tf.function(jit_compile=True, autograph=False)
     def kernel(keys: Any, first: Any, layer: Any, num_layers: Any) -> Any:

@@ -15,20 +15,17 @@ from typing import Any
 from fl.local.forward import Pass, can_walk, has_convolutions, walk
 from fl.local.taps import inner_products
 from fl.models.federated import FederatedModel
+from phy.numerics.lazy_tensorflow import tf
 from phy.numerics.random import threefry
 
 
 def cross_entropy(labels: Any, logits: Any) -> Any:
     """-ln softmax(logits)[label] `[N]`; the logits may be wider than the labels."""
-    import tensorflow as tf
-
     return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
 
 
 def clip_factors(squared_norms: Any, *, clip: float) -> tuple[Any, Any]:
     """min(1, G / ||v||) and 1.0 where ||v|| > G, from ||v||^2; a norm that is not a number makes the factor so too."""
-    import tensorflow as tf
-
     norms = tf.sqrt(squared_norms)
     longer = tf.logical_not(norms <= clip)
     return tf.where(longer, clip / norms, tf.ones_like(norms)), tf.cast(longer, tf.float32)
@@ -36,23 +33,17 @@ def clip_factors(squared_norms: Any, *, clip: float) -> tuple[Any, Any]:
 
 def split_weights(model: FederatedModel, weights: Any) -> list[Any]:
     """`[D, M]` to `[D, *shape]` per variable; the gradient of a split is one concatenation, where slices add M each."""
-    import tensorflow as tf
-
     parts = tf.split(weights, [piece.size for piece in model.pieces], axis=1)
     return [tf.reshape(part, [weights.shape[0], *piece.shape]) for part, piece in zip(parts, model.pieces, strict=True)]
 
 
 def join_weights(parts: list[Any], *, rows: int) -> Any:
     """`[rows, *shape]` per variable to `[rows, M]`."""
-    import tensorflow as tf
-
     return tf.concat([tf.reshape(part, [rows, -1]) for part in parts], axis=1)
 
 
 def unit_pixels(images: Any, *, scale: Any, shift: Any) -> Any:
     """Stored uint8 pixels times `scale` plus `shift`, float32."""
-    import tensorflow as tf
-
     return tf.cast(images, tf.float32) * tf.cast(scale, tf.float32) + tf.cast(shift, tf.float32)
 
 
@@ -81,8 +72,6 @@ def compile_gradient(
     model: FederatedModel, *, scale: float, shift: float = 0.0, clip: float | None, l2: float
 ) -> Gradient:
     """The gradient of a network by taps where every layer is known, else by vectorised per-sample gradients."""
-    import tensorflow as tf
-
     if not can_walk(model.network) or not (clip is None or _each_variable_has_one_tap(model)):
         by_sample = compile_by_sample(model, scale=scale, shift=shift, clip=clip, l2=l2)
         sample_bytes = 3 * forward_bytes(model) + 16 * model.num_parameters
@@ -181,8 +170,6 @@ def _each_variable_has_one_tap(model: FederatedModel) -> bool:
 
 
 def _dry_run(model: FederatedModel) -> Pass:
-    import tensorflow as tf
-
     parts = split_weights(model, tf.zeros([1, model.num_parameters]))
     run = Pass(parts=_by_identity(model, parts), num_devices=1)
     walk(model.network, tf.zeros([1, *model.network.input_shape[1:]]), run)
@@ -194,8 +181,6 @@ def compile_by_sample(model: FederatedModel, *, scale: float, shift: float, clip
 
     Without clipping and without random layers it is one ordinary gradient of the slice.
     """
-    import tensorflow as tf
-
     whole = clip is None and not _seed_states(model.network)
 
     @tf.function(autograph=False)
@@ -229,8 +214,6 @@ def compile_by_sample(model: FederatedModel, *, scale: float, shift: float, clip
 
 def _logits_of(model: FederatedModel, parts: list[Any], pixels: Any, *, seed: Any, training: bool) -> Any:
     """Logits `[N, outputs]` with the weights `parts`, one `[*shape]` per variable; random layers draw from `seed`."""
-    import tensorflow as tf
-
     variables = model.network.non_trainable_variables
     states = [tf.convert_to_tensor(variable) for variable in variables]
     if seed is not None:
@@ -252,8 +235,6 @@ def _gradient(
     model: FederatedModel, weights: Any, pixels: Any, labels: Any, mask: Any, *, seed: Any
 ) -> tuple[Any, Any]:
     """Gradient `[M]` of the summed loss of the samples, and their losses `[N]`."""
-    import tensorflow as tf
-
     with tf.GradientTape(watch_accessed_variables=False) as tape:
         parts = [part[0] for part in split_weights(model, weights)]
         tape.watch(parts)

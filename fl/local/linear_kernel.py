@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.arrays import F32, F64, I64, U8, Bools
 from phy.numerics.compiled import kernel, read_only, stage
 from phy.numerics.workers import run_tasks
 
@@ -48,12 +49,12 @@ class Task(NamedTuple):
       step, or each its own; `steps` `[D]` taken.
     """
 
-    images: NDArray[np.uint8]
+    images: U8
     labels: NDArray[np.int32]
-    start: NDArray[np.float32]
-    samples: NDArray[np.int64]
-    counts: NDArray[np.int64]
-    steps: NDArray[np.int64]
+    start: F32
+    samples: I64
+    counts: I64
+    steps: I64
 
 
 @stage
@@ -145,15 +146,7 @@ def _step(rule: Any, weights: Any, anchor: Any, total: Any, count: Any, share: A
 
 @kernel
 def _train(
-    rule: Any,
-    task: Any,
-    classes: Any,
-    velocity: Any,
-    out: Any,
-    losses: Any,
-    clipped: Any,
-    first: Any,
-    last: Any,
+    rule: Any, task: Any, classes: Any, velocity: Any, out: Any, losses: Any, clipped: Any, first: Any, last: Any
 ) -> None:
     """Devices `first` to `last`: `out` `[D, M]`, `losses`, `clipped` `[D]`, `velocity` `[D, M]` where it is kept."""
     size, cells = task.images.shape[1], task.images.shape[1] * classes
@@ -230,9 +223,7 @@ def _train(
             velocity[device, cells:] = bias_moving
 
 
-def train_linear(
-    rule: Rule, task: Task, *, classes: int, velocity: NDArray[np.float32] | None, out: NDArray[np.float32]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def train_linear(rule: Rule, task: Task, *, classes: int, velocity: F32 | None, out: F32) -> tuple[F64, F64]:
     """Mean losses `[D]` of the first batch, and the share `[D]` of gradients longer than G, over all steps.
 
     Weights after all steps go into `out` `[D, M]`; `velocity` `[D, M]` moves.
@@ -273,14 +264,8 @@ def _score(
 
 
 def score_linear(
-    weights: NDArray[np.float32],
-    images: NDArray[np.uint8],
-    labels: NDArray[np.int32],
-    *,
-    classes: int,
-    scale: float,
-    shift: float,
-) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    weights: F32, images: U8, labels: NDArray[np.int32], *, classes: int, scale: float, shift: float
+) -> tuple[F32, Bools]:
     """Cross-entropy of each sample, and whether its label has the highest logit, the first of equals."""
     cells = images.shape[1] * classes
     tall = read_only(weights[:cells].reshape(-1, classes).T)

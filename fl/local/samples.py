@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fl.arrays import I64, U32
 from phy.numerics.random import threefry
 
 _STEPS_PER_OCTAVE = 8
@@ -37,7 +37,7 @@ def slices(size: int, *, rows_at_once: int) -> Slices:
     return Slices(rows=rows, count=-(-size // rows))
 
 
-def folded_keys(key: NDArray[np.uint32], first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.uint32]:
+def folded_keys(key: U32, first: I64, second: I64) -> U32:
     """Keys `[n, 2]` of the pairs (first, second), each `[n]`, under the round's key `[2]`."""
     return np.stack(threefry((key[0], key[1]), (first.astype(np.uint32), second.astype(np.uint32))), axis=1)
 
@@ -50,14 +50,14 @@ class Batches:
     last batch of an epoch may be smaller. `batch_size` None: every step takes all samples, in their own order.
     """
 
-    key: NDArray[np.uint32]
-    devices: NDArray[np.int64]
-    sizes: NDArray[np.int64]
+    key: U32
+    devices: I64
+    sizes: I64
     batch_size: int | None
-    _epochs: NDArray[np.int64] | None = field(default=None, init=False)
-    _order: NDArray[np.int64] = field(init=False)
+    _epochs: I64 | None = field(default=None, init=False)
+    _order: I64 = field(init=False)
 
-    def at(self, step: int, *, width: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def at(self, step: int, *, width: int) -> tuple[I64, I64]:
         """Positions among the device's own samples `[n, width]`, and how many of them count `[n]`."""
         column = np.arange(width)
         if self.batch_size is None:
@@ -69,7 +69,7 @@ class Batches:
         place = np.where(column < taken[:, None], first[:, None] + column, 0)
         return np.take_along_axis(self._order, place, axis=1), taken
 
-    def _shuffle(self, epochs: NDArray[np.int64]) -> None:
+    def _shuffle(self, epochs: I64) -> None:
         if self._epochs is not None and np.array_equal(epochs, self._epochs):
             return
         keys = folded_keys(self.key, epochs, self.devices)

@@ -18,6 +18,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from phy.numerics.lazy_tensorflow import tf
+
 _THIN = 8
 """Input channels below which one product over all patches is faster than thin products per place of the kernel."""
 
@@ -39,8 +41,6 @@ class Window:
 
     def patches(self, images: Any) -> Any:
         """Return the inputs of each output pixel: `[N, H, W, C]` to `[N, P, kernel rows * kernel columns * C]`."""
-        import tensorflow as tf
-
         sees = tf.image.extract_patches(
             images, [1, *self.kernel, 1], [1, *self.strides, 1], [1, *self.dilation, 1], self.padding
         )
@@ -51,8 +51,6 @@ class Window:
 
         `back` is `[N, H', W', o]`. No patches are copied out, which takes three times as long as the products.
         """
-        import tensorflow as tf
-
         samples, high, wide, out = back.shape
         images = tf.pad(images, [(0, 0), *self._margins(images.shape[1:3], (high, wide)), (0, 0)])
         flat = tf.reshape(back, [samples, high * wide, out])
@@ -112,8 +110,6 @@ class LinearTap:
 
     def squared_norms(self, back: Any) -> Norms:
         """Return the norms from `back`, dloss_i / dz_i, and the weighted sums of the gradients."""
-        import tensorflow as tf
-
         rows_back = tf.reshape(back, [back.shape[0], -1, back.shape[-1]])
         over_positions = tf.reduce_sum(rows_back, axis=1)
         norms = tf.reduce_sum(tf.square(over_positions), axis=1) if self.bias is not None else 0.0
@@ -146,8 +142,6 @@ class LinearTap:
         return norms, summed
 
     def _rows(self) -> Any:
-        import tensorflow as tf
-
         if self.window is not None:
             return self.window.patches(self.inputs)
         return tf.reshape(self.inputs, [self.inputs.shape[0], -1, self.inputs.shape[-1]])
@@ -176,8 +170,6 @@ class ScaleTap:
         return int(4 * math.prod(self.output.shape[1:]))
 
     def squared_norms(self, back: Any) -> Norms:
-        import tensorflow as tf
-
         inner = list(range(1, len(back.shape) - 1))
         gradients = {}
         if self.scale is not None:
@@ -196,8 +188,6 @@ Tap: TypeAlias = LinearTap | ScaleTap
 
 def inner_products(tap: Tap, back: Any) -> Any:
     """<parameters, dloss_i / dparameters> `[D m]` = <z_i, dloss_i / dz_i> for a z that is linear in the parameters."""
-    import tensorflow as tf
-
     return tf.reduce_sum(_flat(tap.linear_part * back), axis=1)
 
 
@@ -208,8 +198,6 @@ def prefers_ghost(*, positions: int, fan_in: int, fan_out: int) -> bool:
 
 def _ghost_squared_norms(rows: Any, back: Any) -> Any:
     """||a_i^T g_i||^2, `[N]`, from `rows` a `[N, P, d]` and `back` g `[N, P, o]`."""
-    import tensorflow as tf
-
     if rows.shape[1] == 1:
         return tf.reduce_sum(tf.square(rows), axis=(1, 2)) * tf.reduce_sum(tf.square(back), axis=(1, 2))
     inputs = tf.matmul(rows, rows, transpose_b=True)
@@ -218,13 +206,9 @@ def _ghost_squared_norms(rows: Any, back: Any) -> Any:
 
 def _weighted_sums(per_sample: Any, weights: Any, num_devices: int) -> Any:
     """sum_i c_i v_i over the samples of each device, `[D, size]`, from v `[N, size]` and c `[N]`."""
-    import tensorflow as tf
-
     rows = tf.reshape(per_sample, [num_devices, -1, per_sample.shape[-1]])
     return tf.matmul(tf.reshape(weights, [num_devices, 1, -1]), rows)[:, 0]
 
 
 def _flat(values: Any) -> Any:
-    import tensorflow as tf
-
     return tf.reshape(values, [values.shape[0], -1])

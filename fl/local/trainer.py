@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.arrays import F32, F64, I64, U32
 from fl.checkpoints import kept_array
 from fl.config.local import LocalConfig
 from fl.data.arrays import ImageData
@@ -20,6 +21,7 @@ from fl.local.samples import Batches, Slices, folded_keys, slices
 from fl.models.federated import FederatedModel
 from fl.partition.split import Partition
 from fl.tasks.base import LearningError
+from phy.numerics.lazy_tensorflow import tf
 from phy.numerics.random import Purpose, round_keys
 from phy.numerics.workers import available_threads
 
@@ -50,8 +52,6 @@ def compile_update(config: LocalConfig) -> Any:
     (samples in the batch) float32 `[D]`, `taken` (steps before) float32 `[D]`, `active` bool `[D]`: the others keep
     weights and state.
     """
-    import tensorflow as tf
-
     eta, rho = config.learning_rate, config.proximal
 
     @tf.function(autograph=False)
@@ -102,16 +102,16 @@ class LocalOutcome:
     - `clipped_share` `[K']`: share of the per-sample gradients that were longer than G, over all steps; 0 without G.
     """
 
-    weights: NDArray[np.float32]
-    loss: NDArray[np.float64]
-    clipped_share: NDArray[np.float64]
+    weights: F32
+    loss: F64
+    clipped_share: F64
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Crew:
     """Devices that share a call: `rows` where they stand in the round's list, padded by repeats after `count`."""
 
-    rows: NDArray[np.int64]
+    rows: I64
     count: int
     slices: Slices
 
@@ -150,14 +150,7 @@ class LocalTrainer:
         config, data = self._config, self._data
         return compile_gradient(self._model, scale=data.scale, shift=data.shift, clip=config.clip, l2=config.l2)
 
-    def train(
-        self,
-        weights: NDArray[np.float32],
-        *,
-        devices: NDArray[np.int64],
-        round_index: int,
-        steps: NDArray[np.int64] | None = None,
-    ) -> LocalOutcome:
+    def train(self, weights: F32, *, devices: I64, round_index: int, steps: I64 | None = None) -> LocalOutcome:
         """Train `devices` `[K']`, all different, from `weights`, `[M]` for all or `[K', M]`, for E or `steps` `[K']`.
 
         FedProx pulls to the weights given.
@@ -202,17 +195,11 @@ class LocalTrainer:
         self._taken = kept_array(state, "taken", like=self._taken)
         self._state = {name: kept_array(state, name, like=rows) for name, rows in self._state.items()}
 
-    def _round_key(self, purpose: Purpose, round_index: int) -> NDArray[np.uint32]:
+    def _round_key(self, purpose: Purpose, round_index: int) -> U32:
         return np.asarray(round_keys(self._seed, (self._trial,), purpose, round_index)[0])
 
     def _train_linear(
-        self,
-        classes: int,
-        weights: NDArray[np.float32],
-        devices: NDArray[np.int64],
-        steps: NDArray[np.int64],
-        round_index: int,
-        out: LocalOutcome,
+        self, classes: int, weights: F32, devices: I64, steps: I64, round_index: int, out: LocalOutcome
     ) -> None:
         """Train softmax regression in `fl.local.linear_kernel`, some devices at once."""
         from fl.local.linear_kernel import Rule, Task, train_linear
@@ -251,16 +238,7 @@ class LocalTrainer:
                 velocity[mine] = moving
         self._taken[devices] += steps
 
-    def _train_crew(
-        self,
-        crew: _Crew,
-        start: NDArray[np.float32],
-        devices: NDArray[np.int64],
-        steps: NDArray[np.int64],
-        round_index: int,
-    ) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.float64]]:
-        import tensorflow as tf
-
+    def _train_crew(self, crew: _Crew, start: F32, devices: I64, steps: I64, round_index: int) -> tuple[F32, F64, F64]:
         key, dropout_key = (self._round_key(of, round_index) for of in (Purpose.LOCAL_TRAINING, Purpose.DROPOUT))
         batches = Batches(key=key, devices=devices, sizes=self._sizes[devices], batch_size=self._config.batch_size)
         width = crew.slices.rows * crew.slices.count
@@ -293,17 +271,9 @@ class LocalTrainer:
         return weights.numpy(), first_loss, longer / seen
 
     def _sum_over_slices(
-        self,
-        cut: Slices,
-        weights: Any,
-        devices: NDArray[np.int64],
-        position: NDArray[np.int64],
-        counts: NDArray[np.int64],
-        keys: Any,
-    ) -> tuple[Any, NDArray[np.float64], NDArray[np.float64]]:
+        self, cut: Slices, weights: Any, devices: I64, position: I64, counts: I64, keys: Any
+    ) -> tuple[Any, F64, F64]:
         """Sum of gradients `[D, M]`, of losses `[D]`, and number clipped `[D]`, over all samples of a step."""
-        import tensorflow as tf
-
         samples = self._samples[self._starts[devices][:, None] + position]
         mask = (np.arange(position.shape[1]) < counts[:, None]).astype(np.float32)
         total, loss, over = None, np.zeros(len(devices)), np.zeros(len(devices))
@@ -321,7 +291,7 @@ class LocalTrainer:
             loss, over = loss + losses.numpy(), over + longer.numpy()
         return total, loss, over
 
-    def _crews(self, devices: NDArray[np.int64]) -> Iterator[_Crew]:
+    def _crews(self, devices: I64) -> Iterator[_Crew]:
         """Devices whose slices have one shape, as many at a time as memory allows; calls have always the same shape."""
         cost, batch = self._gradient, self._config.batch_size
         rows_at_once = min(_MOST_ROWS, max(1, _MEMORY_BYTES // cost.sample_bytes))

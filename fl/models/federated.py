@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.arrays import F32
 from fl.models.layers import Shape
 from phy.engines.choice import sees_gpu
 from phy.numerics.random import stateless_uniform
@@ -49,7 +50,7 @@ class FederatedModel:
     """
 
     pieces: tuple[Piece, ...]
-    initial: NDArray[np.float32] = field(repr=False)
+    initial: F32 = field(repr=False)
     outputs: int
     make_network: Callable[[], Any]
     is_softmax: bool = False
@@ -72,7 +73,7 @@ class FederatedModel:
         """M."""
         return len(self.initial)
 
-    def initial_weights(self) -> NDArray[np.float32]:
+    def initial_weights(self) -> F32:
         """The weights that every device starts from, `[M]` float32, one's own copy."""
         return self.initial.copy()
 

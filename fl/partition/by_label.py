@@ -6,17 +6,15 @@ import heapq
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fl.arrays import F64, I64, Bools
 from fl.config.data import PartitionConfig
 from fl.tasks.base import LearningError
 
-Indices = NDArray[np.int64]
-
 
 def deal_by_labels(
-    by_label: Sequence[Indices], *, config: PartitionConfig, num_devices: int, generator: np.random.Generator
-) -> list[Indices]:
+    by_label: Sequence[I64], *, config: PartitionConfig, num_devices: int, generator: np.random.Generator
+) -> list[I64]:
     """Every device has `labels_per_device` L different labels; `by_label[c]` are the samples of label c.
 
     With `samples_per_device` s, each label is on as equally many devices as its samples allow; of each of its labels a
@@ -59,8 +57,8 @@ def deal_by_labels(
 
 
 def deal_by_dirichlet(
-    by_label: Sequence[Indices], *, config: PartitionConfig, num_devices: int, generator: np.random.Generator
-) -> list[Indices]:
+    by_label: Sequence[I64], *, config: PartitionConfig, num_devices: int, generator: np.random.Generator
+) -> list[I64]:
     """Samples of each device; `by_label[c]` are those of label c.
 
     With `samples_per_device` s: p_n ~ Dirichlet(alpha, ..., alpha) over the labels that occur, and Multinomial(s, p_n)
@@ -87,11 +85,9 @@ def deal_by_dirichlet(
     return _draw_counts(by_label, counts, disjoint=config.disjoint, generator=generator)
 
 
-def _draw_counts(
-    by_label: Sequence[Indices], counts: NDArray[np.int64], *, disjoint: bool, generator: np.random.Generator
-) -> list[Indices]:
+def _draw_counts(by_label: Sequence[I64], counts: I64, *, disjoint: bool, generator: np.random.Generator) -> list[I64]:
     """Random samples for each device, `counts[n, c]` of label c; a device never holds one twice."""
-    parts: list[list[Indices]] = [[] for _ in counts]
+    parts: list[list[I64]] = [[] for _ in counts]
     for label, samples in enumerate(by_label):
         takers = np.flatnonzero(counts[:, label])
         if disjoint:
@@ -104,7 +100,7 @@ def _draw_counts(
     return [generator.permutation(np.concatenate(part)) for part in parts]
 
 
-def _level(room: NDArray[np.int64], *, slots: int, generator: np.random.Generator) -> NDArray[np.int64]:
+def _level(room: I64, *, slots: int, generator: np.random.Generator) -> I64:
     """`slots` shared over labels as equally as their `room` allows, what is left over by lot."""
     low, high = 0, int(room.max())
     while low < high:  # the highest level that does not use more than there are
@@ -116,7 +112,7 @@ def _level(room: NDArray[np.int64], *, slots: int, generator: np.random.Generato
     return given
 
 
-def _shards(stock: NDArray[np.int64], *, num_devices: int, slots: int) -> NDArray[np.int64]:
+def _shards(stock: I64, *, num_devices: int, slots: int) -> I64:
     """Shards of each label, `slots` in all: one for each label that occurs, then one more where shards are largest."""
     given = (stock > 0).astype(np.int64)
     room = np.minimum(stock, num_devices)
@@ -135,9 +131,7 @@ def _shards(stock: NDArray[np.int64], *, num_devices: int, slots: int) -> NDArra
     return given
 
 
-def _assign(
-    places: NDArray[np.int64], labels_per_device: int, num_devices: int, generator: np.random.Generator
-) -> NDArray[np.bool_]:
+def _assign(places: I64, labels_per_device: int, num_devices: int, generator: np.random.Generator) -> Bools:
     """Which device holds which label, bool `[K, C]`; label c is on `places[c]` <= K devices, `places` sum to K L.
 
     Each device takes the labels with the most places left, ties by lot. That never gets stuck: with n devices to come
@@ -164,9 +158,7 @@ def _too_few(config: PartitionConfig, *, num_devices: int, parts: int | None) ->
     )
 
 
-def _draw_labels(
-    share: NDArray[np.float64], *, size: int, left: NDArray[np.int64], generator: np.random.Generator
-) -> NDArray[np.int64]:
+def _draw_labels(share: F64, *, size: int, left: I64, generator: np.random.Generator) -> I64:
     """Labels of `size` samples by `share`, none above what is `left`."""
     counts = generator.multinomial(size, share / share.sum())
     drawn = np.minimum(counts, left)
@@ -179,9 +171,7 @@ def _draw_labels(
     return drawn
 
 
-def _deal_labels(
-    stock: NDArray[np.int64], *, alpha: float, num_devices: int, generator: np.random.Generator
-) -> NDArray[np.int64]:
+def _deal_labels(stock: I64, *, alpha: float, num_devices: int, generator: np.random.Generator) -> I64:
     """Samples of each label per device `[K, C]`; every column sums to `stock`, every row to 1 at least."""
     shares = generator.dirichlet(np.full(num_devices, alpha), len(stock))
     ends = np.rint(np.cumsum(shares, axis=1) * stock[:, None]).astype(np.int64)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.arrays import I64, Bools
 from fl.config.data import ParticipationConfig, PartitionConfig
 from fl.partition.by_label import deal_by_dirichlet, deal_by_labels
 from fl.tasks.base import LearningError
@@ -22,16 +23,16 @@ class Partition:
     `devices` K arrays of int64, none empty; `labels` int64 `[N]` of the whole training set.
     """
 
-    devices: tuple[NDArray[np.int64], ...]
-    labels: NDArray[np.int64]
+    devices: tuple[I64, ...]
+    labels: I64
     num_classes: int
 
     @property
-    def sizes(self) -> NDArray[np.int64]:
+    def sizes(self) -> I64:
         """|D_n|, `[K]` int64."""
         return np.array([len(device) for device in self.devices], np.int64)
 
-    def label_counts(self) -> NDArray[np.int64]:
+    def label_counts(self) -> I64:
         """Samples of each label on each device, `[K, num_classes]` int64."""
         num_devices = len(self.devices)
         owner = np.repeat(np.arange(num_devices), self.sizes)
@@ -110,7 +111,7 @@ def partition_problem(config: PartitionConfig, *, num_devices: int, num_samples:
 
 def _deal_at_random(
     num_samples: int, *, config: PartitionConfig, num_devices: int, generator: np.random.Generator
-) -> list[NDArray[np.int64]]:
+) -> list[I64]:
     size = config.samples_per_device
     if size is None:
         return np.array_split(generator.permutation(num_samples), num_devices)
@@ -128,9 +129,9 @@ class Participants:
     - `steps` int64 `[K']`: local iterations that each gets through.
     """
 
-    devices: NDArray[np.int64]
-    sends: NDArray[np.bool_]
-    steps: NDArray[np.int64]
+    devices: I64
+    sends: Bools
+    steps: I64
 
 
 def draw_participants(

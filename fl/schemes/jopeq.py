@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fl.arrays import F32, F64, I64, U32
 from fl.config.scheme import SCHEME_KEYS, Epsilon, schemes
 from fl.schemes.coders.quantizers import Quantizer, RateBits, build_quantizer
 from fl.schemes.coders.value_scheme import ValueScheme
@@ -105,21 +106,21 @@ class JopeqScheme(ValueScheme):
             return laplace_epsilon(self._scale, width=_WIDTH)
         return t_epsilon(self._scale, dimension=2, diameter=_WIDTH * math.sqrt(2.0))
 
-    def to_codes(self, x: NDArray[np.float32], *, part: Part) -> NDArray[Any]:
+    def to_codes(self, x: F32, *, part: Part) -> NDArray[Any]:
         if not self.as_coded:
             np.clip(x, -1.0, 1.0, out=x)
         x += self._noise(part.words(Purpose.PRIVACY, count=x.shape[1]))
         x += self._dither(part, x.shape[1])
         return self.quantizer.indices(x.reshape(len(x), -1, self.dimension))
 
-    def to_values(self, codes: NDArray[Any], *, part: Part) -> NDArray[np.float32]:
+    def to_values(self, codes: NDArray[Any], *, part: Part) -> F32:
         """See `ValueScheme.to_values`; codes that no point has are read as the last point."""
         points = self.quantizer.points.astype(np.float32)
         read = points[np.minimum(codes, len(points) - 1)].reshape(len(codes), -1)
         read -= self._dither(part, read.shape[1])
         return np.asarray(read)
 
-    def log_ratio(self, codes: NDArray[np.int64], read: NDArray[np.float64], *, end: float) -> NDArray[np.float64]:
+    def log_ratio(self, codes: I64, read: F64, *, end: float) -> F64:
         """See `ValueScheme.log_ratio`: of the noise within the cell of a code, the dither known; of pairs their sum."""
         if self.dimension == 2:
             return np.asarray(read.sum(axis=1))
@@ -132,7 +133,7 @@ class JopeqScheme(ValueScheme):
         other, null = (_laplace_between((low - x) / scale, (high - x) / scale) for x in (end, -end))
         return np.log(np.maximum(other, 1e-300)) - np.log(np.maximum(null, 1e-300))
 
-    def _noise(self, words: NDArray[np.uint32]) -> NDArray[np.float32]:
+    def _noise(self, words: U32) -> F32:
         if self.dimension == 1:
             return laplace(words) * np.float32(self._scale)
         # The length of t noise in the plane: Pr(r > t) = (1 + t^2 / s^2)^(-nu / 2).
@@ -141,7 +142,7 @@ class JopeqScheme(ValueScheme):
         angle = uniforms(words[:, 1::2]) * np.float32(2.0 * np.pi)
         return np.stack([length * np.cos(angle), length * np.sin(angle)], axis=-1).reshape(words.shape)
 
-    def _dither(self, part: Part, count: int) -> NDArray[np.float32]:
+    def _dither(self, part: Part, count: int) -> F32:
         """Uniform over an interval of length D, or a rectangle: modulo the lattice, uniform over the cell."""
         drawn = uniforms(part.words(Purpose.CODEBOOK, count=count))
         drawn -= np.float32(0.5)
@@ -184,7 +185,7 @@ class JopeqScheme(ValueScheme):
         )
 
 
-def _laplace_between(low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.float64]:
+def _laplace_between(low: F64, high: F64) -> F64:
     """Return Pr(low < n < high) of Laplace noise of scale 1, from the tail that keeps the digits."""
     flip = low > 0.0
     a, b = np.where(flip, -high, low), np.where(flip, -low, high)

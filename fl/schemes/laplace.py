@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fl.arrays import F32, F64, I64
 from fl.config.scheme import Epsilon, schemes
 from fl.schemes.coders.value_scheme import ValueScheme
 from phy.numerics.draws import laplace
@@ -40,7 +41,7 @@ class LaplaceScheme(ValueScheme):
     def _scale(self) -> float:
         return laplace_scale(self.epsilon, width=2.0)
 
-    def to_codes(self, x: NDArray[np.float32], *, part: Part) -> NDArray[Any]:
+    def to_codes(self, x: F32, *, part: Part) -> NDArray[Any]:
         """See `ValueScheme.to_codes`: x + Laplace(0, 2 / eps)."""
         if not self.as_coded:
             np.clip(x, -1.0, 1.0, out=x)
@@ -49,11 +50,11 @@ class LaplaceScheme(ValueScheme):
         x += noise
         return x.view(np.uint32)
 
-    def to_values(self, codes: NDArray[Any], *, part: Part) -> NDArray[np.float32]:
+    def to_values(self, codes: NDArray[Any], *, part: Part) -> F32:
         """See `ValueScheme.to_values`; infinity and NaN among them where the bits say so."""
         return np.array(codes, np.uint32).view(np.float32)
 
-    def log_ratio(self, codes: NDArray[np.int64], read: NDArray[np.float64], *, end: float) -> NDArray[np.float64]:
+    def log_ratio(self, codes: I64, read: F64, *, end: float) -> F64:
         """See `ValueScheme.log_ratio`: (|y + x| - |y - x|) / scale."""
         return np.asarray((np.abs(read[:, 0] + end) - np.abs(read[:, 0] - end)) / self._scale)
 

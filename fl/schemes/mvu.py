@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fl.arrays import F32, F64, I64, U8
 from fl.config.base import PositiveFloat
 from fl.config.scheme import SCHEME_KEYS, Epsilon, schemes
 from fl.schemes.coders.value_scheme import ValueScheme
@@ -60,7 +61,7 @@ class MvuScheme(ValueScheme):
         """P and alpha."""
         return mvu_table(epsilon=self.epsilon, input_bits=self.input_bits, output_bits=self.output_bits)
 
-    def to_codes(self, x: NDArray[np.float32], *, part: Part) -> NDArray[Any]:
+    def to_codes(self, x: F32, *, part: Part) -> NDArray[Any]:
         np.clip(x, -self.clip, self.clip, out=x)
         x *= np.float32(0.5 / self.clip)
         x += np.float32(0.5)
@@ -83,10 +84,10 @@ class MvuScheme(ValueScheme):
         stays = chosen(words << np.uint32(self.output_bits), share=stay[place])
         return np.where(stays, column, other[place])
 
-    def to_values(self, codes: NDArray[Any], *, part: Part) -> NDArray[np.float32]:
+    def to_values(self, codes: NDArray[Any], *, part: Part) -> F32:
         return np.asarray((self.clip * (2.0 * self.table.symbols - 1.0)).astype(np.float32)[codes])
 
-    def log_ratio(self, codes: NDArray[np.int64], read: NDArray[np.float64], *, end: float) -> NDArray[np.float64]:
+    def log_ratio(self, codes: I64, read: F64, *, end: float) -> F64:
         """See `ValueScheme.log_ratio`: ln P(code | 1) / P(code | 0) of the table."""
         table = self.table.probabilities
         return np.asarray(np.log(table[-1] / table[0])[codes])
@@ -120,11 +121,11 @@ class MvuScheme(ValueScheme):
 
 
 @lru_cache(maxsize=8)
-def _aliases(scheme: MvuScheme) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
+def _aliases(scheme: MvuScheme) -> tuple[F32, U8]:
     return alias_tables(scheme.table.probabilities)
 
 
-def alias_tables(probabilities: NDArray[np.float64]) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
+def alias_tables(probabilities: F64) -> tuple[F32, U8]:
     """Share that stays in a column, and the column that the rest goes to (Walker 1977), rows one after another."""
     count = probabilities.shape[1]
     stay, other = np.ones(probabilities.shape), np.tile(np.arange(count), (len(probabilities), 1))

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from fl.aggregation.estimates import SMALLEST_DEBIAS_FACTOR
+from fl.arrays import F32, F64, I64, U8
 from fl.config.base import PositiveFloat
 from fl.config.scheme import (
     ChannelUse,
@@ -134,9 +134,7 @@ class SignVote(Coder):
     scheme: SignScheme
     num_values: int
 
-    def encode(
-        self, updates: NDArray[np.float32], *, devices: NDArray[np.int64], context: UplinkContext
-    ) -> NDArray[np.uint8]:
+    def encode(self, updates: F32, *, devices: I64, context: UplinkContext) -> U8:
         """See `Coder.encode`; coins for zeros are drawn from `Purpose.ROUNDING`."""
         updates = checked_updates(updates, devices=devices, num_values=self.num_values)
         return stochastic_bits(updates, slope=None, key=context.keys(Purpose.ROUNDING)[0], devices=devices)[None]
@@ -147,22 +145,22 @@ class SignVote(Coder):
             num_values=self.num_values, weights=senders.weights, worth=self._worth(senders), update_of=self._update_of
         )
 
-    def of_votes(self, mean: NDArray[np.float64], senders: Senders, *, noise_power: float) -> NDArray[np.float32]:
+    def of_votes(self, mean: F64, senders: Senders, *, noise_power: float) -> F32:
         """See `Coder.of_votes`: one-bit broadband digital aggregation, Zhu et al. 2021, where `vote` is `majority`."""
         return self._update_of(mean * float(self._worth(senders).mean()))
 
-    def _worth(self, senders: Senders) -> NDArray[np.float64]:
+    def _worth(self, senders: Senders) -> F64:
         if self.scheme.vote == "majority":
             return np.ones_like(senders.factor)
         kept = keep_factor(self.scheme.epsilon)
         divisor = np.maximum(senders.factor, SMALLEST_DEBIAS_FACTOR * kept)
         return np.asarray((kept if self.scheme.decode == "coded" else 1.0) / divisor)
 
-    def _update_of(self, mean: NDArray[np.float64]) -> NDArray[np.float32]:
+    def _update_of(self, mean: F64) -> F32:
         signs = np.sign(mean) if self.scheme.vote == "majority" else mean
         return np.asarray(self.scheme.step * signs, np.float32)
 
-    def read(self, payload: NDArray[np.uint8], senders: Senders) -> NDArray[np.float32]:
+    def read(self, payload: U8, senders: Senders) -> F32:
         """See `Coder.read`: signs times the step."""
         signs = received_signs(payload, senders, num_bits=self.num_values)
         return np.asarray(signs * self.scheme.step, np.float32)

@@ -16,9 +16,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
+from fl.arrays import F32, I64, U8
 from fl.codecs.partwise import Uniform
 from fl.config.base import PositiveFloat
 from fl.config.scheme import Scheme, schemes
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fl.models.federated import Piece
     from phy.fading.block_taps import UplinkContext
 
-Places = NDArray[np.int64]
+Places = I64
 
 
 @schemes.register
@@ -70,11 +70,9 @@ class SparseCoder(Coder):
         self.num_values, self._kept = num_values, scheme.kept(num_values)
         self._place_bits, self._num_bits = scheme.place_bits(num_values), scheme.upload_bits(num_values)
         self._codec = Uniform(bits=scheme.bits, bound=scheme.bound, stochastic=False)
-        self._residuals: dict[int, NDArray[np.float32]] = {}
+        self._residuals: dict[int, F32] = {}
 
-    def encode(
-        self, updates: NDArray[np.float32], *, devices: NDArray[np.int64], context: UplinkContext
-    ) -> NDArray[np.uint8]:
+    def encode(self, updates: F32, *, devices: I64, context: UplinkContext) -> U8:
         """See `Coder.encode`."""
         v = checked_updates(updates, devices=devices, num_values=self.num_values).copy()
         for row, device in enumerate(devices.tolist()):
@@ -92,7 +90,7 @@ class SparseCoder(Coder):
     def gather(self, senders: Senders) -> WholeRound:
         """See `Coder.gather`: the weighted mean over the devices of which anything arrived."""
 
-        def mean(payload: NDArray[np.uint8], known: Known) -> NDArray[np.float32]:
+        def mean(payload: U8, known: Known) -> F32:
             total, heard = np.zeros(self.num_values), 0.0
             for weight, (places, values, arrived) in zip(
                 senders.weights, self._received(payload, known, senders), strict=True
@@ -103,7 +101,7 @@ class SparseCoder(Coder):
 
         return WholeRound(mean, num_bits=self._num_bits)
 
-    def read(self, payload: NDArray[np.uint8], senders: Senders) -> NDArray[np.float32]:
+    def read(self, payload: U8, senders: Senders) -> F32:
         """See `Coder.read`: the numbers at their places, 0 elsewhere."""
         out = np.zeros((len(senders.devices), self.num_values), np.float32)
         for row, (places, values, _) in zip(out, self._received(payload, senders.known, senders), strict=True):
@@ -123,18 +121,16 @@ class SparseCoder(Coder):
         """Continue with the residuals of a state."""
         self._residuals = dict(zip(state["devices"].tolist(), np.array(state["residuals"]), strict=True))
 
-    def _largest(self, sizes: NDArray[np.float32]) -> Places:
+    def _largest(self, sizes: F32) -> Places:
         """Return the places `[K, k]` of the largest of `sizes` `[K, M]`, ascending."""
         return np.sort(np.argpartition(-sizes, self._kept - 1, axis=1)[:, : self._kept], axis=1)
 
-    def _drawn(self, devices: NDArray[np.int64], context: UplinkContext) -> Places:
+    def _drawn(self, devices: I64, context: UplinkContext) -> Places:
         """Return k places `[K, k]` that each device and the server draw from the shared seed, ascending."""
         words = device_words(context.keys(Purpose.CODEBOOK)[0], devices=devices, count=self.num_values)
         return np.sort(np.argpartition(words, self._kept - 1, axis=1)[:, : self._kept], axis=1)
 
-    def _received(
-        self, payload: NDArray[np.uint8], known: Known, senders: Senders
-    ) -> Iterator[tuple[Places, NDArray[np.float32], bool]]:
+    def _received(self, payload: U8, known: Known, senders: Senders) -> Iterator[tuple[Places, F32, bool]]:
         """Yield places and numbers that arrived whole of each sender, and whether anything of it arrived."""
         head, width = self._kept * self._place_bits, self._codec.bits
         powers = 1 << np.arange(self._place_bits)[::-1]

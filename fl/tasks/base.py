@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+
+from fl.arrays import F64
 
 
 class LearningError(Exception):
@@ -20,8 +21,8 @@ class Posterior:
     `mean` `[num_trials, m]`, `covariance` `[num_trials, m, m]`, float64.
     """
 
-    mean: NDArray[np.float64]
-    covariance: NDArray[np.float64]
+    mean: F64
+    covariance: F64
 
 
 class PosteriorTask(Protocol):
@@ -29,21 +30,21 @@ class PosteriorTask(Protocol):
 
     dimension: int
     posterior: Posterior
-    strong_convexity: NDArray[np.float64]
+    strong_convexity: F64
     """mu of f = sum_k f_k, `[num_trials]`."""
-    smoothness: NDArray[np.float64]
+    smoothness: F64
     """L of f, `[num_trials]`."""
 
-    def gradients(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+    def gradients(self, theta: F64) -> F64:
         """Local gradients of (7), `[num_trials, num_devices, m]`, at `theta [num_trials, m]`."""
         ...
 
-    def exact_samples(self, num_samples: int) -> NDArray[np.float64]:
+    def exact_samples(self, num_samples: int) -> F64:
         """Independent posterior samples `[num_trials, num_samples, m]`, the same at every call."""
         ...
 
 
-def split_evenly(rows: NDArray[np.float64], num_devices: int) -> NDArray[np.float64]:
+def split_evenly(rows: F64, num_devices: int) -> F64:
     """Rows `[n, ...]` dealt to devices in order, sizes differing by one at most; `[num_devices, ceil, ...]`.
 
     Missing rows are zeros, which add nothing to a sum.

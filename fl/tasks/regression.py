@@ -7,9 +7,9 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from fl.arrays import F64
 from fl.config.task import GaussianLinearConfig, LogisticConfig
 from fl.tasks.base import LearningError, Posterior, split_evenly
 from phy.numerics.compiled import kernel, read_only
@@ -56,10 +56,10 @@ class GaussianLinear:
         for array in (self._curvature, self._offset, mean):
             array.setflags(write=False)
 
-    def gradients(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+    def gradients(self, theta: F64) -> F64:
         return quadratic_gradients(self._curvature, self._offset, theta).reshape(self._shape)
 
-    def exact_samples(self, num_samples: int) -> NDArray[np.float64]:
+    def exact_samples(self, num_samples: int) -> F64:
         factor = np.linalg.cholesky(self.posterior.covariance)
         normals = np.stack(
             [
@@ -81,9 +81,7 @@ def _subtract_products(curvature: Any, offset: Any, theta: Any, out: Any) -> Non
             out[trial, row] = total - offset[trial, row]
 
 
-def quadratic_gradients(
-    curvature: NDArray[np.float64], offset: NDArray[np.float64], theta: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def quadratic_gradients(curvature: F64, offset: F64, theta: F64) -> F64:
     """A theta - b, `[num_trials, rows]` float64, of A `[num_trials, rows, m]`, b `[num_trials, rows]`, theta
     `[num_trials, m]`; a trial's numbers do not depend on the others.
     """
@@ -133,14 +131,14 @@ class Logistic:
         self.strong_convexity = np.full(len(trials), 1.0 / config.prior_variance)
         self.smoothness = np.full(len(trials), largest / 4.0 + 1.0 / config.prior_variance)
 
-    def gradients(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+    def gradients(self, theta: F64) -> F64:
         logits = (self._inputs @ theta[:, None, :, None])[..., 0]
         # Rows that fill up a device have x = 0 and so add nothing, whatever their residual.
         residual = expit(logits) - self._labels
         likelihood = (residual[..., None, :] @ self._inputs)[..., 0, :]
         return np.asarray(likelihood + self._prior_precision * theta[:, None, :])
 
-    def exact_samples(self, num_samples: int) -> NDArray[np.float64]:
+    def exact_samples(self, num_samples: int) -> F64:
         """See `PosteriorTask.exact_samples`: states of the reference chain, drawn with replacement."""
         states = self._reference.states
         picks = [
@@ -151,7 +149,7 @@ class Logistic:
 
 
 @lru_cache(maxsize=1)
-def standardised_data() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def standardised_data() -> tuple[F64, F64]:
     """Inputs `[569, 31]` (standardised features, then a constant 1) and labels `[569]` in {0, 1}."""
     from sklearn.datasets import load_breast_cancer
 
@@ -168,10 +166,10 @@ class ReferenceChain:
     the mean, from the spread of the chains' own means).
     """
 
-    states: NDArray[np.float64]
-    mean: NDArray[np.float64]
-    covariance: NDArray[np.float64]
-    mean_error: NDArray[np.float64]
+    states: F64
+    mean: F64
+    covariance: F64
+    mean_error: F64
 
 
 @lru_cache(maxsize=4)
@@ -184,13 +182,13 @@ def reference_chain(prior_variance: float) -> ReferenceChain:
     inputs, labels = standardised_data()
     m = inputs.shape[1]
 
-    def potential_and_gradient(theta: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def potential_and_gradient(theta: F64) -> tuple[F64, F64]:
         logits = theta @ inputs.T
         softplus = np.maximum(logits, 0.0) + np.log1p(np.exp(-np.abs(logits)))
         value = (softplus - labels * logits).sum(axis=1) + (theta**2).sum(axis=1) / (2.0 * prior_variance)
         return value, (expit(logits) - labels) @ inputs + theta / prior_variance
 
-    def hessian(theta: NDArray[np.float64]) -> NDArray[np.float64]:
+    def hessian(theta: F64) -> F64:
         weight = expit(theta[0] @ inputs.T)
         return np.asarray((inputs * (weight * (1.0 - weight))[:, None]).T @ inputs + np.eye(m) / prior_variance)
 

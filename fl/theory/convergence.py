@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fl.arrays import F32, F64, I64
 from fl.theory.softmax_optimum import convex_task
 from privacy.config import UploadPrivacy
 
@@ -20,12 +21,10 @@ if TYPE_CHECKING:
     from fl.algorithms.fedavg import Federation
     from fl.learning.fedavg import FedAvgConfig
 
-Floats = NDArray[np.float64]
-
 
 def recovered_moments(
     weights: ArrayLike, *, flip_probability: ArrayLike, value_range: float, fraction_bits: int = 23
-) -> tuple[Floats, Floats]:
+) -> tuple[F64, F64]:
     """Mean and variance of weights that the fixed-point codec recovers, Li et al. 2025 Appendix C below (39), and (41).
 
     E(w~) = (1 - 2 p) w - p R 2^(1-b), R = `value_range` = 2^(e-126): weights of [-R, R) travel as the fractions of
@@ -47,7 +46,7 @@ def bit_flipping_noise(
     norm_bound: float,
     fraction_bits: int = 23,
     divided: bool = False,
-) -> Floats:
+) -> F64:
     """X^BF, the bound on E ||z_G||^2 of the aggregated weights, Li et al. 2025 (22) with its factor 4 put right.
 
     X = sum_n q_n^2 V_n + sum_n q_n ||E z_n||^2, with V_n of (21), M times (41), and
@@ -68,7 +67,7 @@ def bit_flipping_noise(
     return np.asarray((q**2 * variance + q * bias**2).sum(axis=-1))
 
 
-def gaussian_noise(*, shares: ArrayLike, noise_std: ArrayLike, num_parameters: int) -> Floats:
+def gaussian_noise(*, shares: ArrayLike, noise_std: ArrayLike, num_parameters: int) -> F64:
     """X^Gauss, E ||z_G||^2 of the Gaussian mechanism, Li et al. 2025 (24): M sum_n q_n^2 sigma_n^2.
 
     There sigma_n = (2 eta G / |D_n|) K sqrt(2 ln(1.25 / delta)) / epsilon; `noise_std` `[..., N]` is what was added.
@@ -85,7 +84,7 @@ class ConvergenceBound:
     `reason` says in words what is missing where `valid` is false, and is empty else.
     """
 
-    values: Floats
+    values: F64
     contraction: float
     valid: bool
     reason: str
@@ -150,14 +149,14 @@ def theorem2_bound(
     return ConvergenceBound(values=values, contraction=contraction, valid=not reasons, reason="; ".join(reasons))
 
 
-def _geometric(log_ratio: float, count: NDArray[np.int64]) -> Floats:
+def _geometric(log_ratio: float, count: I64) -> F64:
     """sum_{i < count} ratio^i, without cancellation where the ratio is near 1."""
     if log_ratio == 0.0:
         return count.astype(np.float64)
     return np.asarray(np.expm1(count * log_ratio) / np.expm1(log_ratio))
 
 
-def _fraction_variance(p: Floats, fraction_bits: int) -> Floats:
+def _fraction_variance(p: F64, fraction_bits: int) -> F64:
     return np.asarray((1.0 - 4.0**-fraction_bits) / 3.0 * p * (1.0 - p))
 
 
@@ -182,13 +181,11 @@ class Convergence:
         self._start = self.distance_sq(federation.weights)
         self._outcome: ConvergenceBound | None = None
 
-    def distance_sq(self, weights: NDArray[np.float32]) -> float:
+    def distance_sq(self, weights: F32) -> float:
         """||w - w*||^2 of a model `[M]`."""
         return float(((weights.astype(np.float64) - self._task.optimum) ** 2).sum())
 
-    def bound(
-        self, rounds: Mapping[str, NDArray[np.float64]], *, series: Mapping[str, Mapping[str, NDArray[Any]]]
-    ) -> NDArray[np.float64] | None:
+    def bound(self, rounds: Mapping[str, F64], *, series: Mapping[str, Mapping[str, NDArray[Any]]]) -> F64 | None:
         """Theorem 2 after each round `[num_rounds]`, from what the run measured; None where it says nothing at all.
 
         `series`: tables `devices` and `link` of `fl.results.TrialResult`. The theorem knows fraction bits only.
@@ -233,7 +230,7 @@ class Convergence:
         return self._outcome.values[1:]
 
     def _beyond_the_theorem(
-        self, rounds: Mapping[str, NDArray[np.float64]], series: Mapping[str, Mapping[str, NDArray[Any]]]
+        self, rounds: Mapping[str, F64], series: Mapping[str, Mapping[str, NDArray[Any]]]
     ) -> list[str]:
         """What happened that Theorem 2 has no term for: every device trains E steps on w and is heard in full."""
         config = self._config

@@ -10,13 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
+from fl.arrays import F64, I64
 from fl.tasks.base import LearningError
-
-Floats = NDArray[np.float64]
 
 _MEMORY = 30
 _MAX_STEPS = 20_000
@@ -27,15 +25,13 @@ _WANTED_GAP, _WORST_GAP = 1e-13, 1e-8
 class ConvexTask:
     """What Theorem 2 asks of a task: its `optimum` `[(d + 1) * outputs]`, mu, L, and Gamma = F* - sum_n q_n F_n*."""
 
-    optimum: Floats = field(repr=False)
+    optimum: F64 = field(repr=False)
     strong_convexity: float
     smoothness: float
     heterogeneity: float
 
 
-def softmax_loss(
-    weights: Floats, x: Floats, y: NDArray[np.int64], *, sample_weights: Floats, l2: float
-) -> tuple[float, Floats]:
+def softmax_loss(weights: F64, x: F64, y: I64, *, sample_weights: F64, l2: float) -> tuple[float, F64]:
     """F(w) = sum_i a_i (-log softmax(x_i)_{y_i}) + mu / 2 ||w||^2 and its gradient `[(d + 1) * outputs]`, float64.
 
     `x` `[N, d]`, `y` `[N]`, `sample_weights` a `[N]`, which add up to 1.
@@ -51,14 +47,14 @@ def softmax_loss(
     return value, np.concatenate([(x.T @ residual).ravel(), residual.sum(axis=0)]) + l2 * weights
 
 
-def _apart(weights: Floats, num_features: int) -> tuple[Floats, Floats]:
+def _apart(weights: F64, num_features: int) -> tuple[F64, F64]:
     table = weights.reshape(num_features + 1, -1)
     return table[:-1], table[-1]
 
 
 def softmax_optimum(
-    x: Floats, y: NDArray[np.int64], *, num_outputs: int, l2: float, sample_weights: Floats | None = None
-) -> tuple[Floats, float]:
+    x: F64, y: I64, *, num_outputs: int, l2: float, sample_weights: F64 | None = None
+) -> tuple[F64, float]:
     """Weights and value of the minimum of `softmax_loss` by L-BFGS; every sample weighs the same unless told.
 
     Raises `LearningError` where it comes no closer to the minimum than 1e-8 of the loss at zero.
@@ -66,7 +62,7 @@ def softmax_optimum(
     weights = np.full(len(y), 1.0 / len(y)) if sample_weights is None else sample_weights
     x = np.asarray(x, np.float64)
     # The optimum lies in the span of the samples: of few samples, only their coordinates in it matter.
-    basis: Floats | None = None
+    basis: F64 | None = None
     if len(x) < x.shape[1]:
         basis, triangle = np.linalg.qr(x.T)
         x = triangle.T
@@ -98,7 +94,7 @@ def softmax_optimum(
     return np.concatenate([kernel.ravel(), bias]), value
 
 
-def smoothness_bound(x: Floats, *, l2: float) -> float:
+def smoothness_bound(x: F64, *, l2: float) -> float:
     """L <= mu + lambda_max(mean of x x^T) / 2 of one device's mean loss, x `[n, d]` with the bias's 1 appended here.
 
     The Hessian of a sample is the Kronecker product of diag(s) - s s^T, which has no eigenvalue above 1/2, and x x^T.
@@ -109,15 +105,7 @@ def smoothness_bound(x: Floats, *, l2: float) -> float:
     return l2 + 0.5 * float(np.linalg.eigvalsh(gram)[-1]) / len(rows)
 
 
-def convex_task(
-    x: Floats,
-    y: NDArray[np.int64],
-    *,
-    devices: Sequence[NDArray[np.int64]],
-    shares: Floats,
-    num_outputs: int,
-    l2: float,
-) -> ConvexTask:
+def convex_task(x: F64, y: I64, *, devices: Sequence[I64], shares: F64, num_outputs: int, l2: float) -> ConvexTask:
     """The task that `devices` (indices into the samples of each) with q_n = `shares` `[N]` solve together.
 
     mu = l2, L the largest of any device, Gamma = F* - sum_n q_n F_n*. Raises as `softmax_optimum`.

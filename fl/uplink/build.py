@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.accounting.fedavg import training_of, upload_parameters
+from fl.arrays import F32, F64, I64, U8, Bools
 from fl.checkpoints import State
 from fl.config.codec import Codec
 from fl.config.scheme import Scheme
@@ -33,11 +34,11 @@ if TYPE_CHECKING:
 
 _TINY = np.finfo(np.float64).tiny
 
-Received = tuple[NDArray[np.float32], Reception, Mapping[str, NDArray[Any]]]
+Received = tuple[F32, Reception, Mapping[str, NDArray[Any]]]
 """Updates `[K, M]`, finite, 0 where nothing arrived; what the link measured; numbers `[K]` that the round reports."""
 
 
-DeviceAttack = Callable[..., NDArray[np.uint8]]
+DeviceAttack = Callable[..., U8]
 """`(payload, devices=, context=)` to what is sent in place of packed bits `[1, K, num_bytes]` of `devices` `[K]`."""
 
 
@@ -60,7 +61,7 @@ class NumberUplink:
         codec: Codec,
         scheme: Scheme,
         attack: DeviceAttack,
-        attackers: NDArray[np.bool_],
+        attackers: Bools,
     ) -> None:
         self._numbers, self._index, self._codec = numbers, index, codec
         self._scheme, self._attack, self._attackers = scheme, attack, attackers
@@ -68,14 +69,14 @@ class NumberUplink:
 
     def send(
         self,
-        blocks: Iterable[NDArray[np.float32]],
+        blocks: Iterable[F32],
         *,
-        senders: NDArray[np.int64],
-        weights: NDArray[np.float64],
-        otherwise: NDArray[np.float32],
+        senders: I64,
+        weights: F64,
+        otherwise: F32,
         context: UplinkContext,
         record: Recorder,
-    ) -> NDArray[np.float32]:
+    ) -> F32:
         """Send the vectors of one round, and return what the server takes for their mean, float32 `[M]`.
 
         - `blocks`: vectors `[D, M]` of the `senders` `[S]`, block after block; each is asked for when it is needed;
@@ -112,7 +113,7 @@ class NumberUplink:
         )
         return self._scheme.aggregate(values[at], weights=weights, known=known, otherwise=otherwise)
 
-    def receive(self, updates: NDArray[np.float32], *, context: UplinkContext) -> Received:
+    def receive(self, updates: F32, *, context: UplinkContext) -> Received:
         """Send `updates` `[K, M]` of all devices, and return what arrives of each. Raises LearningError as `send`."""
         devices = np.arange(len(updates))
         values, known, reception, observed = self._numbers.send(updates, devices=devices, context=context)
@@ -144,14 +145,14 @@ class SchemeUplink:
 
     def send(
         self,
-        blocks: Iterable[NDArray[np.float32]],
+        blocks: Iterable[F32],
         *,
-        senders: NDArray[np.int64],
-        weights: NDArray[np.float64],
-        otherwise: NDArray[np.float32],
+        senders: I64,
+        weights: F64,
+        otherwise: F32,
         context: UplinkContext,
         record: Recorder,
-    ) -> NDArray[np.float32]:
+    ) -> F32:
         """See `NumberUplink.send`: every block goes on the air as it comes, where the link takes parts."""
         coder, index, transport = self._coder, self._index, self.transport
         plan, at = transport.begin(context), index.of(senders)
@@ -186,18 +187,16 @@ class SchemeUplink:
         )
         return update
 
-    def _parts(
-        self, blocks: Iterable[NDArray[np.float32]], *, senders: NDArray[np.int64], context: UplinkContext
-    ) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.uint8]]]:
+    def _parts(self, blocks: Iterable[F32], *, senders: I64, context: UplinkContext) -> Iterator[tuple[int, I64, U8]]:
         """Yield what goes on the air at a time: its first index, the places of senders behind that, and packed bits.
 
         Bits are `[1, indices, num_bytes]`, zero for an index without a sender.
         """
         coder, transport, at = self._coder, self.transport, self._index.of(senders)
         first = sent = encoded = 0
-        waiting: list[NDArray[np.uint8]] = []
+        waiting: list[U8] = []
 
-        def part(last: int) -> tuple[int, NDArray[np.int64], NDArray[np.uint8]]:
+        def part(last: int) -> tuple[int, I64, U8]:
             place = at[sent:encoded] - first
             payload = np.zeros((1, last - first, -(-transport.num_bits // 8)), np.uint8)
             if waiting:
@@ -215,7 +214,7 @@ class SchemeUplink:
                 first, sent, waiting = at[encoded], encoded, []
         yield part(self._index.count)
 
-    def receive(self, updates: NDArray[np.float32], *, context: UplinkContext) -> Received:
+    def receive(self, updates: F32, *, context: UplinkContext) -> Received:
         """See `NumberUplink.receive`; of the first round. Raises LearningError where single uploads tell no update."""
         coder, transport, count = self._coder, self.transport, len(updates)
         devices, plan = np.arange(count), transport.begin(context)
@@ -248,11 +247,11 @@ class SchemeUplink:
 Uplink = NumberUplink | SchemeUplink
 
 
-def _finite(values: NDArray[Any]) -> NDArray[np.float32]:
+def _finite(values: NDArray[Any]) -> F32:
     return np.asarray(np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0), np.float32)
 
 
-def check_range(share: NDArray[np.float64], devices: NDArray[np.int64] | None, *, codec: Codec, key: str) -> None:
+def check_range(share: F64, devices: I64 | None, *, codec: Codec, key: str) -> None:
     """Raise LearningError where the share of values that `devices`, or the server, had clipped exceeds the limit."""
     limit = codec.clipped_limit
     worst = int(np.argmax(share)) if len(share) else 0
@@ -273,7 +272,7 @@ def build_uplink(
     index: SenderIndex,
     protection: Protection,
     attack: DeviceAttack = lambda payload, **_: payload,
-    attackers: NDArray[np.bool_] | None = None,
+    attackers: Bools | None = None,
 ) -> Uplink:
     """Return the uplink for updates of `model` over `link`; `protection` is that of plain numbers.
 
@@ -311,9 +310,9 @@ def build_protection(
     privacy: Mechanism | None,
     *,
     config: FedAvgConfig,
-    sizes: NDArray[np.float64],
+    sizes: F64,
     link: LinkConfig,
-    local_models: Callable[[], NDArray[np.float32]],
+    local_models: Callable[[], F32],
     seed: int,
     trial: int,
 ) -> tuple[Protection, dict[str, float]]:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.aggregation.estimates import SMALLEST_DEBIAS_FACTOR
+from fl.arrays import F32, F64, I64, U8
 from fl.config.scheme import Response
 from fl.uplink.channel_credit import errors_arrive, errors_together
 from phy.config import LinkConfig
@@ -38,8 +39,8 @@ class RoundPlan:
     - `first_device`: whose numbers come first.
     """
 
-    flip_probability: NDArray[np.float64] | None = None
-    factor: NDArray[np.float64] | None = None
+    flip_probability: F64 | None = None
+    factor: F64 | None = None
     observed: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     first_device: int = 0
 
@@ -65,13 +66,11 @@ class Protection:
         """Decide for this round, from known bits over the channel that the payload will meet."""
         return RoundPlan()
 
-    def perturb(
-        self, values: NDArray[np.float32], *, devices: NDArray[np.int64], context: UplinkContext
-    ) -> NDArray[np.float32]:
+    def perturb(self, values: F32, *, devices: I64, context: UplinkContext) -> F32:
         """Return the numbers `[K, M]` that become bits."""
         return values
 
-    def cover(self, payload: NDArray[np.uint8], *, plan: RoundPlan, context: UplinkContext) -> NDArray[np.uint8]:
+    def cover(self, payload: U8, *, plan: RoundPlan, context: UplinkContext) -> U8:
         """Return packed bits `[1, K, air_bytes]` to send in place of `[1, K, num_bytes]`, flipped as planned."""
         if plan.flip_probability is None:
             return payload
@@ -83,7 +82,7 @@ class Protection:
             first_device=plan.first_device,
         )
 
-    def uncover(self, payload: NDArray[np.uint8], *, num_bytes: int, context: UplinkContext) -> NDArray[np.uint8]:
+    def uncover(self, payload: U8, *, num_bytes: int, context: UplinkContext) -> U8:
         """Return packed bits `[1, K, num_bytes]` of what was received."""
         return payload
 
@@ -98,12 +97,10 @@ class GaussianNoise(Protection):
     `sigma` `[num_devices]`: noise of every device; `by_round` `[num_rounds]`: what it is multiplied by, None: nothing.
     """
 
-    def __init__(self, sigma: NDArray[np.float64], *, by_round: NDArray[np.float64] | None = None) -> None:
+    def __init__(self, sigma: F64, *, by_round: F64 | None = None) -> None:
         self._sigma, self._by_round = sigma.astype(np.float32), by_round
 
-    def perturb(
-        self, values: NDArray[np.float32], *, devices: NDArray[np.int64], context: UplinkContext
-    ) -> NDArray[np.float32]:
+    def perturb(self, values: F32, *, devices: I64, context: UplinkContext) -> F32:
         drawn = round_generator(context.seed, context.trials[0], Purpose.PRIVACY, context.round_index)
         noise = drawn.standard_normal(values.shape, dtype=np.float32)
         noise *= self._sigma[devices, None]
@@ -121,7 +118,7 @@ class BitFlipping(Protection):
     no packet with errors, debiasing divides by the device's own flips alone.
     """
 
-    def __init__(self, config: FlippedBits, *, target: float | NDArray[np.float64], link: LinkConfig) -> None:
+    def __init__(self, config: FlippedBits, *, target: float | F64, link: LinkConfig) -> None:
         self._config, self._targets, self._link = config, np.atleast_1d(target), link
         self._cipher: Cipher = build_cipher(config.cipher)
         self.block_bits = AES_BLOCK_BITS if config.cipher == "aes" else 1
@@ -149,11 +146,11 @@ class BitFlipping(Protection):
             factor = np.maximum(recovered_factor(wrong), SMALLEST_DEBIAS_FACTOR)
         return RoundPlan(flip_probability=flips.flip_probability, factor=factor, observed=flips.series())
 
-    def cover(self, payload: NDArray[np.uint8], *, plan: RoundPlan, context: UplinkContext) -> NDArray[np.uint8]:
+    def cover(self, payload: U8, *, plan: RoundPlan, context: UplinkContext) -> U8:
         encrypted = self._cipher.encrypt(payload, keys=context.keys(Purpose.CIPHER))
         return super().cover(encrypted, plan=plan, context=context)
 
-    def uncover(self, payload: NDArray[np.uint8], *, num_bytes: int, context: UplinkContext) -> NDArray[np.uint8]:
+    def uncover(self, payload: U8, *, num_bytes: int, context: UplinkContext) -> U8:
         return self._cipher.decrypt(payload, keys=context.keys(Purpose.CIPHER))[..., :num_bytes]
 
     def recover(self, values: NDArray[Any], *, plan: RoundPlan) -> NDArray[Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.arrays import F32, I64
 from fl.recorder import Recorder, link_columns
 from phy.config import LinkConfig
 from phy.links.link import Reception
@@ -34,23 +35,23 @@ class SenderIndex:
         self.count = some if some is not None and self._shared else config.num_devices
         self._meet = not link.resolve_digital().plain
 
-    def of(self, devices: NDArray[np.int64]) -> NDArray[np.int64]:
+    def of(self, devices: I64) -> I64:
         """Return the indices of devices, ascending."""
         return np.arange(len(devices)) if self._shared else devices
 
-    def owners(self, devices: NDArray[np.int64]) -> NDArray[np.int64]:
+    def owners(self, devices: I64) -> I64:
         """Return the device of every index `[count]` when `devices` take part; an unused one belongs to device 0."""
         owners = np.zeros(self.count, np.int64) if self._shared else np.arange(self._num_devices)
         owners[self.of(devices)] = devices
         return owners
 
-    def unused(self, devices: NDArray[np.int64]) -> tuple[int, ...]:
+    def unused(self, devices: I64) -> tuple[int, ...]:
         """Return the indices that must stay off the air when `devices` send; empty where each has its own resources."""
         if not self._meet:
             return ()
         return tuple(np.setdiff1d(np.arange(self.count), self.of(devices)).tolist())
 
-    def spread(self, values: NDArray[np.float32], at: NDArray[np.int64]) -> NDArray[np.float32]:
+    def spread(self, values: F32, at: I64) -> F32:
         """Return the rows of senders at their indices, `[count, M]`; zeros elsewhere."""
         if len(at) == self.count:
             return values
@@ -58,7 +59,7 @@ class SenderIndex:
         out[at] = values
         return out
 
-    def place(self, name: str, values: NDArray[Any], devices: NDArray[np.int64]) -> NDArray[Any]:
+    def place(self, name: str, values: NDArray[Any], devices: I64) -> NDArray[Any]:
         """Return the numbers `name` by index `[count]` as those of `devices`, `[num_devices]`; of others NaN, or 0."""
         elsewhere = _SILENT.get(name, np.nan if values.dtype.kind == "f" else 0)
         out = np.full(self._num_devices, elsewhere, values.dtype)
@@ -71,7 +72,7 @@ class SenderIndex:
         reception: Reception,
         *,
         round_index: int,
-        senders: NDArray[np.int64],
+        senders: I64,
         numbers: Mapping[str, float],
         observed: Mapping[str, NDArray[Any]],
     ) -> None:

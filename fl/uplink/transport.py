@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.arrays import F32, I64, U8, Bools
 from fl.config.codec import Codec
 from fl.uplink.protection import Protection, RoundPlan
 from phy.compile import compile_digital
@@ -17,7 +18,7 @@ from phy.links.link import DigitalUplink, Reception, join_receptions, known_valu
 from phy.measure.counts import count_differences
 from phy.numerics.random import Purpose
 
-BitAttack = Callable[[NDArray[np.uint8]], NDArray[np.uint8]]
+BitAttack = Callable[[U8], U8]
 """Packed bits `[1, K, num_bytes]` to what is sent in their place."""
 
 
@@ -32,7 +33,7 @@ class Upload(NamedTuple):
     """
 
     values: NDArray[Any]
-    known: NDArray[np.bool_] | None
+    known: Bools | None
     reception: Reception
     observed: dict[str, NDArray[Any]]
 
@@ -58,13 +59,13 @@ class BitTransport:
 
     def send(
         self,
-        payload: NDArray[np.uint8],
+        payload: U8,
         *,
         plan: RoundPlan,
         context: UplinkContext,
         attack: BitAttack | None = None,
         first_device: int | None = None,
-    ) -> tuple[NDArray[np.uint8], Reception]:
+    ) -> tuple[U8, Reception]:
         """Return what the server has of `payload` `[1, K, num_bytes]`, and the reception of the protected bits.
 
         `attack` changes the protected bits. With `first_device`, for a transport that is `parted`, the payload is of
@@ -82,7 +83,7 @@ class BitTransport:
         """Return the receptions of parts as one, in the order of the devices; of several the payload is left out."""
         return parts[0] if len(parts) == 1 else join_receptions(parts, one_after_another=self._in_turn)
 
-    def known(self, reception: Reception, *, bits_per_value: int) -> NDArray[np.bool_] | None:
+    def known(self, reception: Reception, *, bits_per_value: int) -> Bools | None:
         """Which values of so many bits arrived, bool `[K, num_values]` or `[K, 1]`; None: all."""
         active = reception.decision.active
         if reception.delivered is not None and not reception.delivered.all():
@@ -96,7 +97,7 @@ class BitTransport:
             return np.asarray(known[0])
         return None if active.all() else active[0][:, None]
 
-    def spent(self, reception: Reception, at: NDArray[np.int64]) -> dict[str, float]:
+    def spent(self, reception: Reception, at: I64) -> dict[str, float]:
         """Latency [s] and energy [J] of the senders with index `at`; empty without a radio."""
         if reception.round_airtime_s is None:
             return {}
@@ -130,12 +131,12 @@ class NumberTransport:
 
     def send(
         self,
-        values: NDArray[np.float32],
+        values: F32,
         *,
-        devices: NDArray[np.int64],
+        devices: I64,
         context: UplinkContext,
         attack: BitAttack | None = None,
-        admit: Callable[[NDArray[np.int64]], None] = lambda _: None,
+        admit: Callable[[I64], None] = lambda _: None,
     ) -> Upload:
         """Send `values` `[K, M]` of `devices` `[K]`, and return what the server has of them.
 
@@ -155,13 +156,7 @@ class NumberTransport:
         observed = {**plan.observed, **ends, "clipped_values": encoded.clipped[0]}
         return Upload(self._protection.recover(decoded, plan=plan), known, reception, observed)
 
-    def _end_to_end(
-        self,
-        sent: NDArray[np.uint8],
-        received: NDArray[np.uint8],
-        known: NDArray[np.bool_] | None,
-        plan: RoundPlan,
-    ) -> dict[str, NDArray[np.int64]]:
+    def _end_to_end(self, sent: U8, received: U8, known: Bools | None, plan: RoundPlan) -> dict[str, I64]:
         """Bits of the numbers that arrived, and those of them wrong in the end; nothing where the radio alone flips."""
         if plan.flip_probability is None:
             return {}
@@ -177,9 +172,7 @@ class NumberTransport:
         return {"end_bits": arrived * self._codec.bits_per_value, "end_errors": errors}
 
 
-def believe(
-    values: NDArray[Any], known: NDArray[np.bool_] | None, limit: float | None
-) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+def believe(values: NDArray[Any], known: Bools | None, limit: float | None) -> tuple[NDArray[Any], Bools | None]:
     """Values and what is known of them once those that are not finite or beyond `limit` count as missing."""
     if limit is None:
         return values, known

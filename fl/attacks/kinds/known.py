@@ -6,18 +6,15 @@ from collections.abc import Callable, Iterator
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
+from fl.arrays import F32, F64, I64, U8, Bools
 from fl.config.attack import Attack, HonestRound, Place, attacks
 from fl.config.base import PositiveFloat
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.draws import LANES, device_words, normals, round_normals
 from phy.numerics.random import Purpose
 from phy.numerics.workers import spans
-
-Bits = NDArray[np.uint8]
-Floats = NDArray[np.float64]
 
 _NUMBERS_AT_ONCE = 1 << 18
 
@@ -47,7 +44,7 @@ class Gaussian(_OnUpdates):
     kind: Literal["gaussian"]
     reads: ClassVar[tuple[str, ...]] = ("std",)
 
-    def of_updates(self, honest: HonestRound) -> NDArray[np.float32]:
+    def of_updates(self, honest: HonestRound) -> F32:
         """Noise is drawn by device number."""
         who, width = honest.devices[honest.attackers], honest.updates.shape[1]
         key, out = honest.context.keys(Purpose.ATTACK)[0], np.empty((len(who), width), np.float32)
@@ -56,17 +53,17 @@ class Gaussian(_OnUpdates):
             out[part] = normals(words)[:, :width] * np.float32(self.std)
         return out
 
-    def of_gradients(self, gradients: Floats, *, attackers: NDArray[np.bool_], context: UplinkContext) -> Floats:
+    def of_gradients(self, gradients: F64, *, attackers: Bools, context: UplinkContext) -> F64:
         return round_normals(context.keys(Purpose.ATTACK), shape=gradients.shape) * self.std
 
 
 class _Scaled(_OnUpdates):
     reads: ClassVar[tuple[str, ...]] = ("factor",)
 
-    def of_updates(self, honest: HonestRound) -> NDArray[np.float32]:
+    def of_updates(self, honest: HonestRound) -> F32:
         return np.asarray(honest.updates[honest.attackers] * np.float32(self.factor))
 
-    def of_gradients(self, gradients: Floats, *, attackers: NDArray[np.bool_], context: UplinkContext) -> Floats:
+    def of_gradients(self, gradients: F64, *, attackers: Bools, context: UplinkContext) -> F64:
         return gradients * self.factor
 
 
@@ -96,7 +93,7 @@ class ZeroGradient(_OnUpdates):
     kind: Literal["zero-gradient"]
     uses_honest_updates: ClassVar[bool] = True
 
-    def of_updates(self, honest: HonestRound) -> NDArray[np.float32]:
+    def of_updates(self, honest: HonestRound) -> F32:
         """Zeros in a round without honest devices."""
         updates, count = honest.updates, len(honest.attackers)
         others, total = np.delete(np.arange(len(updates)), honest.attackers), np.zeros(updates.shape[1])
@@ -104,7 +101,7 @@ class ZeroGradient(_OnUpdates):
             total += updates[others[part]].sum(axis=0, dtype=np.float64)
         return np.broadcast_to((-total / count).astype(np.float32), (count, len(total)))
 
-    def of_gradients(self, gradients: Floats, *, attackers: NDArray[np.bool_], context: UplinkContext) -> Floats:
+    def of_gradients(self, gradients: F64, *, attackers: Bools, context: UplinkContext) -> F64:
         who = attackers[..., None]
         total = np.where(who, 0.0, gradients).sum(axis=1, keepdims=True)
         return np.asarray(-total / np.maximum(who.sum(axis=1, keepdims=True), 1))
@@ -117,14 +114,14 @@ class Duplicate(_OnUpdates):
     kind: Literal["duplicate"]
     uses_honest_updates: ClassVar[bool] = True
 
-    def of_updates(self, honest: HonestRound) -> NDArray[np.float32]:
+    def of_updates(self, honest: HonestRound) -> F32:
         """Their own updates in a round without honest devices."""
         updates, attackers = honest.updates, honest.attackers
         others = np.delete(np.arange(len(updates)), attackers)
         first = updates[others[0]] if len(others) else updates[attackers]
         return np.broadcast_to(first, (len(attackers), updates.shape[1]))
 
-    def of_gradients(self, gradients: Floats, *, attackers: NDArray[np.bool_], context: UplinkContext) -> Floats:
+    def of_gradients(self, gradients: F64, *, attackers: Bools, context: UplinkContext) -> F64:
         first = np.argmin(attackers[..., None], axis=1)[:, None]
         return np.asarray(np.take_along_axis(gradients, first, axis=1))
 
@@ -136,7 +133,7 @@ class Labels(Known):
     kind: Literal["labels"]
     acts_on: ClassVar[Place] = "labels"
 
-    def of_labels(self, labels: NDArray[np.int64], *, num_classes: int) -> NDArray[np.int64]:
+    def of_labels(self, labels: I64, *, num_classes: int) -> I64:
         return num_classes - 1 - labels
 
 
@@ -150,7 +147,7 @@ class Ones(_OnBits):
 
     kind: Literal["ones"]
 
-    def of_bits(self, payload: Bits, *, meant: Bits, coins: Callable[[], Bits]) -> Bits:
+    def of_bits(self, payload: U8, *, meant: U8, coins: Callable[[], U8]) -> U8:
         return payload | meant
 
 
@@ -160,7 +157,7 @@ class Invert(_OnBits):
 
     kind: Literal["invert"]
 
-    def of_bits(self, payload: Bits, *, meant: Bits, coins: Callable[[], Bits]) -> Bits:
+    def of_bits(self, payload: U8, *, meant: U8, coins: Callable[[], U8]) -> U8:
         return payload ^ meant
 
 
@@ -170,7 +167,7 @@ class Random(_OnBits):
 
     kind: Literal["random"]
 
-    def of_bits(self, payload: Bits, *, meant: Bits, coins: Callable[[], Bits]) -> Bits:
+    def of_bits(self, payload: U8, *, meant: U8, coins: Callable[[], U8]) -> U8:
         return (payload & ~meant) | (coins() & meant)
 
 
@@ -182,7 +179,7 @@ class Jam(Known):
     acts_on: ClassVar[Place] = "air"
     reads: ClassVar[tuple[str, ...]] = ("signal",)
 
-    def of_air(self, amplitudes: Floats, *, words: Callable[[], Any], normals: Callable[[], Floats]) -> Floats:
+    def of_air(self, amplitudes: F64, *, words: Callable[[], Any], normals: Callable[[], F64]) -> F64:
         if self.signal == "random":
             return np.where(words() >> np.uint32(31), -1.0, 1.0)
         if self.signal == "noise":

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fl.codecs.partwise import Floats, refuse_infinite_values
+from fl.arrays import F64, U8, U32, Reals
+from fl.codecs.partwise import refuse_infinite_values
 from fl.config.codec import Encoded
 from phy.numerics.compiled import inlined, kernel, read_only, shifted_left, stage
 from phy.numerics.threefry import draw_listed
@@ -48,14 +48,14 @@ class StochasticOneBit:
     def bits_per_value(self) -> int:
         return 1
 
-    def encode(self, values: Floats, *, keys: NDArray[np.uint32]) -> Encoded:
+    def encode(self, values: Reals, *, keys: U32) -> Encoded:
         doubles = values.astype(np.float64, copy=False)
         if not np.isfinite(doubles).all():
             refuse_infinite_values(values)
         payload = stochastic_signs(doubles, slope=self.slope, keys=keys)
         return Encoded(payload=payload, clipped=np.zeros(values.shape[:2], np.int64))
 
-    def decode(self, payload: NDArray[np.uint8], *, num_values: int) -> NDArray[np.float64]:
+    def decode(self, payload: U8, *, num_values: int) -> F64:
         """See `Codec.decode`; signs in {-1, +1}, float64."""
         signs = np.unpackbits(payload, axis=-1, count=num_values).astype(np.float64)
         signs *= -2.0
@@ -175,7 +175,7 @@ def _draw(values: Any, slope: Any, keys: Any, payload: Any, first: Any, last: An
         row = stop
 
 
-def stochastic_signs(values: NDArray[np.float64], *, slope: float, keys: NDArray[np.uint32]) -> NDArray[np.uint8]:
+def stochastic_signs(values: F64, *, slope: float, keys: U32) -> U8:
     """Packed bits `[num_trials, num_devices, ceil(n / 8)]` of finite `values` `[num_trials, num_devices, n]`.
 
     A bit is 0 with probability 1 / (1 + exp(-`slope` g)), by the words that `random.uniform_words` gives for `keys`

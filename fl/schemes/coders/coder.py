@@ -5,18 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fl.arrays import F32, F64, I64, U8, Bools, Reals
 from fl.tasks.base import LearningError
 from phy.fading.block_taps import UplinkContext
 
 if TYPE_CHECKING:
     from fl.checkpoints import State
 
-Known = NDArray[np.bool_] | None
+Known = Bools | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,36 +29,36 @@ class Senders:
     - `known` `[K, num_bits]`: which bits arrived; None: all. Bit by bit, shares are divided anew among those heard.
     """
 
-    devices: NDArray[np.int64]
+    devices: I64
     context: UplinkContext
-    weights: NDArray[np.float64]
-    factor: NDArray[np.float64]
-    known: NDArray[np.bool_] | None = None
+    weights: F64
+    factor: F64
+    known: Bools | None = None
 
 
 class Gathering(ABC):
     """Makes one update of the bits of a round, which arrive block after block of its senders."""
 
     @abstractmethod
-    def add(self, payload: NDArray[np.uint8], *, known: NDArray[np.bool_] | None) -> None:
+    def add(self, payload: U8, *, known: Bools | None) -> None:
         """Add bits `[1, D, ceil(num_bits / 8)]` of the next D senders; `known` `[D, num_bits]` as in `Senders`."""
 
     @abstractmethod
-    def update(self) -> NDArray[np.float32]:
+    def update(self) -> F32:
         """Return the round's update `[M]`, once all have been added. A number of which nothing arrived is zero."""
 
 
 class WholeRound(Gathering):
     """Collects all bits of a round, and makes the update by `decide(payload, known)`."""
 
-    def __init__(self, decide: Callable[[NDArray[np.uint8], Known], NDArray[np.float32]], *, num_bits: int) -> None:
+    def __init__(self, decide: Callable[[U8, Known], F32], *, num_bits: int) -> None:
         self._decide, self._num_bits = decide, num_bits
-        self._parts: list[tuple[NDArray[np.uint8], Known]] = []
+        self._parts: list[tuple[U8, Known]] = []
 
-    def add(self, payload: NDArray[np.uint8], *, known: Known) -> None:
+    def add(self, payload: U8, *, known: Known) -> None:
         self._parts.append((payload, known))
 
-    def update(self) -> NDArray[np.float32]:
+    def update(self) -> F32:
         return self._decide(*joined_parts(self._parts, num_bits=self._num_bits))
 
 
@@ -66,16 +66,14 @@ class Encoder(ABC):
     """Updates of a round to bits. Random draws depend on the round and on the number of a device, not on its place."""
 
     @abstractmethod
-    def encode(
-        self, updates: NDArray[np.float32], *, devices: NDArray[np.int64], context: UplinkContext
-    ) -> NDArray[np.uint8]:
+    def encode(self, updates: F32, *, devices: I64, context: UplinkContext) -> U8:
         """Return packed bits `[1, K, ceil(upload_bits / 8)]` of updates `[K, M]`, before randomized response.
 
         `devices` `[K]` are the numbers of some senders of the round. Bits beyond `Scheme.upload_bits` are zero. Raises
         LearningError for NaN and infinity, naming the device.
         """
 
-    def begin(self, context: UplinkContext, *, devices: NDArray[np.int64], flip_rate: NDArray[np.float64]) -> None:
+    def begin(self, context: UplinkContext, *, devices: I64, flip_rate: F64) -> None:
         """Begin a round of `devices` `[S]`, ascending; `flip_rate` `[S]`: lower limits of their bit error rates."""
 
     def state(self) -> State:
@@ -93,17 +91,17 @@ class Coder(Encoder):
     def gather(self, senders: Senders) -> Gathering:
         """Return what receives the bits of a round, in blocks of any size, and makes one update of them."""
 
-    def aggregate(self, payload: NDArray[np.uint8], senders: Senders) -> NDArray[np.float32]:
+    def aggregate(self, payload: U8, senders: Senders) -> F32:
         """Return the update `[M]` of bits `[1, K, num_bytes]` that all come at once."""
         gathering = self.gather(senders)
         gathering.add(payload, known=senders.known)
         return gathering.update()
 
-    def read(self, payload: NDArray[np.uint8], senders: Senders) -> NDArray[np.float32] | None:
+    def read(self, payload: U8, senders: Senders) -> F32 | None:
         """Return the updates `[K, M]` that an attacker reads from the bits of each device; None: not supported."""
         return None
 
-    def of_votes(self, mean: NDArray[np.float64], senders: Senders, *, noise_power: float) -> NDArray[np.float32]:
+    def of_votes(self, mean: F64, senders: Senders, *, noise_power: float) -> F32:
         """Return the update `[M]` of bits that added up in the air, for a scheme with `Scheme.air_modulations`.
 
         `mean` `[num_bits]`: of the bits as +-1, each device one vote, in noise of variance `noise_power`.
@@ -120,7 +118,7 @@ class Coder(Encoder):
         return {}
 
 
-def joined_parts(parts: Sequence[tuple[NDArray[np.uint8], Known]], *, num_bits: int) -> tuple[NDArray[np.uint8], Known]:
+def joined_parts(parts: Sequence[tuple[U8, Known]], *, num_bits: int) -> tuple[U8, Known]:
     """Payloads `[1, D, num_bytes]`, and what is known of each, side by side."""
     if len(parts) == 1:
         return parts[0]
@@ -131,9 +129,7 @@ def joined_parts(parts: Sequence[tuple[NDArray[np.uint8], Known]], *, num_bits: 
     return payload, np.concatenate(full)
 
 
-def checked_updates(
-    updates: NDArray[np.floating[Any]], *, devices: NDArray[np.int64], num_values: int
-) -> NDArray[np.float32]:
+def checked_updates(updates: Reals, *, devices: I64, num_values: int) -> F32:
     """`updates` `[K, num_values]` as float32. Raises LearningError for another shape, NaN or infinity."""
     from fl.aggregation.update_kernels import look_at_rows
 
@@ -146,7 +142,7 @@ def checked_updates(
     return single
 
 
-def refuse_infinite(finite: NDArray[np.bool_], *, devices: NDArray[np.int64]) -> None:
+def refuse_infinite(finite: Bools, *, devices: I64) -> None:
     """Raises LearningError for the first device, of `[K]`, whose update is not `finite`."""
     if not finite.all():
         raise LearningError(

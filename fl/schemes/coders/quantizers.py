@@ -1,4 +1,4 @@
-"""Vectors to points of a finite codebook: mid-tread scalar and hexagonal quantisers, Lang et al. 2023 Section 2.2.
+"""Reals to points of a finite codebook: mid-tread scalar and hexagonal quantisers, Lang et al. 2023 Section 2.2.
 
 Both come in two forms of a spacing D and a lattice that is kept within the ball of radius gamma:
 
@@ -17,17 +17,18 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fl.arrays import F32, F64, Reals
+
 Form = Literal["coded", "printed"]
 RateBits = Annotated[
     int, Field(ge=1, le=6, strict=True, description="R, bits per number of the quantiser; 1 as in Lang et al. 2023")
 ]
-Vectors = NDArray[np.floating[Any]]
 
 _HEXAGONAL = np.array([[1.0, 0.5], [0.0, math.sqrt(3.0) / 2.0]])
 """Columns generate the hexagonal lattice of least distance 1."""
@@ -37,7 +38,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class Quantizer(ABC):
-    """Vectors of `dimension` numbers, L, to the nearest of `points` within the ball of radius `gamma`."""
+    """Reals of `dimension` numbers, L, to the nearest of `points` within the ball of radius `gamma`."""
 
     gamma: float
     rate_bits: int
@@ -56,7 +57,7 @@ class Quantizer(ABC):
 
     @cached_property
     @abstractmethod
-    def points(self) -> NDArray[np.float64]:
+    def points(self) -> F64:
         """`[n, L]`, symmetric about 0."""
 
     @property
@@ -65,12 +66,12 @@ class Quantizer(ABC):
         """E||u||^2 of u uniform over the cell of the lattice: the error of dithered quantisation, never overloaded."""
 
     @abstractmethod
-    def indices(self, vectors: Vectors) -> NDArray[np.uint16]:
+    def indices(self, vectors: Reals) -> NDArray[np.uint16]:
         """Numbers `[...]` of the points that vectors `[..., L]` go to; those beyond the ball go to its edge."""
 
     @abstractmethod
-    def dither(self, uniforms: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Vectors uniform over the cell, `[..., L]`, from numbers uniform on [0, 1)."""
+    def dither(self, uniforms: F32) -> F32:
+        """Reals uniform over the cell, `[..., L]`, from numbers uniform on [0, 1)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +81,7 @@ class ScalarQuantizer(Quantizer):
     dimension: ClassVar[int] = 1
 
     @cached_property
-    def points(self) -> NDArray[np.float64]:
+    def points(self) -> F64:
         """See `Quantizer`; ascending."""
         steps = np.arange(self._num_across) - (self._num_across - 1) / 2
         return np.asarray(self.spacing * steps, np.float64)[:, None]
@@ -90,7 +91,7 @@ class ScalarQuantizer(Quantizer):
         """See `Quantizer`: D^2 / 12."""
         return self.spacing**2 / 12.0
 
-    def indices(self, vectors: Vectors) -> NDArray[np.uint16]:
+    def indices(self, vectors: Reals) -> NDArray[np.uint16]:
         scaled = vectors[..., 0] / vectors.dtype.type(self.spacing)
         half = self._num_across // 2
         (np.rint if self.form == "coded" else np.floor)(scaled, out=scaled)
@@ -98,7 +99,7 @@ class ScalarQuantizer(Quantizer):
         np.clip(scaled, 0, self._num_across - 1, out=scaled)
         return np.asarray(scaled.astype(np.uint16))
 
-    def dither(self, uniforms: NDArray[np.float32]) -> NDArray[np.float32]:
+    def dither(self, uniforms: F32) -> F32:
         return np.asarray((uniforms - np.float32(0.5)) * np.float32(self.spacing))
 
 
@@ -109,7 +110,7 @@ class HexagonalQuantizer(Quantizer):
     dimension: ClassVar[int] = 2
 
     @cached_property
-    def points(self) -> NDArray[np.float64]:
+    def points(self) -> F64:
         """See `Quantizer`; in the order of their lattice coordinates."""
         most = math.ceil(self.gamma / self.spacing / _HEXAGONAL[1, 1]) + 1
         steps = np.arange(-most, most + 1.0)
@@ -124,7 +125,7 @@ class HexagonalQuantizer(Quantizer):
         """See `Quantizer`: 5/36 D^2 over the hexagon."""
         return 5.0 / 36.0 * self.spacing**2
 
-    def indices(self, vectors: Vectors) -> NDArray[np.uint16]:
+    def indices(self, vectors: Reals) -> NDArray[np.uint16]:
         """See `Quantizer.indices`; every point is looked at, so the cost grows with their number."""
         x, y = np.ascontiguousarray(vectors[..., 0]), np.ascontiguousarray(vectors[..., 1])
         best, where = np.full(x.shape, np.inf, x.dtype), np.zeros(x.shape, np.uint16)
@@ -135,7 +136,7 @@ class HexagonalQuantizer(Quantizer):
             np.minimum(best, distance, out=best)
         return where
 
-    def dither(self, uniforms: NDArray[np.float32]) -> NDArray[np.float32]:
+    def dither(self, uniforms: F32) -> F32:
         """See `Quantizer.dither`: uniform over a parallelogram, less the nearest of its four corners."""
         x = uniforms[..., 0] + np.float32(0.5) * uniforms[..., 1]
         y = np.float32(_HEXAGONAL[1, 1]) * uniforms[..., 1]

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fl.aggregation.estimates import SMALLEST_DEBIAS_FACTOR
+from fl.arrays import F32, F64, I64, U8, U32, Bools
 from fl.schemes.coders.coder import Gathering, Senders
 from phy.numerics.workers import run_tasks, spans
 
@@ -27,14 +28,7 @@ _WORTH_BITS = 36
 _EXACT_BITS = 53
 
 
-def stochastic_bits(
-    updates: NDArray[np.float32],
-    *,
-    slope: ArrayLike | None,
-    ceiling: ArrayLike = 1.0,
-    key: NDArray[np.uint32],
-    devices: NDArray[np.int64],
-) -> NDArray[np.uint8]:
+def stochastic_bits(updates: F32, *, slope: ArrayLike | None, ceiling: ArrayLike = 1.0, key: U32, devices: I64) -> U8:
     """Packed random signs `[K, ceil(M / 8)]` uint8 of `updates` `[K, M]`, t = `slope` * update within +-`ceiling` <= 1.
 
     `slope` and `ceiling` are numbers or `[K]`; without a slope t is the sign of the update and 0 for 0: a fair coin.
@@ -69,15 +63,15 @@ class SignSums(Gathering):
         self,
         *,
         num_values: int,
-        weights: NDArray[np.float64],
-        worth: NDArray[np.float64],
-        update_of: Callable[[NDArray[np.float64]], NDArray[np.float32]] = lambda mean: mean.astype(np.float32),
+        weights: F64,
+        worth: F64,
+        update_of: Callable[[F64], F32] = lambda mean: mean.astype(np.float32),
     ) -> None:
         self._num_values, self._done, self._update_of = num_values, 0, update_of
         self._amounts, self._shares = _on_a_grid(weights * worth), _on_a_grid(weights)
         self._total, self._heard = np.zeros(num_values), np.zeros(num_values)
 
-    def add(self, payload: NDArray[np.uint8], *, known: NDArray[np.bool_] | None) -> None:
+    def add(self, payload: U8, *, known: Bools | None) -> None:
         count, num_values = payload.shape[1], self._num_values
         mine = slice(self._done, self._done + count)
         amounts, shares = self._amounts[mine], self._shares[mine]
@@ -96,13 +90,13 @@ class SignSums(Gathering):
                 total[columns] += 2.0 * _summed(amounts[rows], plus & here) - _summed(amounts[rows], here)
         self._done = mine.stop
 
-    def update(self) -> NDArray[np.float32]:
+    def update(self) -> F32:
         """See `Gathering.update`: of the mean of what was added, `[num_values]`."""
         heard = self._heard
         return self._update_of(np.divide(self._total, heard, out=np.zeros(self._num_values), where=heard > 0.0))
 
 
-def received_signs(payload: NDArray[np.uint8], senders: Senders, *, num_bits: int) -> NDArray[np.float32]:
+def received_signs(payload: U8, senders: Senders, *, num_bits: int) -> F32:
     """Return bits `[1, K, num_bytes]` as +-1 over what flips leave of their mean, `[K, num_bits]`; 0: not arrived."""
     signs = 2.0 * np.unpackbits(payload[0], axis=1, count=num_bits).astype(np.float32) - 1.0
     if senders.known is not None:
@@ -111,14 +105,14 @@ def received_signs(payload: NDArray[np.uint8], senders: Senders, *, num_bits: in
     return signs
 
 
-def _summed(amounts: NDArray[np.float64], chosen: NDArray[Any]) -> NDArray[np.float64]:
+def _summed(amounts: F64, chosen: NDArray[Any]) -> F64:
     """sum_k a_k over the rows chosen, `chosen` `[K, n]` of zeros and ones; counted where all amounts are the same."""
     if (amounts == amounts[0]).all():
         return np.asarray(amounts[0] * chosen.sum(axis=0, dtype=np.min_scalar_type(len(amounts))))
     return np.asarray(amounts @ chosen.astype(np.float64))
 
 
-def _on_a_grid(amounts: NDArray[np.float64]) -> NDArray[np.float64]:
+def _on_a_grid(amounts: F64) -> F64:
     """Amounts rounded to multiples of a power of two below the largest, such that any sum of them is exact."""
     largest = float(np.abs(amounts).max(initial=0.0))
     if largest == 0.0:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fl.aggregation.estimates import by_columns, weighted_mean
+from fl.arrays import F32, I64, U8, U32, Bools
 from fl.audit.law import Law, Received, Scores
 from fl.codecs.partwise import VALUES_PER_GROUP
 from fl.models.federated import Piece
@@ -32,11 +32,11 @@ _BLOCKS_AT_ONCE = LANES * VALUES_PER_GROUP // 64
 class Part:
     """Numbers `first` .. of some devices: the random words that belong to them."""
 
-    devices: NDArray[np.int64]
+    devices: I64
     first: int
     context: UplinkContext
 
-    def words(self, purpose: Purpose, *, count: int) -> NDArray[np.uint32]:
+    def words(self, purpose: Purpose, *, count: int) -> U32:
         """One word for each of `count` numbers, `[K, count]`, from the round's stream of a purpose."""
         key = self.context.keys(purpose)[0]
         return device_words(key, devices=self.devices, count=count, first=self.first)
@@ -51,7 +51,7 @@ class TensorScaling:
     def __init__(self, pieces: Sequence[Piece]) -> None:
         self.places = [piece.place for piece in pieces]
 
-    def measure(self, updates: NDArray[np.float32]) -> NDArray[np.float32]:
+    def measure(self, updates: F32) -> F32:
         """Scales of updates `[K, M]`, with the std of the tensor's own numbers, divided by their count."""
         scales = np.empty((2, len(updates), len(self.places)), np.float32)
         for tensor, place in enumerate(self.places):
@@ -61,7 +61,7 @@ class TensorScaling:
             scales[1, :, tensor] = 3.0 * np.sqrt(np.einsum("km,km->k", centred, centred) / part.shape[1])
         return scales
 
-    def scale(self, part: NDArray[np.float32], scales: NDArray[np.float32], *, first: int) -> NDArray[np.float32]:
+    def scale(self, part: F32, scales: F32, *, first: int) -> F32:
         """x of numbers `first` .. of every device, `[K, n]`; 0 where a tensor is constant."""
         out = np.empty_like(part)
         for tensor, inside in self._tensors(first, part.shape[1]):
@@ -71,7 +71,7 @@ class TensorScaling:
             out[:, inside] *= inverse
         return out
 
-    def undo(self, part: NDArray[np.float32], scales: NDArray[np.float32], *, first: int) -> None:
+    def undo(self, part: F32, scales: F32, *, first: int) -> None:
         """h of x `[K, n]`, in place."""
         # A number whose bits were flipped may be as large as any.
         with np.errstate(over="ignore", invalid="ignore"):
@@ -112,9 +112,7 @@ class ValueCoder(Coder):
         """Bits through the radio per device and round."""
         return self.code.upload_bits(self._num_values)
 
-    def encode(
-        self, updates: NDArray[np.float32], *, devices: NDArray[np.int64], context: UplinkContext
-    ) -> NDArray[np.uint8]:
+    def encode(self, updates: F32, *, devices: I64, context: UplinkContext) -> U8:
         """See `Coder.encode`; keeps this round's scales for `decode`."""
         updates = checked_updates(updates, devices=devices, num_values=self._num_values)
         payload = np.empty((len(devices), -(-self.num_bits // 8)), np.uint8)
@@ -133,15 +131,11 @@ class ValueCoder(Coder):
                 payload[rows, self._stored(columns)] = pack(codes, bits=self.code.bits_per_block)
         return payload[None]
 
-    def decode(
-        self, payload: NDArray[np.uint8], *, devices: NDArray[np.int64], context: UplinkContext
-    ) -> NDArray[np.float32]:
+    def decode(self, payload: U8, *, devices: I64, context: UplinkContext) -> F32:
         """Numbers `[K, M]` float32 as the server reads them, of the devices whose payload `[1, K, num_bytes]` it is."""
         return np.concatenate([values for _, values in self._decoded(payload, devices, context)], axis=1)
 
-    def _decoded(
-        self, payload: NDArray[np.uint8], devices: NDArray[np.int64], context: UplinkContext
-    ) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+    def _decoded(self, payload: U8, devices: I64, context: UplinkContext) -> Iterator[tuple[slice, F32]]:
         """Numbers `[K, n]` of the round that was encoded last, part by part."""
         for columns in self._columns(len(devices)):
             num_values = columns.stop - columns.start
@@ -157,7 +151,7 @@ class ValueCoder(Coder):
         """See `Coder.gather`: the weighted mean of the decoded numbers; `factor` is not used."""
         zeros = np.zeros(self._num_values, np.float32)
 
-        def mean(payload: NDArray[np.uint8], known: Known) -> NDArray[np.float32]:
+        def mean(payload: U8, known: Known) -> F32:
             out = zeros.copy()
             for columns, values in self._decoded(payload, senders.devices, senders.context):
                 held = None if known is None else self._held(known, columns)
@@ -171,20 +165,20 @@ class ValueCoder(Coder):
 
         return WholeRound(mean, num_bits=self.num_bits)
 
-    def read(self, payload: NDArray[np.uint8], senders: Senders) -> NDArray[np.float32]:
+    def read(self, payload: U8, senders: Senders) -> F32:
         """See `Coder.read`: the decoded numbers, 0 where one did not arrive whole."""
         values = self.decode(payload, devices=senders.devices, context=senders.context)
         known = senders.known
         return values if known is None else values * self._held(known, slice(0, self._num_values))
 
-    def _held(self, known: NDArray[np.bool_], columns: slice) -> NDArray[np.bool_]:
+    def _held(self, known: Bools, columns: slice) -> Bools:
         """Which numbers arrived whole, `[K, n]`, of bits that arrived `[K, num_bits]`."""
         bits, block = self.code.bits_per_block, self.code.block
         first, last = columns.start // block, -(-columns.stop // block)
         whole = known[:, first * bits : last * bits].reshape(len(known), last - first, bits).all(axis=-1)
         return np.repeat(whole, block, axis=1)[:, : columns.stop - columns.start]
 
-    def _scales_of(self, devices: NDArray[np.int64]) -> NDArray[np.float32]:
+    def _scales_of(self, devices: I64) -> F32:
         if np.array_equal(devices, self._devices):
             return self._scales
         # Unused indices of the link belong to device 0, behind those that are taken: the first is the device's own.

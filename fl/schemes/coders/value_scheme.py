@@ -6,9 +6,9 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import NDArray
 
+from fl.arrays import F32, F64, I64
 from fl.config.scheme import Scheme
 from privacy.events.claims import Claim
 from privacy.events.published import CLEAR_SCALES, scaled_claims
@@ -38,15 +38,15 @@ class ValueScheme(Scheme):
         """Bits per code."""
 
     @abstractmethod
-    def to_codes(self, x: NDArray[np.float32], *, part: Part) -> NDArray[Any]:
+    def to_codes(self, x: F32, *, part: Part) -> NDArray[Any]:
         """Return codes `[K, n / block]`, bool or unsigned, of `x` `[K, n]`, which may be written over."""
 
     @abstractmethod
-    def to_values(self, codes: NDArray[Any], *, part: Part) -> NDArray[np.float32]:
+    def to_values(self, codes: NDArray[Any], *, part: Part) -> F32:
         """Return numbers `[K, n]` of codes `[K, n / block]`, whatever the radio made of them."""
 
     @abstractmethod
-    def log_ratio(self, codes: NDArray[np.int64], read: NDArray[np.float64], *, end: float) -> NDArray[np.float64]:
+    def log_ratio(self, codes: I64, read: F64, *, end: float) -> F64:
         """Return ln Pr(code | end) / Pr(code | -end) `[n]`, or what grows with it, of codes `[n]` at every number.
 
         `read` `[n, block]`: the numbers of the codes, as `to_values` reads them.

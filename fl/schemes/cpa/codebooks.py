@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.arrays import F32, F64, I64, U8, U32, Bools
 from fl.schemes.coders.quantizers import ScalarQuantizer
 from fl.schemes.cpa.codeword_kernels import (
     COINS,
@@ -39,28 +40,24 @@ UNHEARD = 2
 _LARGEST_TABLE = 1 << 16
 _DITHER = 1 << 31
 
-Key = NDArray[np.uint32]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Codewords:
     """Codewords of one stage of some devices `[K]`, under the round's `key` `[2]`."""
 
     codebook: Codebook
-    key: Key
-    devices: NDArray[np.int64]
+    key: U32
+    devices: I64
     stage: int = 0
 
-    def bits(self, levels: NDArray[np.unsignedinteger[Any]]) -> NDArray[np.uint8]:
+    def bits(self, levels: NDArray[np.unsignedinteger[Any]]) -> U8:
         """Which entries are +1 at `levels` `[K, num_blocks]`: 0 or 1, uint8; Lang et al. 2023 (10)."""
         law, wanted, numbers = self._law(), read_only(levels.astype(np.uint16, copy=False)), self._numbers()
         out = np.empty(levels.shape, np.uint8)
         run_tasks(lambda first, last: fill_bits(law, wanted, numbers, out, first, last), num_tasks=len(numbers))
         return out
 
-    def payload(
-        self, updates: NDArray[np.float32], *, quantizer: ScalarQuantizer, radius: NDArray[np.float32]
-    ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+    def payload(self, updates: F32, *, quantizer: ScalarQuantizer, radius: F32) -> tuple[U8, Bools]:
         """Packed `bits` `[K, ceil(M / 8)]` at the levels of updates `[K, M]` over `radius` `[M]`.
 
         And whether all numbers of a device are finite, `[K]`: bits of others mean nothing.
@@ -76,7 +73,7 @@ class Codewords:
         )
         return out, beyond == 0
 
-    def histogram(self, received: NDArray[np.uint8], *, worth: NDArray[np.float32]) -> NDArray[np.float64]:
+    def histogram(self, received: U8, *, worth: F32) -> F64:
         """sum_k a_k b_ki v_ki over devices, `[n, num_blocks]` float64: the histogram of Lang et al. 2023 (13).
 
         `received` `[K, num_blocks]` is 1 for b = +1, 0 for b = -1, `UNHEARD` for b = 0; `worth` `[K]` is a. Worths that
@@ -91,9 +88,7 @@ class Codewords:
             out -= _weighed(heard, worth)
         return out
 
-    def add_histograms(
-        self, payload: NDArray[np.uint8], *, worth: NDArray[np.float32], step: int, out: NDArray[np.float64]
-    ) -> None:
+    def add_histograms(self, payload: U8, *, worth: F32, step: int, out: F64) -> None:
         """Add the `histogram` of every `step` devices to `out`, from packed bits, all of which arrived."""
         less = np.array([worth[at : at + step].sum(dtype=np.float64) for at in range(0, len(worth), step)])
         self._add_agreement((read_only(payload), True), worth, step=step, less=less, out=out)
@@ -107,15 +102,7 @@ class Codewords:
             out[..., point] = 2 * ((masks[word] >> np.uint32(place)) & np.uint32(1)).astype(np.int8) - 1
         return out
 
-    def _add_agreement(
-        self,
-        heard: tuple[NDArray[np.uint8], bool],
-        worth: NDArray[np.float32],
-        *,
-        step: int,
-        less: NDArray[np.float64],
-        out: NDArray[np.float64],
-    ) -> None:
+    def _add_agreement(self, heard: tuple[U8, bool], worth: F32, *, step: int, less: F64, out: F64) -> None:
         """Add 2 sum_k a_k, over the devices whose bit arrived and equals entry l, less `less`, of every `step`."""
         starts = np.arange(0, len(worth), step)
         counted = np.minimum.reduceat(worth, starts) == np.maximum.reduceat(worth, starts)
@@ -124,14 +111,14 @@ class Codewords:
         spans = -(-out.shape[1] // SPAN)
         run_tasks(lambda first, last: agree(law, heard, groups, numbers, out, first, last), num_tasks=spans)
 
-    def _masks(self, num_blocks: int) -> NDArray[np.uint32]:
+    def _masks(self, num_blocks: int) -> U32:
         """Masks `[num_words, K, num_blocks]`, entry l the bit l mod 32 of word l / 32."""
         law, numbers = self._law(), self._numbers()
         out = np.empty((-(-law.num_points // MASK_BITS), len(numbers), num_blocks), np.uint32)
         run_tasks(lambda first, last: fill_masks(law, numbers, out, first, last), num_tasks=len(numbers))
         return out
 
-    def _numbers(self) -> NDArray[np.uint32]:
+    def _numbers(self) -> U32:
         return read_only(self.devices.astype(np.uint32))
 
     def _law(self) -> Law:
@@ -162,7 +149,7 @@ class Codewords:
         )
 
 
-def shared_uniforms(*, key: Key, devices: NDArray[np.int64], num_blocks: int, dimension: int) -> NDArray[np.float32]:
+def shared_uniforms(*, key: U32, devices: I64, num_blocks: int, dimension: int) -> F32:
     """Multiples of 2^-24 uniform on [0, 1), `[K, num_blocks, dimension]`, from the same seed, for the dither."""
     out = np.empty((len(devices), num_blocks, dimension), np.float32)
     coins = Codebook(num_points=MASK_BITS, balanced=False)
@@ -172,7 +159,7 @@ def shared_uniforms(*, key: Key, devices: NDArray[np.int64], num_blocks: int, di
     return out
 
 
-def _weighed(chosen: NDArray[np.bool_], worth: NDArray[np.float32]) -> NDArray[np.float64]:
+def _weighed(chosen: Bools, worth: F32) -> F64:
     """sum_k a_k of the rows chosen, `chosen` `[K, num_blocks]`."""
     if (worth == worth[0]).all():
         counts = chosen.sum(axis=0, dtype=np.min_scalar_type(len(worth)))
@@ -182,7 +169,7 @@ def _weighed(chosen: NDArray[np.bool_], worth: NDArray[np.float32]) -> NDArray[n
 
 
 @lru_cache(maxsize=8)
-def _listed(codebook: Codebook) -> NDArray[np.uint32] | None:
+def _listed(codebook: Codebook) -> U32 | None:
     """Masks of all balanced words, or None if they are too many to list."""
     n, plus = codebook.num_points, codebook.num_plus
     if n > MASK_BITS or comb(n, plus) >= _LARGEST_TABLE:

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 
+from fl.arrays import U32
 from fl.schemes.coders.sign_kernel import pack_eights
 from phy.numerics.compiled import exact_kernel, kernel, shifted_left, shifted_right, stage
 from phy.numerics.threefry import draw_lanes, positions
@@ -44,8 +44,8 @@ class Law(NamedTuple):
     kind: int
     num_points: int
     num_plus: int
-    folded: NDArray[np.uint32]
-    listed: NDArray[np.uint32]
+    folded: U32
+    listed: U32
 
 
 @numba.njit(nogil=True, error_model="numpy", boundscheck=False, forceinline=True)

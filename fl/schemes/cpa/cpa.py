@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.aggregation.estimates import SMALLEST_DEBIAS_FACTOR
+from fl.arrays import F32, F64, I64, U8, U32, Reals
 from fl.checkpoints import State, kept_array
 from fl.config.scheme import keep_factor
 from fl.models.federated import Piece
 from fl.schemes.coders.coder import Coder, Gathering, Known, Senders, checked_updates, joined_parts, refuse_infinite
-from fl.schemes.coders.quantizers import Quantizer, ScalarQuantizer, Vectors
+from fl.schemes.coders.quantizers import Quantizer, ScalarQuantizer
 from fl.schemes.coders.stochastic_bits import received_signs
 from fl.schemes.cpa.codebooks import UNHEARD, Codewords, shared_uniforms
 from fl.schemes.cpa.cpa_theory import FIRST_SCALE, Codebook, anonymity, decode_scale, gain, next_scales
@@ -58,7 +59,7 @@ class Cpa(Coder):
         self.decode_scale = decode_scale(self.codebook, decode=config.decode, epsilon=config.epsilon)
         self.gain = gain(self.codebook, decode=config.decode, epsilon=config.epsilon)
 
-    def _radius(self, round_index: int) -> NDArray[np.float32]:
+    def _radius(self, round_index: int) -> F32:
         """Radius `[num_values]`: gamma, gamma gamma_decay^round (`decaying`), or gamma times the tensor's scale."""
         radius = np.full(self.num_values, self.config.gamma_in(round_index), np.float32)
         if self.scales is not None:
@@ -72,13 +73,11 @@ class Cpa(Coder):
         found = anonymity(self.codebook, stages=len(self.quantizers))
         return {"k_anonymity": float(found.least), "anonymity": found.expected, "anonymity_printed": found.printed}
 
-    def begin(self, context: UplinkContext, *, devices: NDArray[np.int64], flip_rate: NDArray[np.float64]) -> None:
+    def begin(self, context: UplinkContext, *, devices: I64, flip_rate: F64) -> None:
         if self.config.radius != "fixed":
             self.radius = self._radius(context.round_index)
 
-    def encode(
-        self, updates: NDArray[np.float32], *, devices: NDArray[np.int64], context: UplinkContext
-    ) -> NDArray[np.uint8]:
+    def encode(self, updates: F32, *, devices: I64, context: UplinkContext) -> U8:
         key, first = context.keys(Purpose.CODEBOOK)[0], self.quantizers[0]
         if isinstance(first, ScalarQuantizer) and len(self.quantizers) == 1 and not self.config.dither:
             words = self.codewords(key=key, devices=devices)
@@ -95,9 +94,7 @@ class Cpa(Coder):
             payload[0, rows] = np.packbits(np.concatenate(bits, axis=1), axis=1)
         return payload
 
-    def levels(
-        self, updates: NDArray[np.float32], *, key: NDArray[np.uint32], devices: NDArray[np.int64]
-    ) -> Iterator[NDArray[np.uint16]]:
+    def levels(self, updates: F32, *, key: U32, devices: I64) -> Iterator[NDArray[np.uint16]]:
         """Numbers of the points, `[K, num_blocks]`, that updates `[K, M]` go to, stage by stage."""
         padded = np.zeros((len(updates), self.num_blocks * self.dimension), np.float32)
         np.divide(updates, self.radius, out=padded[:, : self.num_values])
@@ -110,11 +107,11 @@ class Cpa(Coder):
             if quantizer is not self.quantizers[-1]:
                 rest -= np.take(quantizer.points.astype(np.float32), levels, axis=0)
 
-    def codewords(self, *, key: NDArray[np.uint32], devices: NDArray[np.int64], stage: int = 0) -> Codewords:
+    def codewords(self, *, key: U32, devices: I64, stage: int = 0) -> Codewords:
         """Codewords of some devices in one stage."""
         return Codewords(codebook=self.codebook, key=key, devices=devices, stage=stage)
 
-    def dither(self, *, key: NDArray[np.uint32], devices: NDArray[np.int64]) -> Vectors:
+    def dither(self, *, key: U32, devices: I64) -> Reals:
         """Dither of some devices, `[K, num_blocks, L]`."""
         drawn = shared_uniforms(key=key, devices=devices, num_blocks=self.num_blocks, dimension=self.dimension)
         return self.quantizers[-1].dither(drawn)
@@ -126,7 +123,7 @@ class Cpa(Coder):
         """
         return CpaGathering(self, senders)
 
-    def read(self, payload: NDArray[np.uint8], senders: Senders) -> NDArray[np.float32]:
+    def read(self, payload: U8, senders: Senders) -> F32:
         """See `Coder.read`: points of the codewords with their signs, Lang et al. 2023 (13), (14) and (17)."""
         signs, known = received_signs(payload, senders, num_bits=self.num_bits), senders.known
         devices, blocks = senders.devices, self.num_blocks
@@ -178,18 +175,18 @@ class CpaGathering(Gathering):
         self._shares = senders.weights / divisor
         self._worth = (senders.weights * cpa.decode_scale / divisor).astype(np.float32)
         self._done = 0
-        self._waiting: list[tuple[NDArray[np.uint8], Known]] = []
+        self._waiting: list[tuple[U8, Known]] = []
         stages, blocks = len(cpa.quantizers), cpa.num_blocks
         self._bins = np.zeros((stages, cpa.codebook.num_points, blocks))
         self._dither = np.zeros((blocks, cpa.dimension))
         self._heard = np.zeros((stages, blocks))
 
-    def add(self, payload: NDArray[np.uint8], *, known: Known) -> None:
+    def add(self, payload: U8, *, known: Known) -> None:
         self._waiting.append((payload, known))
         if sum(part.shape[1] for part, _ in self._waiting) >= self._cpa.rows_at_once:
             self._add_waiting(self._cpa.rows_at_once)
 
-    def update(self) -> NDArray[np.float32]:
+    def update(self) -> F32:
         """See `Gathering.update`: Lang et al. 2023 (14) and (17), the sum of points times their bins over all stages.
 
         A radius that follows the data follows from the histogram, whatever the decode is.
@@ -212,7 +209,7 @@ class CpaGathering(Gathering):
             total += stage.T @ quantizer.points
         return (total.reshape(-1)[: cpa.num_values] * cpa.radius).astype(np.float32)
 
-    def _next_scales(self, bins: NDArray[np.float64], scales: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _next_scales(self, bins: F64, scales: F64) -> F64:
         """Scales of the next round from the first stage's bins before any threshold."""
         cpa, weights = self._cpa, self._senders.weights
         quantizer, rho = cpa.quantizers[0], cpa.codebook.correlation
@@ -238,7 +235,7 @@ class CpaGathering(Gathering):
         rest = payload[:, take:].copy(), None if known is None else known[take:].copy()
         self._waiting = [rest] if take < payload.shape[1] else []
 
-    def _add(self, payload: NDArray[np.uint8], known: Known) -> None:
+    def _add(self, payload: U8, known: Known) -> None:
         """Add packed bits `[K, num_bytes]` of the next K devices, `rows_at_once` at a time."""
         cpa, step, first = self._cpa, self._cpa.rows_at_once, self._done
         last = self._done = first + len(payload)
@@ -255,7 +252,7 @@ class CpaGathering(Gathering):
                 bits = np.unpackbits(payload[rows], axis=1, count=cpa.num_bits)
                 self._add_unpacked(bits, None if known is None else known[rows], mine)
 
-    def _add_unpacked(self, bits: NDArray[np.uint8], known: Known, mine: slice) -> None:
+    def _add_unpacked(self, bits: U8, known: Known, mine: slice) -> None:
         """Add bits `[K, num_bits]` of the devices `mine`, of any stages and dither, with those that did not arrive."""
         cpa, devices, share = self._cpa, self._senders.devices[mine], self._senders.weights[mine]
         stages, blocks = len(cpa.quantizers), cpa.num_blocks

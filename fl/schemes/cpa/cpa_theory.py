@@ -11,11 +11,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fl.arrays import F64, Bools, Reals
 from fl.config.scheme import keep_factor
 from fl.models.federated import Piece
 from fl.schemes.coders.quantizers import Quantizer
@@ -79,9 +79,7 @@ def anonymity(codebook: Codebook, *, stages: int = 1) -> Anonymity:
     return Anonymity(printed=(n / 2) ** stages, expected=expected**stages, least=int(least**stages))
 
 
-def aggregation_snr_db(
-    exact: NDArray[np.floating[Any]], found: NDArray[np.floating[Any]], *, places: Sequence[slice] | None = None
-) -> float:
+def aggregation_snr_db(exact: Reals, found: Reals, *, places: Sequence[slice] | None = None) -> float:
     """10 log10(Var(w_FA) / Var(w_FA - w)) of vectors `[M]`, the variance running over the M numbers.
 
     With `places` the mean over tensors. Tensors of one number or of equal numbers say nothing and are left out; NaN if
@@ -91,9 +89,7 @@ def aggregation_snr_db(
     return float(np.mean([_log10(ratio, 10.0) for ratio in ratios])) if ratios else math.nan
 
 
-def coded_snr_db(
-    exact: NDArray[np.floating[Any]], found: NDArray[np.floating[Any]], *, places: Sequence[slice] | None = None
-) -> float:
+def coded_snr_db(exact: Reals, found: Reals, *, places: Sequence[slice] | None = None) -> float:
     """The same as the authors' code has it: 20 log10 of the mean ratio over tensors.
 
     20 log10 makes decibels of amplitudes, and these are powers; and the tensor with the largest ratio decides.
@@ -102,15 +98,13 @@ def coded_snr_db(
     return _log10(float(np.mean(ratios)), 20.0) if ratios else math.nan
 
 
-def coded_snr_of_run_db(levels_db: NDArray[np.float64]) -> float:
+def coded_snr_of_run_db(levels_db: F64) -> float:
     """20 log10 of the mean ratio over rounds of which `coded_snr_db` gave `levels_db`; NaN of none."""
     finite = levels_db[np.isfinite(levels_db)]
     return _log10(float(np.mean(10.0 ** (finite / 20.0))), 20.0) if finite.size else math.nan
 
 
-def _variance_ratios(
-    exact: NDArray[np.floating[Any]], found: NDArray[np.floating[Any]], *, places: Sequence[slice] | None
-) -> list[float]:
+def _variance_ratios(exact: Reals, found: Reals, *, places: Sequence[slice] | None) -> list[float]:
     ratios = []
     for place in places or (slice(None),):
         wanted = np.asarray(exact[place], np.float64)
@@ -134,16 +128,16 @@ _LOG2_SAMPLES = 12
 
 
 def next_scales(
-    scales: NDArray[np.float64],
+    scales: F64,
     *,
     pieces: Sequence[Piece],
     quantizer: Quantizer,
     dither: Quantizer | None,
     gamma: float,
-    power: NDArray[np.float64],
+    power: F64,
     power_std: float,
-    heard: NDArray[np.bool_],
-) -> NDArray[np.float64]:
+    heard: Bools,
+) -> F64:
     """Scales of the next round, `[len(pieces)]`, each within a factor 4 of the last, from what the server received.
 
     No device sends its deviations: they would meet all flips, and tell more than epsilon allows. The histogram of a
@@ -173,7 +167,7 @@ def next_scales(
 
 
 @lru_cache(maxsize=8)
-def _mean_power(quantizer: Quantizer, dither: Quantizer | None) -> NDArray[np.float64]:
+def _mean_power(quantizer: Quantizer, dither: Quantizer | None) -> F64:
     """E||Q(x)||^2 at each of `_RATIOS` of deviation to radius, normal x, dithered with the cell of `dither` if any.
 
     By quasi-Monte Carlo over 4096 points; made strictly rising, which it is but for their number.

@@ -63,8 +63,7 @@ class CpaScheme(Scheme):
     )
     rate_bits: RateBits = 1
     gamma: PositiveFloat = Field(
-        default=0.02,
-        description="radius of the quantiser; with 0.02 its noise lets 20 devices learn at epsilon 0.5",
+        default=0.02, description="radius of the quantiser; with 0.02 its noise lets 20 devices learn at epsilon 0.5"
     )
     radius: Literal["fixed", "scaled", "decaying"] = Field(
         default="fixed",

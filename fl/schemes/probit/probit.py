@@ -14,12 +14,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fl.aggregation.estimates import SMALLEST_DEBIAS_FACTOR
+from fl.arrays import F32, F64, I64, U8, Reals
 from fl.checkpoints import State
 from fl.schemes.coders.coder import Coder, Known, Senders, checked_updates
 from fl.schemes.coders.stochastic_bits import SignSums, received_signs, stochastic_bits
@@ -54,12 +54,12 @@ class Probit(Coder):
         self.first = self.b = self._next_b = config.first_bound(num_values) if b is None else b
         self._devices, self._flip_rate = np.zeros(0, np.int64), np.zeros(0)
 
-    def begin(self, context: UplinkContext, *, devices: NDArray[np.int64], flip_rate: NDArray[np.float64]) -> None:
+    def begin(self, context: UplinkContext, *, devices: I64, flip_rate: F64) -> None:
         """See `Coder.begin`. `flip_rate`: the lower confidence limits of min(p_C, 1 - p_C)."""
         native = self.config.channel == "native" and self.config.epsilon is not None
         self.b, self._devices, self._flip_rate = self._next_b, devices[: len(devices) * native], flip_rate
 
-    def device_bounds(self, devices: NDArray[np.int64]) -> NDArray[np.float64]:
+    def device_bounds(self, devices: I64) -> F64:
         """b_k `[K]` of some devices of this round."""
         bounds = np.full(len(devices), self.b)
         if not len(self._devices):
@@ -67,9 +67,7 @@ class Probit(Coder):
         flip_rate = self._flip_rate[np.searchsorted(self._devices, devices)]
         return np.asarray(np.maximum(self._entry_limit(), (1.0 - 2.0 * flip_rate) * bounds))
 
-    def encode(
-        self, updates: NDArray[np.float32], *, devices: NDArray[np.int64], context: UplinkContext
-    ) -> NDArray[np.uint8]:
+    def encode(self, updates: F32, *, devices: I64, context: UplinkContext) -> U8:
         """See `Coder.encode`; draws from `Purpose.ROUNDING`."""
         updates = checked_updates(updates, devices=devices, num_values=self.num_values)
         bounds, shrink = self.device_bounds(devices), self._shrink(updates)
@@ -86,12 +84,12 @@ class Probit(Coder):
         """See `Coder.gather`; `factor` is kept above `SMALLEST_DEBIAS_FACTOR`. The next b follows from the update."""
         return _Sums(self, senders)
 
-    def read(self, payload: NDArray[np.uint8], senders: Senders) -> NDArray[np.float32]:
+    def read(self, payload: U8, senders: Senders) -> F32:
         """See `Coder.read`: signs times b_k."""
         signs = received_signs(payload, senders, num_bits=self.num_values)
         return np.asarray(signs * self.device_bounds(senders.devices)[:, None], np.float32)
 
-    def of_votes(self, mean: NDArray[np.float64], senders: Senders, *, noise_power: float) -> NDArray[np.float32]:
+    def of_votes(self, mean: F64, senders: Senders, *, noise_power: float) -> F32:
         """See `Coder.of_votes`; the next b follows from the update, whose noise is also the receiver's."""
         worth = float(self.worth(senders).mean())
         estimate = np.asarray(worth * mean, np.float32)
@@ -107,18 +105,11 @@ class Probit(Coder):
     def restore(self, state: State) -> None:
         self._next_b = float(state["b"])
 
-    def worth(self, senders: Senders) -> NDArray[np.float64]:
+    def worth(self, senders: Senders) -> F64:
         """b_k / f_k `[K]`: what a bit as +-1 adds to the estimate."""
         return np.asarray(self.device_bounds(senders.devices) / np.maximum(senders.factor, SMALLEST_DEBIAS_FACTOR))
 
-    def learn(
-        self,
-        estimate: NDArray[np.floating[Any]],
-        senders: Senders,
-        *,
-        arrived: NDArray[np.float64],
-        more_noise: float = 0.0,
-    ) -> None:
+    def learn(self, estimate: Reals, senders: Senders, *, arrived: F64, more_noise: float = 0.0) -> None:
         """Find b of the next round from the `estimate` `[M]` that the server has made public.
 
         b stays, or follows `adapted_bound` and is raised to what epsilon asks for. Losses count by the share of each
@@ -137,7 +128,7 @@ class Probit(Coder):
         """D: no entry is larger than this after clipping; b where nothing else is asked for."""
         return min(limit for limit in (self.b, self.config.clip, self.config.l1_clip) if limit is not None)
 
-    def _shrink(self, updates: NDArray[np.float32]) -> NDArray[np.float64]:
+    def _shrink(self, updates: F32) -> F64:
         """min(1, C / ||delta||_1) of updates cut to +-clip, `[K]`."""
         if self.config.l1_clip is None:
             return np.ones(len(updates))
@@ -159,19 +150,19 @@ class _Sums(SignSums):
     def __init__(self, coder: Probit, senders: Senders) -> None:
         super().__init__(num_values=coder.num_values, weights=senders.weights, worth=coder.worth(senders))
         self._coder, self._senders = coder, senders
-        self._arrived: list[NDArray[np.float64]] = []
+        self._arrived: list[F64] = []
 
-    def add(self, payload: NDArray[np.uint8], *, known: Known) -> None:
+    def add(self, payload: U8, *, known: Known) -> None:
         self._arrived.append(np.ones(payload.shape[1]) if known is None else known.mean(axis=1))
         super().add(payload, known=known)
 
-    def update(self) -> NDArray[np.float32]:
+    def update(self) -> F32:
         estimate = super().update()
         self._coder.learn(estimate, self._senders, arrived=np.concatenate(self._arrived))
         return estimate
 
 
-def adapted_bound(estimate: NDArray[np.floating[Any]], *, b: float, noise_power: float, largest: float) -> float:
+def adapted_bound(estimate: Reals, *, b: float, noise_power: float, largest: float) -> float:
     """b of the next round from the update `estimate` `[M]` that the server has just made public; our own rule.
 
         s^2 = max(mean_i theta^_i^2 - v, v sqrt(2 / M)),    b_{t+1} = b_t rho s / sqrt(v),
