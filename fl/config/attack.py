@@ -57,7 +57,8 @@ class Attack(Frozen):
     def _attackers_are_named_one_way(self) -> Attack:
         if (self.share is None) == (self.devices is None):
             raise ValueError(
-                f"attackers are named by share or by devices, one of both; write {{kind: {self.kind}, share: 0.2}}"
+                "attackers are named by share or by devices, one of both; "
+                + (f"write {{kind: {self.kind}, share: 0.2}}" if self.share is None else "leave one of them out")
             )
         return self
 

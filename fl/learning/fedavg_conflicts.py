@@ -155,7 +155,7 @@ def _scheme(config: FedAvgConfig, *, link: LinkConfig, privacy: AnyPrivacyConfig
         yield Conflict(
             f"privacy.mechanism privacy {SCHEME_KEYS}",
             f"aggregation {scheme.name} protects its bits itself, and privacy is for mechanisms on plain numbers",
-            "write privacy: none, and the epsilon under learning.aggregation"
+            "leave privacy out, and write the epsilon under learning.aggregation"
             if privacy.budget is None
             else "write privacy: {mechanism: scheme, budget: {...}}, so that the budget sets its epsilon",
         )
@@ -176,7 +176,7 @@ def _personal(learning: FedAvgConfig) -> Iterator[Conflict]:
         yield Conflict(
             "learning.partition.samples_per_device learning.num_devices learning.personal",
             "a device with one sample has none to hold out for a test of its personal model",
-            "give every device at least 2 samples, or leave personal out",
+            "leave personal out, or write partition.samples_per_device: 2 or more",
         )
     if personal is not None and learning.local.proximal not in (0.0, personal.lam):
         yield Conflict(
@@ -211,7 +211,7 @@ def _samples(learning: FedAvgConfig) -> Iterator[Conflict]:
         yield Conflict(
             "learning.data.validation_samples learning.data.train_samples learning.data",
             f"{held} images held out for validation do not leave {left} of {facts.num_train} to train on",
-            "lower validation_samples or train_samples",
+            f"write validation_samples: {facts.num_train - least} or less",
         )
 
 

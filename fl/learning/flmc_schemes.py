@@ -170,7 +170,7 @@ class Analog(Sending):
             return None
         return (
             f"scheme analog sends amplitudes, which {modulation} cannot carry",
-            "write modulation: analog or auto, or a digital scheme",
+            "write modulation: auto, or a digital scheme",
         )
 
     def depends_on(self, path: str) -> bool:
@@ -246,7 +246,7 @@ class Digital(OneBit):
             return None
         return super().refused(modulation) or (
             f"one-bit gradients add up in the air as bpsk only, not as {modulation}",
-            "write modulation: bpsk or auto, or scheme: digital-orthogonal",
+            "write modulation: auto, or scheme: digital-orthogonal",
         )
 
 

@@ -79,27 +79,29 @@ def partition_problem(config: PartitionConfig, *, num_devices: int, num_samples:
         return "there are no training samples to deal to devices; raise train_samples"
     if size is None and num_devices > num_samples:
         return (
-            f"{num_devices} devices cannot share {num_samples} training samples; lower num_devices, or write "
-            "samples_per_device and disjoint: false"
+            f"{num_devices} devices cannot share {num_samples} training samples; write num_devices: {num_samples} or "
+            "less, or samples_per_device and disjoint: false"
         )
     if size is not None and size > num_samples:
-        return f"samples_per_device {size} exceeds the {num_samples} training samples; lower it"
+        return f"samples_per_device {size} exceeds the {num_samples} training samples; write {num_samples} or less"
     if size is not None and config.disjoint and num_devices * size > num_samples:
         most = num_samples // num_devices
+        fewer = f"samples_per_device: {most}" if most else f"num_devices: {num_samples}"
         return (
             f"{num_devices} devices of {size} samples need {num_devices * size}, there are {num_samples} training "
-            f"samples; lower {f'samples_per_device to {most}' if most else 'num_devices'}, or write disjoint: false"
+            f"samples; write {fewer}, or disjoint: false"
         )
     if labels is None:
         return None
     if labels > num_classes:
-        return f"labels_per_device {labels} exceeds the {num_classes} labels of the set; lower it"
+        return f"labels_per_device {labels} exceeds the {num_classes} labels of the set; write {num_classes} or less"
     if size is not None and size < labels:
-        return f"{size} samples_per_device cannot show {labels} labels; raise it, or lower labels_per_device"
+        return f"{size} samples_per_device cannot show {labels} labels; write samples_per_device: {labels} or more"
     if size is None and num_devices * labels < num_classes:
         return (
             f"{num_devices} devices of {labels} labels leave {num_classes - num_devices * labels} of {num_classes} "
-            "labels to nobody; raise num_devices or labels_per_device, or write samples_per_device to leave them out"
+            f"labels to nobody; write labels_per_device: {-(-num_classes // num_devices)} or more, or "
+            "samples_per_device to leave them out"
         )
     if size is None and num_devices * labels > num_samples:
         return (

@@ -55,7 +55,8 @@ class CellConfig(Frozen):
     def _ring_has_an_area(self) -> CellConfig:
         if self.min_distance_m >= self.radius_m:
             raise ValueError(
-                f"min_distance_m {self.min_distance_m:g} must be below radius_m {self.radius_m:g}; swap or widen them"
+                f"min_distance_m {self.min_distance_m:g} must be below radius_m {self.radius_m:g}; write "
+                f"min_distance_m: {0.1 * self.radius_m:g}"
             )
         return self
 
@@ -115,7 +116,7 @@ class ChannelConfig(Frozen):
     def _time_passes_where_it_acts(self) -> ChannelConfig:
         selective = self.model.startswith(("tdl", "cdl"))
         if self.coherence == "doppler" and self.model != "awgn" and self.speed_m_s == 0:
-            raise ValueError("coherence doppler needs a speed; give speed_m_s, or write coherence: run")
+            raise ValueError("coherence doppler needs a speed; write for example speed_m_s: 1, or coherence: run")
         if self.speed_m_s > 0 and not selective and self.coherence != "doppler":
             raise ValueError(
                 f"speed_m_s {self.speed_m_s:g} acts on a flat channel under coherence: doppler only, the coherence "

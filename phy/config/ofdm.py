@@ -51,10 +51,13 @@ class OfdmConfig(Frozen):
         outside = [index for index in self.pilot_symbols if index >= self.num_symbols]
         if outside:
             raise ValueError(
-                f"pilot_symbols has {outside[0]}, a slot has symbols 0 to {self.num_symbols - 1}; move that pilot"
+                f"pilot_symbols has {outside[0]}, a slot has symbols 0 to {self.num_symbols - 1}; write pilot_symbols: "
+                f"{[min(index, self.num_symbols - 1) for index in self.pilot_symbols]}"
             )
         if len(set(self.pilot_symbols)) < len(self.pilot_symbols):
-            raise ValueError(f"pilots collide: pilot_symbols {list(self.pilot_symbols)} names a symbol twice; drop one")
+            raise ValueError(
+                f"pilots collide: pilot_symbols {list(self.pilot_symbols)} names a symbol twice; leave one out"
+            )
         if len(self.pilot_symbols) >= self.num_symbols:
             raise ValueError(
                 f"pilot_symbols names all {self.num_symbols} symbols of a slot, none is left for data; remove one"
@@ -62,12 +65,13 @@ class OfdmConfig(Frozen):
         if self.num_carriers < 2:
             raise ValueError(
                 f"num_subcarriers {self.num_subcarriers} less guard_carriers {list(self.guard_carriers)} and DC leave "
-                f"{max(self.num_carriers, 0)} for data, 2 are needed; raise num_subcarriers or narrow guard_carriers"
+                f"{max(self.num_carriers, 0)} for data, 2 are needed; leave guard_carriers out, or write a larger "
+                "num_subcarriers"
             )
         if self.cyclic_prefix_length > self.num_subcarriers:
             raise ValueError(
                 f"cyclic_prefix_length {self.cyclic_prefix_length} is longer than the OFDM symbol of "
-                f"{self.num_subcarriers} samples; shorten it"
+                f"{self.num_subcarriers} samples; write {self.num_subcarriers} or less"
             )
         return self
 

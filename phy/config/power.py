@@ -214,7 +214,10 @@ class PowerConfig(Frozen):
         for name in ("min_snr_db", "initial_snr_db"):
             value = getattr(loop, name)
             if value is not None and value > self.snr_max_db:
-                raise ValueError(f"loop.{name} {value:g} is above snr_max_db {self.snr_max_db:g}; lower it")
+                raise ValueError(
+                    f"loop.{name} {value:g} is above snr_max_db {self.snr_max_db:g}; write {name}: "
+                    f"{self.snr_max_db:g} or less"
+                )
         return self
 
     def control_of(self, access: Access) -> PowerPolicy:

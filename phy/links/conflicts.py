@@ -24,7 +24,7 @@ def link_conflicts(link: LinkConfig, *, num_devices: int, payload_bits: int) -> 
         yield Conflict(
             "channel.gain",
             f"gain lists {len(gain)} devices, the scenario has {num_devices}",
-            "list one gain per device, or write one number for all",
+            f"write one number for all, or num_devices: {len(gain)}",
         )
         return
     yield from _cell(link, num_devices)
@@ -171,7 +171,7 @@ def _needs_ofdm(link: LinkConfig) -> Iterator[Conflict]:
             yield Conflict(
                 "csi.estimator ofdm.pilot_symbols",
                 f"estimator {link.csi.estimator} needs pilots, ofdm.pilot_symbols is empty",
-                "name pilot symbols, or write csi: perfect",
+                "write for example ofdm.pilot_symbols: [2, 11], or csi: perfect",
             )
         return
     if link.channel.selective:
@@ -179,25 +179,25 @@ def _needs_ofdm(link: LinkConfig) -> Iterator[Conflict]:
             "channel.model ofdm",
             f"{link.channel.model} spreads every symbol over several delays, which a single carrier without "
             "OFDM cannot undo",
-            "add an ofdm: section, or write model: flat",
+            "write ofdm: {num_subcarriers: 72}, or model: flat",
         )
     if isinstance(link.csi, CsiEstimation):
         yield Conflict(
             "csi.estimator ofdm",
             f"estimator {link.csi.estimator} works on the pilots of an OFDM grid, the link has none",
-            "add an ofdm: section, or write csi: perfect or csi: {error_variance: ...}",
+            "write ofdm: {num_subcarriers: 72}, or csi: perfect",
         )
     if link.impairments.timing_offset_s > 0:
         yield Conflict(
             "impairments.timing_offset_s ofdm",
             "a timing offset acts on the carriers of an OFDM grid, the link has none",
-            "add an ofdm: section, or leave timing_offset_s out",
+            "write ofdm: {num_subcarriers: 72}, or leave timing_offset_s out",
         )
     if link.multiplexing == "ofdma":
         yield Conflict(
             "multiplexing ofdm",
             "ofdma splits the carriers of an OFDM grid, the link has none",
-            "add an ofdm: section, or write multiplexing: tdma",
+            "write ofdm: {num_subcarriers: 72}, or multiplexing: tdma",
         )
 
 
@@ -217,7 +217,8 @@ def _waveform(link: LinkConfig) -> Iterator[Conflict]:
             "channel.speed_m_s channel.carrier_frequency_hz ofdm.subcarrier_spacing_hz",
             f"the Doppler shift of {doppler_hz:.3g} Hz is more than half the subcarrier spacing of "
             f"{ofdm.subcarrier_spacing_hz:.3g} Hz, so no carrier stays where it is",
-            "lower speed_m_s, or widen ofdm.subcarrier_spacing_hz",
+            f"write speed_m_s: {0.4 * ofdm.subcarrier_spacing_hz / doppler_hz * channel.speed_m_s:.3g}, or "
+            f"ofdm.subcarrier_spacing_hz: {2.5 * doppler_hz:.3g}",
         )
     if ofdm.domain == "time" and channel.selective:
         delays, _ = power_delay_profile(channel.model)
@@ -243,7 +244,7 @@ def _sharing(link: LinkConfig, num_devices: int) -> Iterator[Conflict]:
         yield Conflict(
             "multiplexing ofdm.num_subcarriers ofdm",
             f"{num_devices} devices cannot share {link.ofdm.num_carriers} carriers under ofdma",
-            "raise ofdm.num_subcarriers, or write multiplexing: tdma",
+            "write multiplexing: tdma, or a larger ofdm.num_subcarriers",
         )
 
 
@@ -279,7 +280,7 @@ def _superposition(link: LinkConfig) -> Iterator[Conflict]:
         yield Conflict(
             "channel.coherence access",
             "superposition on a single carrier has block fading only",
-            "write coherence: symbol, packet, round or run, or add an ofdm: section",
+            "write coherence: symbol, packet, round or run, or ofdm: {num_subcarriers: 72}",
         )
 
 

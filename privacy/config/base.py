@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from privacy.events.claims import Claim
     from privacy.events.releases import Release
 
-Epsilon = Annotated[float, Field(gt=1e-7, le=1e6, allow_inf_nan=False)]
+Epsilon = Annotated[float, Field(gt=1e-7, le=1e6, allow_inf_nan=False, examples=[5])]
 RenyiOrder = Annotated[float, Field(gt=1.0, le=1000.0, allow_inf_nan=False)]
 Decibels = Annotated[float, Field(ge=0.0, le=60.0, allow_inf_nan=False)]
 Confidence = Annotated[float, Field(ge=0.5, le=1.0 - 1e-12)]

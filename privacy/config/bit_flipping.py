@@ -120,7 +120,8 @@ class BitFlippingConfig(FlippedBits):
     epsilon: Epsilon = Field(description="epsilon of Renyi DP of this order for the whole run [nats]")
     order: RenyiOrder = Field(default=2.0, description="order of Renyi DP, lambda of Li et al. 2025; 2 as there")
     kappa: Annotated[float, Field(gt=0.0, le=1e12, allow_inf_nan=False)] | Literal["measured"] = Field(
-        description="expected bit-level distance of neighbouring uploads, Li et al. 2025 (15), or measured by (26)"
+        examples=[0.02],
+        description="expected bit-level distance of neighbouring uploads, Li et al. 2025 (15), or measured by (26)",
     )
     kappa_pairs: Annotated[int, Field(ge=1, le=10_000, strict=True)] = Field(
         default=20, description="pairs of uploads on which kappa is measured; 20 as in bit-distance"

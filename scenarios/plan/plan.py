@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -21,9 +22,9 @@ from scenarios.schema.consistency.resolve import resolve_auto
 from scenarios.schema.consistency.unused import unused_keys
 from scenarios.schema.consistency.warnings import find_warnings
 from scenarios.schema.errors import KeyPath, Mark, ScenarioError, flow, mark_of, shorten, together, value_at
-from scenarios.schema.explain import explain, explain_within
 from scenarios.schema.labels.guarantees import unequal_guarantees
 from scenarios.schema.loader import LoadedScenario
+from scenarios.schema.messages.explain import explain, explain_within
 from scenarios.schema.overrides import set_path
 from scenarios.schema.schema import Scenario, validate_quickly
 from scenarios.schema.schema_keys import left_out_keys, schema_keys, unknown_key
@@ -43,7 +44,7 @@ _NOT_SWEPT = {
     "sweep": "write several blocks as a list instead",
     "report": "keep one report for all points",
     "trials": "every point gets the same number of trials",
-    "seed": "raise trials instead: every trial has its own random numbers",
+    "seed": "leave it out, and raise trials: every trial has its own random numbers",
 }
 
 
@@ -96,26 +97,20 @@ def expand(loaded: LoadedScenario, reading: Reading = LEARNING) -> Plan:
     root = {key: value for key, value in loaded.document.items() if key != "sweep"}
     points: list[Point] = []
     first: dict[str, Point] = {}
-    errors: dict[str, ScenarioError] = {}
-    num_refused = 0
-    for block in axes:
-        for steps in product(*block):
-            settings = [setting for step in steps for setting in step]
-            try:
-                point = _point(loaded, root, settings, len(points), reading)
-            except ScenarioError as error:
-                for one in error.errors:
-                    if (words := one.sentence()) not in errors:
-                        errors[words] = _with_settings(_of_kinds(one, settings, root), settings)
-                num_refused += 1
-                if num_refused == _MAX_REFUSED:
-                    raise together(errors.values()) from None
-                continue
-            # Here, because a sweep of equal points may be long.
-            _refuse_twin(loaded, first.setdefault(reading.physics(point.scenario), point), point)
-            points.append(point)
-    if errors:
-        raise together(errors.values())
+    refused: list[tuple[ScenarioError, list[_Setting]]] = []
+    for settings in ([setting for step in steps for setting in step] for block in axes for steps in product(*block)):
+        try:
+            point = _point(loaded, root, settings, len(points), reading)
+        except ScenarioError as error:
+            refused.append((error, settings))
+            if len(refused) == _MAX_REFUSED:
+                break
+            continue
+        # Here, because a sweep of equal points may be long.
+        _refuse_twin(loaded, first.setdefault(reading.physics(point.scenario), point), point)
+        points.append(point)
+    if refused:
+        raise together(_of_points(refused, root, everywhere=len(refused) == min(total, _MAX_REFUSED)))
     paths = (setting.path for block in axes for axis in block for setting in axis[0])
     return Plan(
         points=tuple(points),
@@ -213,7 +208,11 @@ def _walk(loaded: LoadedScenario, group: Any, at: KeyPath, seen: dict[str, KeyPa
     if len({len(values) for values in group.values()}) > 1:
         lengths = ", ".join(f"{path} has {len(values)}" for path, values in group.items())
         problem = f"lists that are zipped must have one length, but {lengths}"
-        raise loaded.error(at, problem, "make the lists equally long")
+        raise loaded.error(
+            at,
+            problem,
+            f"shorten each to {min(map(len, group.values()))}, or write them outside zip for all combinations",
+        )
     first: dict[str, int] = {}
     axis: _Axis = []
     for number, values in enumerate(zip(*group.values(), strict=True)):
@@ -308,8 +307,25 @@ def _written(key: str, marks: Mapping[KeyPath, Mark], swept: set[KeyPath]) -> Ma
     path: KeyPath = tuple(key.split("."))
     if path in marks:
         return marks[path]
-    # A swept section writes the keys in it: `learning.task: logistic` writes learning.task.name.
-    return next((marks[path[:n]] for n in range(len(path) - 1, 0, -1) if path[:n] in swept), None)
+    # A swept section writes the keys in it, `learning.task: logistic` writes learning.task.name, and a swept key its
+    # section.
+    around = [path[:n] for n in range(len(path) - 1, 0, -1) if path[:n] in swept]
+    return next((marks[one] for one in (*around, *swept) if one in around or one[: len(path)] == path), None)
+
+
+def _of_points(
+    refused: Sequence[tuple[ScenarioError, list[_Setting]]], root: Mapping[str, Any], *, everywhere: bool
+) -> Iterator[ScenarioError]:
+    """Yield each error once, with the first sweep point that has it; without, if all points have it."""
+    times = Counter(one.sentence() for error, _ in refused for one in error.errors)
+    shown: set[str] = set()
+    for error, settings in refused:
+        for one in error.errors:
+            sentence = one.sentence()
+            if sentence not in shown:
+                shown.add(sentence)
+                alike = everywhere and times[sentence] == len(refused) > 1
+                yield one if alike else _with_settings(_of_kinds(one, settings, root), settings)
 
 
 def _with_settings(error: ScenarioError, settings: list[_Setting]) -> ScenarioError:

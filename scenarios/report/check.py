@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, get_args
 
 from fl.config.learning import algorithms
@@ -12,7 +12,7 @@ from scenarios.report.published import Published, lists_in, of_plan, points_at, 
 from scenarios.report.tables.quantities import LINK_STUDY, SHARES
 from scenarios.schema.errors import KeyPath, ScenarioError, dotted, listing, mark_of, shorten, together
 from scenarios.schema.loader import LoadedScenario
-from scenarios.schema.nearest import nearest, suggest
+from scenarios.schema.messages.nearest import nearest
 from scenarios.schema.schema import Axis, FigureConfig, PublishedConfig, TableConfig
 from scenarios.schema.schema_keys import schema_keys, unknown_key
 
@@ -59,6 +59,9 @@ def _of_figure(place: _Place, figure: FigureConfig) -> Iterator[ScenarioError]:
     settings += [("panels", figure.panels or "label"), *(("where", path) for path in figure.where)]
     if of_link and not follows:
         yield place.inside("x").refuse("names no axis of a link study", f"write {listing(axes)}", figure.x)
+    elif not follows and figure.x in get_args(Axis):
+        problem = "is an axis of phyloop link, and the scenario has no measure"
+        yield place.inside("x").refuse(problem, "write link.power.snr_max_db, or add measure", figure.x)
     elif not follows:
         settings.append(("x", figure.x))
     if "device" in series:
@@ -75,17 +78,29 @@ def _of_figure(place: _Place, figure: FigureConfig) -> Iterator[ScenarioError]:
         if path not in schema_keys():
             along = axes if name == "x" else ()
             near = nearest(path, (*along, *paths), least=0.85)
-            remedy = f"write a dotted path{f', or {listing(along)} for a curve along the run' if along else ''}"
+            swept = {at[-1]: None for at in swept_keys(loaded.document.get("sweep"))}
+            remedy = f"write {listing([*swept, *along]) or 'the path of a key, and sweep it'}"
             remedy = remedy if near is None else f"did you mean {near}"
             yield place.inside(name).refuse("names no key of a scenario", remedy, path)
     fitting = (*(of_rounds if follows else of_trials), *rates)
     for key, metric in (("y", figure.y), ("beside", figure.beside)):
         if metric is not None and metric not in fitting:
-            problem, remedy = "names nothing that is measured", suggest(metric, fitting)
+            problem, remedy = "names nothing that is measured", _suggest(metric, fitting)
             if metric in (of_trials if follows else of_rounds):
                 whole = "one round" if follows else "a whole trial"
                 problem = f"is no number of {whole}, which x = {figure.x} asks for"
             yield place.inside(key).refuse(problem, remedy, metric)
+
+
+def figure_warnings(loaded: LoadedScenario, plan: Plan) -> Iterator[str]:
+    """Yield warnings of figures with one value on their axis, and of those that draw no sweep point."""
+    for number, figure in enumerate(loaded.scenario.report.figures):
+        place = f"report.figures[{number}]"
+        if figure.x in schema_keys() and len({str(value_of(point, figure.x)) for point in plan.points}) < 2:
+            yield f"{place}.x: all sweep points have one {figure.x}; sweep it, or write x: round"
+        for path, wanted in figure.where.items():
+            if not any(value_of(point, path) in listed(wanted) for point in plan.points):
+                yield f"{place}.where: no sweep point has {path} {shorten(wanted)}; write a value that is swept"
 
 
 def _measured(loaded: LoadedScenario) -> Measured:
@@ -108,7 +123,7 @@ def check_tables(loaded: LoadedScenario, plan: Plan) -> None:
     for number, config in enumerate(loaded.scenario.report.tables):
         place = _Place(loaded, ("report", "tables", number))
         if config.metric not in metrics:
-            remedy = suggest(config.metric, metrics)
+            remedy = _suggest(config.metric, metrics)
             raise place.inside("metric").refuse("names no number of a whole trial", remedy, config.metric)
         if config.unit == "percent" and config.metric not in SHARES:
             problem = f"{config.metric} is no share, and has no percent"
@@ -135,7 +150,7 @@ def _check_settings(place: _Place, at: dict[str, Any], plan: Plan) -> None:
                 raise here.refuse(problem, remedy, value)
             words = words_at(plan, path)
             if isinstance(item, str) and item not in words and _is_meant(here, path, plan):
-                raise here.refuse(f"no point has {path} {shorten(item)}", suggest(item, words))
+                raise here.refuse(f"no point has {path} {shorten(item)}", _suggest(item, words))
 
 
 def _is_meant(here: _Place, path: str, plan: Plan) -> bool:
@@ -179,3 +194,11 @@ def _check_points(place: _Place, config: TableConfig, plan: Plan) -> None:
             if earlier is not published:
                 problem = f"two numbers, {earlier.value:g} and {published.value:g}, belong to one point"
                 raise here.refuse(problem, "keep one of them")
+
+
+def _suggest(written: object, known: Iterable[str]) -> str:
+    """Return the remedy for a word that is not among the known ones."""
+    words = list(known)
+    if (near := nearest(written, words)) is not None:
+        return f"did you mean {shorten(near)}"
+    return f"write one of {listing(words)}" if words else "leave it out"

@@ -64,11 +64,14 @@ class ScenarioError(Exception):
 
 
 def together(errors: Iterable[ScenarioError], *, unseen: int = 0) -> ScenarioError:
-    """Join errors into one, sorted by file and line, equal sentences once.
+    """Join errors into one, sorted by file and line, those that differ in the value alone once.
 
     Those beyond MAX_SHOWN, and `unseen` others, become a number.
     """
-    found = sorted({one.sentence(): one for error in errors for one in error.errors}.values(), key=_place)
+    different: dict[tuple[object, ...], ScenarioError] = {}
+    for one in (one for error in errors for one in error.errors):
+        different.setdefault((*_place(one), one.key, one.problem, one.remedy), one)
+    found = sorted(different.values(), key=_place)
     first, *others = found[:MAX_SHOWN]
     if more := len(found[MAX_SHOWN:]) + unseen:
         others[-1].remedy += f" ({more} more error{'s' if more > 1 else ''} to correct after this)"

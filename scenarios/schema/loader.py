@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from fl.config.learning import UNNAMED
 from scenarios.schema.errors import KeyPath, Mark, ScenarioError, listing, mark_of, names_of, together, value_at
-from scenarios.schema.explain import explain
+from scenarios.schema.messages.explain import examine, explain
 from scenarios.schema.overrides import OVERRIDE, override, parse_override, unsweep
 from scenarios.schema.plugins import pin_plugins
 from scenarios.schema.schema import Scenario, validate_quickly
@@ -69,27 +69,25 @@ def load_scenario(
     return LoadedScenario(scenario=scenario, document=document, marks=marks, source=path)
 
 
-def load_valid_sections(source: Source, **changes: Any) -> LoadedScenario | None:
-    """The scenario without the settings of its invalid sections; None if nothing valid is left.
+def load_as_meant(source: Source, **changes: Any) -> tuple[LoadedScenario, bool] | None:
+    """The scenario as it is once the remedies for all of its errors are followed; None if nothing valid is left.
 
-    Its figures and the paths of its sweep can be checked beside the errors of `load_scenario`.
+    Also True if every error has such a remedy. What has none is left out, with its paths in the sweep.
     """
     try:
         document, marks, path = _read(source, **changes)
+        validate_quickly(document)
     except ScenarioError:
         return None
-    algorithm = value_at(document, ("learning", "algorithm")) or UNNAMED
-    usual: dict[str, Any] = {"learning": {"algorithm": algorithm}, "measure": {"values": [0]}, "name": IN_PYTHON}
-    try:
-        validate_quickly(document)
     except ValidationError as error:
-        for section in {str(item["loc"][0]) for item in error.errors(include_url=False) if item["loc"]}:
-            document.pop(section, None)
-            document.update({section: usual[section]} if section in usual else {})
-    try:
-        return LoadedScenario(scenario=validate_quickly(document), document=document, marks=marks, source=path)
-    except ValidationError:
-        return None
+        meant = examine(error, document=document, marks=marks)
+        if meant.scenario is None:
+            return None
+        for section in meant.dropped:
+            unsweep(meant.document, marks, path=names_of(section), name=str(path))
+        loaded = LoadedScenario(scenario=meant.scenario, document=meant.document, marks=marks, source=path)
+        return loaded, not meant.dropped and meant.document.get("plugins") == document.get("plugins")
+    return None
 
 
 def _read(
@@ -190,12 +188,14 @@ def find_source(source: str | Path) -> Path:
         return path
     if found := _in_library(source) or _existing(path):
         return found
-    near = get_close_matches(source, [path.stem for path in LIBRARY.glob("*.yaml")])
-    raise ScenarioError(
-        problem="no scenario of the library and no file has this name",
-        remedy=(f"did you mean {listing(near)}? " if near else "") + "see phyloop list",
-        file=source,
-    )
+    problem = "no scenario of the library and no file has this name"
+    raise ScenarioError(problem=problem, remedy=_near_names(source), file=source)
+
+
+def _near_names(name: str) -> str:
+    """Remedy for a wrong name of a library scenario."""
+    near = get_close_matches(name, [path.stem for path in LIBRARY.glob("*.yaml")])
+    return (f"did you mean {listing(near)}? " if near else "") + "see phyloop list"
 
 
 def _existing(path: Path) -> Path | None:
@@ -280,7 +280,7 @@ def _merged(
     if target is None:
         raise refuse(
             "neither a file beside this one nor a scenario of the library",
-            "check the name, or see phyloop list",
+            _near_names(base),
         )
     chain = (*chain, path.resolve())
     if target.resolve() in chain:
@@ -289,9 +289,13 @@ def _merged(
     if len(chain) > MAX_BASES:
         raise refuse(f"more than {MAX_BASES} files, each the base of another", "merge some of them")
     merged, merged_marks = _load_merged(target, chain)
-    if isinstance(report := merged.get("report"), dict):
-        for key in ("notes", "tables"):  # these hold for the settings of their own file
-            report.pop(key, None)
+    # These hold for the settings of their own file, and a sweep and its figures for an algorithm.
+    for key in ("notes", "tables"):
+        (value_at(merged, ("report",)) or {}).pop(key, None)
+    algorithm = value_at(data, ("learning", "algorithm"))
+    if algorithm not in (None, value_at(merged, ("learning", "algorithm")) or UNNAMED):
+        for key in ("sweep", "report", "privacy"):
+            merged.pop(key, None)
     _merge(merged, data, path=(), into=merged_marks, marks=marks)
     return merged, merged_marks
 

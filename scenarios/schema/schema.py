@@ -60,7 +60,9 @@ class ValueRange(Frozen):
     @model_validator(mode="after")
     def _goes_up(self) -> ValueRange:
         if self.stop < self.start:
-            raise ValueError(f"stop {self.stop:g} is below start {self.start:g}; swap them")
+            raise ValueError(
+                f"stop {self.stop:g} is below start {self.start:g}; write start: {self.stop:g} and stop: {self.start:g}"
+            )
         if self._count() > MAX_VALUES:
             raise ValueError(f"step {self.step:g} makes {self._count()} values, at most {MAX_VALUES}; widen it")
         return self

@@ -18,7 +18,7 @@ from phy.config.registry import Registry, registry_of
 from privacy.config import AmplitudeBudget, PrivacyConfig
 from scenarios.schema.errors import listing
 from scenarios.schema.labels.units import in_unit_of
-from scenarios.schema.nearest import nearness
+from scenarios.schema.messages.nearest import nearness
 from scenarios.schema.schema import Scenario
 
 OWNERS = ("algorithm", "mechanism")
@@ -133,15 +133,14 @@ def left_out_keys() -> frozenset[str]:
     return frozenset(path for path in paths if "none" not in choices(path))
 
 
-def unknown_key(
-    path: str, *, among: Iterable[str] | None = None, value: Any = None, written: Collection[str] = ()
-) -> str:
-    """The remedy for a path that does not exist: the nearest known path, or the keys beside it.
+def nearest_key(
+    path: str, *, among: Iterable[str], value: Any = None, written: Collection[str] = ()
+) -> tuple[str | None, str | None]:
+    """Return the known path nearest to one that does not exist, and `value` in its unit as YAML.
 
-    `value` is the value written there, which may need another unit; paths that are `written` as well were not meant.
+    None for no near path, and for a value without another unit. Paths that are `written` as well were not meant.
     """
-    keys = schema_keys()
-    known = [one for one in (keys if among is None else among) if not f"{path}.".startswith(f"{one}.")]
+    known = [one for one in among if not f"{path}.".startswith(f"{one}.")]
     section, _, leaf = path.rpartition(".")
 
     def near(other: str) -> float:
@@ -157,17 +156,34 @@ def unknown_key(
         return max(alike, spelt) + 0.15 * here + 0.05 * inside + 0.01 * SequenceMatcher(None, path, other).ratio()
 
     best = max((one for one in known if one not in written), key=near)
+    if near(best) == 0.0:
+        return None, None
     word = best.rpartition(".")[2]
-    if path in keys and not (section in SECTIONS and leaf == word):
-        kind = f"{section}.{SECTIONS[section][0]}" if section in SECTIONS else section
-        if variants := keys[path].variants:
-            return f"it belongs to {kind} {listing(variants)} only: leave it out, or change {kind}"
+    items = [in_unit_of(word, one, own=leaf) for one in (value if isinstance(value, list) else [value])]
+    if not all(items):
+        return best, None
+    return best, f"[{', '.join(map(str, items))}]" if isinstance(value, list) else items[0]
+
+
+def unknown_key(
+    path: str, *, among: Iterable[str] | None = None, value: Any = None, written: Collection[str] = (), kind: str = ""
+) -> str:
+    """The remedy for a path that does not exist: the nearest known path, or the keys beside it.
+
+    `value` is the value written there, which may need another unit; paths that are `written` as well were not meant.
+    `kind` is the kind of the section.
+    """
+    keys = schema_keys()
+    known = [*(keys if among is None else among)]
+    best, converted = nearest_key(path, among=known, value=value, written=written)
+    section, _, leaf = path.rpartition(".")
+    if path in keys and not (section in SECTIONS and best is not None and leaf == best.rpartition(".")[2]):
+        owner = f"{section}.{SECTIONS[section][0]}" if section in SECTIONS else section
+        if (variants := keys[path].variants) and kind not in variants:
+            return f"it belongs to {owner} {listing(variants)} only: leave it out, or change {owner}"
         return f"it belongs to another form of {section}: leave it out, or leave the keys beside it out"
-    if near(best) > 0.0:
-        items = [in_unit_of(word, one, own=leaf) for one in (value if isinstance(value, list) else [value])]
-        if not all(items):
-            return f"did you mean {best}"
-        return f"write {best}: " + (f"[{', '.join(map(str, items))}]" if isinstance(value, list) else str(items[0]))
+    if best is not None:
+        return f"did you mean {best}" if converted is None else f"write {best}: {converted}"
     while section and not any(other.startswith(section + ".") for other in known):
         section = section.rpartition(".")[0]
     start = section + "." if section else ""

@@ -76,19 +76,31 @@ def parse_yaml(text: str, *, file: Path | str) -> Marked | None:
         position = getattr(error, "position", getattr(error, "start", 0))
         line = (mark.line if mark else text.count("\n", 0, position)) + 1
         problem = getattr(error, "problem", None) or getattr(error, "reason", "a character does not exist")
-        raise _refuse(f"not valid YAML: {problem}", _syntax_remedy(text.splitlines()[:line]), file, line) from None
+        within = re.search("scanning|flow", getattr(error, "context", None) or "")
+        start = getattr(error, "context_mark", None) if within else None
+        first = line if start is None else start.line + 1
+        line, remedy = _syntax_remedy(text.splitlines(), first, line)
+        raise _refuse(f"not valid YAML: {problem}", remedy, file, line) from None
     return Marked(data, dict(reader.marks)) if reader.marks else None
 
 
-def _syntax_remedy(lines: list[str]) -> str:
-    """The remedy for a syntax error in the last of `lines`."""
-    last, *above = [line for line in reversed(lines) if line.strip()] or [""]
-    spaces = [len(line) - len(line.lstrip()) for line in (last, *above[:1])]
-    if "\t" in last[: spaces[0]]:
-        return "indent with spaces in place of the tab"
+def _syntax_remedy(lines: list[str], first: int, last: int) -> tuple[int, str]:
+    """The line of a syntax error that shows between two lines, and its remedy."""
+    for number in range(max(1, first - 1), min(last, len(lines)) + 1):
+        line = lines[number - 1]
+        if "\t" in line[: len(line) - len(line.lstrip())]:
+            return number, "indent with spaces in place of the tab"
+        if key := re.match(r" *(?:- )?([\w.]+)(?: *= *|:(?=[\w.\[{]))(.+)", line):
+            return number, f"write {key[1]}: {key[2]}"
+        for sign, closed in (("'", "'"), ('"', '"'), ("{", "}"), ("[", "]")):
+            opened = line.count(sign) % 2 if sign == closed else line.count(sign) > line.count(closed)
+            if opened and number >= first:
+                return number, f"close the {sign} of this line with {closed}"
+    here, above, *_ = [*(line for line in reversed(lines[:last]) if line.strip()), "", ""]
+    spaces = [len(line) - len(line.lstrip()) for line in (here, above)]
     if len(set(spaces)) > 1:
-        return f"check indentation ({spaces[0]} spaces, the line above has {spaces[1]}), colons and quotes"
-    return "check indentation, colons and quotes"
+        return last, f"check indentation ({spaces[0]} spaces, the line above has {spaces[1]}), colons and quotes"
+    return last, "check indentation, colons and quotes"
 
 
 class _Reader:

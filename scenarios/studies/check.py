@@ -10,9 +10,9 @@ from scenarios.engine.limits import Cost, Room, estimate, refuse_disk, refuse_me
 from scenarios.engine.study import default_folder
 from scenarios.plan.plan import check_sweep, expand, learning_warnings
 from scenarios.plan.points import Plan
-from scenarios.report.check import check_figures, check_tables
+from scenarios.report.check import check_figures, check_tables, figure_warnings
 from scenarios.schema.errors import ScenarioError
-from scenarios.schema.loader import LoadedScenario, Source, load_scenario, load_valid_sections
+from scenarios.schema.loader import LoadedScenario, Source, load_as_meant, load_scenario
 
 if TYPE_CHECKING:
     from scenarios.studies.link.plan import LinkPlan
@@ -80,9 +80,11 @@ def check(source: Source, *, memory_limit: str | None = None, **changes: Any) ->
 
     loaded = attempt(lambda: load_scenario(source, **changes))
     if loaded is None:
-        if (valid := load_valid_sections(source, **changes)) is not None:
-            attempt(lambda: check_sweep(valid))
-            attempt(lambda: check_figures(valid))
+        if (found := load_as_meant(source, **changes)) is not None:
+            meant, sure = found
+            reads = expand if sure and meant.scenario.measure is None else check_sweep
+            attempt(lambda: reads(meant))
+            attempt(lambda: check_figures(meant))
         return Check(errors=tuple(errors))
     warnings: list[str] = []
     link: LinkPlan | None = None
@@ -99,7 +101,7 @@ def check(source: Source, *, memory_limit: str | None = None, **changes: Any) ->
         plan = attempt(lambda: expand(loaded))
     if plan is not None:
         attempt(lambda: check_tables(loaded, plan))
-        warnings += learning_warnings(plan)
+        warnings += [*learning_warnings(plan), *([] if measures else figure_warnings(loaded, plan))]
         scenarios = [point.scenario for point in plan.points]
         if space is not None:
             attempt(lambda: refuse_memory(scenarios, space, file=loaded.source))

@@ -87,8 +87,8 @@ def architecture(config: ModelConfig, *, image_shape: Shape, num_classes: int) -
         height, width, channels = image_shape
         smallest = next((s for s in range(1, _LARGEST_IMAGE) if _fits(layers, (s, s, channels))), _LARGEST_IMAGE)
         raise LearningError(
-            f"model {config.name} shrinks images of {height} x {width} to nothing; it takes {smallest} x {smallest} "
-            "or larger, or choose a smaller model such as mlp or linear"
+            f"model {config.name} shrinks images of {height} x {width} below its smallest, "
+            f"{smallest} x {smallest}; write model: mlp, or choose larger images"
         )
     return layers
 

@@ -34,7 +34,7 @@ def find_link_conflicts(scenario: Scenario) -> Iterator[Conflict]:
         yield Conflict(
             "link.modulation link.mcs link",
             "modulation auto follows the learning scheme, and a link study has none",
-            "name a modulation from bpsk to 256qam, or an mcs",
+            "write for example modulation: qpsk, or an mcs",
         )
         return
     if link.access == "superposition" or link.modulation == "analog":

@@ -13,8 +13,8 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 from phy.config import Frozen
 from phy.config.registry import Registry
 from scenarios.schema.errors import ScenarioError, listing
-from scenarios.schema.explain import explain
 from scenarios.schema.loader import LoadedScenario, load_scenario
+from scenarios.schema.messages.explain import explain
 from scenarios.studies.link.measure import Measured
 from scenarios.studies.link.plan import Curve, LinkPoint
 from scenarios.studies.verify.check import Check, Reference

@@ -65,15 +65,15 @@ IMPOSSIBLE: dict[str, tuple[LinkConfig, str, str, str]] = {
         link(csi={"estimator": "lmmse"}, ofdm={**GRID, "pilot_symbols": []}),
         "csi.estimator",
         "lmmse needs pilots",
-        "name pilot symbols",
+        "ofdm.pilot_symbols: ",
     ),
-    "delays without a grid": (link(channel=TDL), "channel.model", "single carrier", "add an ofdm: section"),
-    "an estimator without a grid": (link(csi={"estimator": "ls"}), "csi.estimator", "pilots", "ofdm: section"),
+    "delays without a grid": (link(channel=TDL), "channel.model", "single carrier", "write ofdm: {"),
+    "an estimator without a grid": (link(csi={"estimator": "ls"}), "csi.estimator", "pilots", "ofdm: {"),
     "a timing offset without a grid": (
         link(impairments={"timing_offset_s": 1e-6}),
         "impairments.timing_offset_s",
         "the link has none",
-        "ofdm: section",
+        "ofdm: {",
     ),
     "OFDMA without a grid": (link(multiplexing="ofdma"), "multiplexing", "the link has none", "tdma"),
     "OFDMA under NOMA": (link("noma", multiplexing="ofdma", ofdm=GRID), "multiplexing", "access is noma", "orthogonal"),
@@ -81,7 +81,7 @@ IMPOSSIBLE: dict[str, tuple[LinkConfig, str, str, str]] = {
         link(multiplexing="ofdma", ofdm={**GRID, "guard_carriers": [6, 7]}),
         "multiplexing",
         "4 devices cannot share 3 carriers",
-        "raise ofdm.num_subcarriers",
+        "larger ofdm.num_subcarriers",
     ),
     "a code for a sum": (link("superposition", "bpsk", coding={"code": "turbo"}), "coding", "add up", "coding: none"),
     "an MCS for a sum": (link("superposition", "auto", mcs=3), "coding", "add up", "leave mcs out"),
@@ -94,7 +94,7 @@ IMPOSSIBLE: dict[str, tuple[LinkConfig, str, str, str]] = {
         link("superposition", channel={"fading": "rayleigh", "coherence": "doppler", "speed_m_s": 1}),
         "channel.coherence",
         "block fading only",
-        "ofdm: section",
+        "ofdm: {",
     ),
     "groups that do not come out even": (
         link("noma", noma={"group_size": 3}),
@@ -148,7 +148,7 @@ IMPOSSIBLE: dict[str, tuple[LinkConfig, str, str, str]] = {
         ),
         "channel.speed_m_s",
         "half the subcarrier spacing",
-        "lower",
+        "write speed_m_s: 4.28",
     ),
     "a closed form of NOMA": (link("noma", error_model="analytic"), "error_model", "no closed form", "iid"),
     "a loop on intact packets": (
@@ -161,7 +161,7 @@ IMPOSSIBLE: dict[str, tuple[LinkConfig, str, str, str]] = {
 
 SILENT = {"policy": "truncated-inversion"}
 IMPOSSIBLE |= {
-    "gains of other devices": (link(channel={"gain": [1.0, 2.0]}), "channel.gain", "lists 2 devices", "per device"),
+    "gains of other devices": (link(channel={"gain": [1.0, 2.0]}), "channel.gain", "lists 2 devices", "num_devices: 2"),
     "flips of no bits": (link("superposition", "bpsk", error_model="iid"), "error_model", "detects none", "measured"),
     "cutoff above all": (link(power={**SILENT, "cutoff_db": 1}), "power.cutoff_db", "every device is silent", "0 or"),
     "silence within a transmission": (

@@ -122,9 +122,11 @@ def test_values_are_plain_data(tmp_path: Path) -> None:
         ("  learning.rounds:\n  - 300\n  - 300\n", "s.yaml:5: learning.rounds = 300: value 2 of the list repeats value 1; write each value once."),
         ("  learning.rounds: [300]\n  zip: {learning.rounds: [300]}\n", "s.yaml:4: learning.rounds: the path is swept twice in one block; keep one of them (the other is on line 3)."),
         ("  privacy: [none]\n  privacy.epsilon: [300]\n", "s.yaml:4: privacy.epsilon: swept beside privacy, one inside the other; keep one of them (the other is on line 3)."),
-        ("  zip: {learning.rounds: [300, 400], label: [a]}\n", "s.yaml:3: sweep.zip: lists that are zipped must have one length, but learning.rounds has 2, label has 1; make the lists equally long."),
+        ("  zip: {learning.rounds: [300, 400], label: [a]}\n", "s.yaml:3: sweep.zip: lists that are zipped must have one length, but learning.rounds has 2, label has 1; "
+        "shorten each to 1, or write them outside zip for all combinations."),
         ("  zip: 5\n", "s.yaml:3: sweep.zip = 5: must be a mapping of dotted paths to lists of one length, or a list of such mappings; write for example zip: {learning.scheme: [analog, digital], label: [A, B]}."),
-        ("  seed: [1, 2]\n", "s.yaml:3: seed: seed cannot be swept; raise trials instead: every trial has its own random numbers."),
+        ("  seed: [1, 2]\n", "s.yaml:3: seed: seed cannot be swept; leave it out, and raise trials: every trial has "
+                             "its own random numbers."),
         ("  trials: [1, 2]\n", "s.yaml:3: trials: trials cannot be swept; every point gets the same number of trials."),
         ("  report.notes: [a]\n", "s.yaml:3: report.notes: report cannot be swept; keep one report for all points."),
         ("  num_samples: [a]\n", "s.yaml:3: num_samples: the sweep names a path that does not exist; did you mean learning.task.num_samples."),
@@ -132,7 +134,9 @@ def test_values_are_plain_data(tmp_path: Path) -> None:
         ("- {}\n- link.access: [auto]\n", "s.yaml:2: sweep: the same task twice, point 1 (nothing set) and point 2 (link.access = auto) compute the same numbers; remove one, or change more than its label."),
         ("  learning.rounds: [300]\n  learning.scheme: [digital, analogue]\n", "s.yaml:4: learning.scheme = analogue: must be analog, digital, digital-orthogonal, exact or noiseless (at the sweep point learning.rounds = 300); did you mean analog."),
         ("  privacy:\n  - none\n  - epsilon: 5\n    delta: 2\n", "s.yaml:6: privacy.delta = 2: must be below 1 (at the sweep point privacy = {epsilon: 5, delta: 2}); write 0.02 for 2 %."),
-        ("  link.modulation: [bpsk, 16qam]\n", "s.yaml:3: link.modulation = 16qam: one-bit gradients add up in the air as bpsk only, not as 16qam; write modulation: bpsk or auto, or scheme: digital-orthogonal."),
+        ("  link.modulation: [bpsk, 16qam]\n", "s.yaml:3: link.modulation = 16qam: one-bit gradients add up in the "
+                                               "air as bpsk only, not as 16qam; write modulation: auto, or scheme: "
+                                               "digital-orthogonal."),
     ],
 )  # fmt: skip
 def test_a_bad_sweep_raises_one_sentence(text: str, sentence: str, tmp_path: Path) -> None:

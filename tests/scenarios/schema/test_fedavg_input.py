@@ -128,7 +128,8 @@ def test_another_kind_drops_the_keys_of_the_base(tmp_path: Path) -> None:
         ),
         (
             "name: a\nlearning:\n  codec: uniform\n",
-            "s.yaml:3: learning.codec: unknown key; it belongs to learning.algorithm bit-distance, fedavg, ",
+            "s.yaml:3: learning.codec: codec belongs to algorithm bit-distance, fedavg, flip-moments or "
+            "reconstruction, and no algorithm is written; add algorithm: fedavg under learning.",
         ),
         (
             f"{FEDAVG}  codec: {{name: fixed-point, bits: 3}}\n",
@@ -178,7 +179,8 @@ def test_another_kind_drops_the_keys_of_the_base(tmp_path: Path) -> None:
         ),
         (
             "name: a\nprivacy: {epsilon: 1, kappa: 2}\n",
-            "s.yaml:2: privacy.kappa = 2: unknown key; it belongs to privacy.mechanism bit-flipping only: leave it ",
+            "s.yaml:2: privacy.kappa: kappa belongs to mechanism bit-flipping, and no mechanism is written; "
+            "add mechanism: bit-flipping under privacy.",
         ),
         (
             f"{FEDAVG}sweep:\n  learning.burn_in: [1]\n",

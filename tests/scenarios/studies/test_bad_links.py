@@ -49,7 +49,7 @@ SENTENCES = {
     ),
     "a code as a word": (
         LINK + "  coding: ldpc\n",
-        "s.yaml:4: link.coding = ldpc: must be none or a mapping with code; write none, or {code: ldpc5g, rate: 1/2}.",
+        "s.yaml:4: link.coding = ldpc: must be none or a mapping with code; write {code: ldpc5g}.",
     ),
     "a code like no other": (
         LINK + "  coding: {code: ldpc}\n",
@@ -95,7 +95,8 @@ SENTENCES = {
     ),
     "a ladder of another length": (
         LINK + "  access: noma\n  noma:\n    ladder_db: [0, -3, -6]\n",
-        "s.yaml:6: link.noma.ladder_db: ladder_db lists 3 powers, group_size is 2; list one per device.",
+        "s.yaml:6: link.noma.ladder_db: ladder_db lists 3 powers, group_size is 2; leave ladder_db out, or write 2 "
+        "powers.",
     ),
     "users that arrive alike": (
         LINK + "  access: noma\n  noma:\n    ladder_db: [0, 0]\n",
@@ -111,11 +112,12 @@ SENTENCES = {
     ),
     "pilots that collide": (
         LINK + "  ofdm:\n    pilot_symbols: [2, 2]\n",
-        "s.yaml:5: link.ofdm.pilot_symbols: pilots collide: pilot_symbols [2, 2] names a symbol twice; drop one.",
+        "s.yaml:5: link.ofdm.pilot_symbols: pilots collide: pilot_symbols [2, 2] names a symbol twice; leave one out.",
     ),
     "a pilot outside the slot": (
         LINK + "  ofdm:\n    pilot_symbols: [2, 14]\n",
-        "s.yaml:5: link.ofdm.pilot_symbols: pilot_symbols has 14, a slot has symbols 0 to 13; move that pilot.",
+        "s.yaml:5: link.ofdm.pilot_symbols: pilot_symbols has 14, a slot has symbols 0 to 13; write pilot_symbols: "
+        "[2, 13].",
     ),
     "nothing but pilots": (
         LINK + "  ofdm:\n    num_symbols: 2\n    pilot_symbols: [0, 1]\n",
@@ -124,13 +126,13 @@ SENTENCES = {
     ),
     "an estimator without pilots": (
         LINK + "  csi: {estimator: ls}\n  ofdm:\n    pilot_symbols: []\n",
-        "s.yaml:4: link.csi.estimator = ls: estimator ls needs pilots, ofdm.pilot_symbols is empty; name pilot "
-        "symbols, or write csi: perfect.",
+        "s.yaml:4: link.csi.estimator = ls: estimator ls needs pilots, ofdm.pilot_symbols is empty; write for "
+        "example ofdm.pilot_symbols: [2, 11], or csi: perfect.",
     ),
     "nothing but guards": (
         LINK + "  ofdm:\n    guard_carriers: [36, 36]\n",
         "s.yaml:5: link.ofdm.guard_carriers: num_subcarriers 72 less guard_carriers [36, 36] and DC leave 0 for "
-        "data, 2 are needed; raise num_subcarriers or narrow guard_carriers.",
+        "data, 2 are needed; leave guard_carriers out, or write a larger num_subcarriers.",
     ),
     "a third guard": (
         LINK + "  ofdm:\n    guard_carriers: [1, 2, 3]\n",
@@ -139,18 +141,18 @@ SENTENCES = {
     ),
     "a prefix longer than its symbol": (
         LINK + "  ofdm:\n    cyclic_prefix_length: 73\n",
-        "s.yaml:5: link.ofdm.cyclic_prefix_length = 73: cyclic_prefix_length 73 is longer than the OFDM symbol "
-        "of 72 samples; shorten it.",
+        "s.yaml:5: link.ofdm.cyclic_prefix_length = 73: cyclic_prefix_length 73 is longer than the OFDM symbol of 72 "
+        "samples; write 72 or less.",
     ),
     "fewer subcarriers than devices": (
         LINK + "  multiplexing: ofdma\n  ofdm:\n    num_subcarriers: 16\n    cyclic_prefix_length: 2\n",
-        "s.yaml:4: link.multiplexing = ofdma: 20 devices cannot share 16 carriers under ofdma; raise "
-        "ofdm.num_subcarriers, or write multiplexing: tdma.",
+        "s.yaml:4: link.multiplexing = ofdma: 20 devices cannot share 16 carriers under ofdma; write multiplexing: "
+        "tdma, or a larger ofdm.num_subcarriers.",
     ),
     "OFDMA without a grid": (
         LINK + "  multiplexing: ofdma\n",
-        "s.yaml:4: link.multiplexing = ofdma: ofdma splits the carriers of an OFDM grid, the link has none; add "
-        "an ofdm: section, or write multiplexing: tdma.",
+        "s.yaml:4: link.multiplexing = ofdma: ofdma splits the carriers of an OFDM grid, the link has none; write "
+        "ofdm: {num_subcarriers: 72}, or multiplexing: tdma.",
     ),
     "OFDMA under NOMA": (
         LINK + "  multiplexing: ofdma\n  access: noma\n  ofdm: {num_subcarriers: 16}\n",
@@ -160,12 +162,12 @@ SENTENCES = {
     "several delays on a single carrier": (
         LINK + "  channel:\n    model: tdl-a\n",
         "s.yaml:5: link.channel.model = tdl-a: tdl-a spreads every symbol over several delays, which a single "
-        "carrier without OFDM cannot undo; add an ofdm: section, or write model: flat.",
+        "carrier without OFDM cannot undo; write ofdm: {num_subcarriers: 72}, or model: flat.",
     ),
     "an estimator without a grid": (
         LINK + "  csi: {estimator: ls}\n",
         "s.yaml:4: link.csi.estimator = ls: estimator ls works on the pilots of an OFDM grid, the link has none; "
-        "add an ofdm: section, or write csi: perfect or csi: {error_variance: ...}.",
+        "write ofdm: {num_subcarriers: 72}, or csi: perfect.",
     ),
     "pilots for a channel that is gone by then": (
         LINK
@@ -175,8 +177,8 @@ SENTENCES = {
     ),
     "a timing offset without a grid": (
         LINK + "  impairments:\n    timing_offset_s: 1e-7\n",
-        "s.yaml:5: link.impairments.timing_offset_s = 1e-07: a timing offset acts on the carriers of an OFDM "
-        "grid, the link has none; add an ofdm: section, or leave timing_offset_s out.",
+        "s.yaml:5: link.impairments.timing_offset_s = 1e-07: a timing offset acts on the carriers of an OFDM grid, "
+        "the link has none; write ofdm: {num_subcarriers: 72}, or leave timing_offset_s out.",
     ),
     "a speed out of range": (
         LINK + "  ofdm: {num_symbols: 14}\n  channel:\n    model: tdl-a\n    speed_m_s: 151\n",
@@ -199,8 +201,8 @@ SENTENCES = {
     ),
     "Doppler without a speed": (
         LINK + "  channel:\n    coherence: doppler\n",
-        "s.yaml:5: link.channel.coherence = doppler: coherence doppler needs a speed; give speed_m_s, or write "
-        "coherence: run.",
+        "s.yaml:5: link.channel.coherence = doppler: coherence doppler needs a speed; write for example speed_m_s: "
+        "1, or coherence: run.",
     ),
     "Doppler under Nakagami fading": (
         LINK + "  channel:\n    coherence: doppler\n    speed_m_s: 3\n    fading: nakagami\n",
@@ -248,8 +250,8 @@ SENTENCES = {
     ),
     "a ring without an area": (
         LINK + "  channel:\n    cell:\n      min_distance_m: 300\n",
-        "s.yaml:6: link.channel.cell.min_distance_m = 300: min_distance_m 300 must be below radius_m 250; swap "
-        "or widen them.",
+        "s.yaml:6: link.channel.cell.min_distance_m = 300: min_distance_m 300 must be below radius_m 250; write "
+        "min_distance_m: 25.",
     ),
     "a loop on bits that are thrown away": (
         LINK + "  packets: {policy: drop}\n  power:\n    policy: closed-loop\n",
@@ -262,7 +264,8 @@ SENTENCES = {
     ),
     "a loop that starts above its limit": (
         LINK + "  power:\n    policy: closed-loop\n    loop:\n      initial_snr_db: 30\n",
-        "s.yaml:7: link.power.loop.initial_snr_db = 30: loop.initial_snr_db 30 is above snr_max_db 20; lower it.",
+        "s.yaml:7: link.power.loop.initial_snr_db = 30: loop.initial_snr_db 30 is above snr_max_db 20; write "
+        "initial_snr_db: 20 or less.",
     ),
     "debiased gradients of intact packets": (
         "name: a\nlearning:\n  scheme: digital-orthogonal\n  debias: true\nlink:\n  packets: {policy: drop}\n",
@@ -323,13 +326,13 @@ SENTENCES = {
     ),
     "Doppler on a sum over a single carrier": (
         "name: a\nlink:\n  channel: {fading: rayleigh, coherence: doppler, speed_m_s: 3}\n",
-        "s.yaml:3: link.channel.coherence = doppler: superposition on a single carrier has block fading only; "
-        "write coherence: symbol, packet, round or run, or add an ofdm: section.",
+        "s.yaml:3: link.channel.coherence = doppler: superposition on a single carrier has block fading only; write "
+        "coherence: symbol, packet, round or run, or ofdm: {num_subcarriers: 72}.",
     ),
     "a sum over several delays": (
         "name: a\nlink:\n  channel: {model: cdl-c}\n",
         "s.yaml:3: link.channel.model = cdl-c: cdl-c spreads every symbol over several delays, which a single "
-        "carrier without OFDM cannot undo; add an ofdm: section, or write model: flat.",
+        "carrier without OFDM cannot undo; write ofdm: {num_subcarriers: 72}, or model: flat.",
     ),
     "a sum under OFDMA": (
         "name: a\nlink:\n  multiplexing: ofdma\n  ofdm: {num_symbols: 14}\n",
@@ -342,8 +345,8 @@ SENTENCES = {
     ),
     "a grid as a word": (
         LINK + "  ofdm: yes\n",
-        "s.yaml:4: link.ofdm = yes: must be none or a mapping; write none, or {num_subcarriers: 72, "
-        "subcarrier_spacing_hz: 15e3}.",
+        "s.yaml:4: link.ofdm = yes: must be none or a mapping; write {num_subcarriers: 72, subcarrier_spacing_hz: "
+        "15e3}, or none.",
     ),
     "NOMA for a sum": (
         "name: a\nlink:\n  access: noma\n",

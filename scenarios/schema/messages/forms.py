@@ -8,7 +8,7 @@ from scenarios.schema.labels.units import in_unit_of
 
 # Unions, of which every member reports an error: the allowed values, and an example.
 FORMS = {
-    "privacy": ("must be none or a mapping with epsilon", "write none, or {epsilon: 5, delta: 0.01}"),
+    "privacy": ("must be none or a mapping with epsilon", "write {epsilon: 5, delta: 0.01}, or none"),
     "privacy.budget": (
         "must be a mapping with epsilon",
         "write for example {epsilon: 10, delta: 1e-5}, or leave privacy out: a scheme keeps its epsilon without",
@@ -25,8 +25,8 @@ FORMS = {
         "must be perfect or a mapping with error_variance or estimator",
         "write perfect, {error_variance: 0.01} or {estimator: ls}",
     ),
-    "link.coding": ("must be none or a mapping with code", "write none, or {code: ldpc5g, rate: 1/2}"),
-    "link.ofdm": ("must be none or a mapping", "write none, or {num_subcarriers: 72, subcarrier_spacing_hz: 15e3}"),
+    "link.coding": ("must be none or a mapping with code", "write {code: ldpc5g, rate: 1/2}, or none"),
+    "link.ofdm": ("must be none or a mapping", "write {num_subcarriers: 72, subcarrier_spacing_hz: 15e3}, or none"),
     "link.channel.gain": (
         "must be a number above 0, or a list of such numbers, one per device",
         "write for example 0.04",
@@ -57,6 +57,11 @@ FORMS = {
         "must be a number or a list of numbers",
         "write for example 85, or [49, 81, 85]",
     ),
+    "measure.values": ("must be a list or a range", "write for example {start: 0, stop: 20, step: 2}"),
+    "report.figures.y": (
+        "must be the name of a metric",
+        "write for example test_accuracy; phyloop show metrics lists all",
+    ),
     "measure.bits_per_batch": ("must be auto or a whole number of bits", "write auto, or for example 1000000"),
     "sweep": (
         "must be a mapping of dotted paths to lists, or a list of such mappings",
@@ -86,6 +91,7 @@ LIMITS = {
 }
 
 LENGTHS = {
+    "too_short": ("must have at least {min_length} entries", "write at least {min_length}"),
     "too_long": ("must have at most {max_length} entries", "shorten it"),
     "string_too_long": ("must have at most {max_length} characters", "shorten it"),
     "string_too_short": ("must not be empty", "write some text"),

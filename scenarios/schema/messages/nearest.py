@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from difflib import SequenceMatcher
 from itertools import product
 
-from scenarios.schema.errors import listing, shorten
-
 _SYNONYMS = {
     "clients": "devices",
     "users": "devices group_size",
@@ -19,24 +17,53 @@ _SYNONYMS = {
     "fraction_fit": "devices_per_round",
     "participants": "devices_per_round",
     "epochs": "steps",
+    "repetitions": "trials",
     "dataset": "data",
+    "optimiser": "optimizer",
+    "layers": "hidden",
     "eps": "epsilon",
     "total": "budget",
     "velocity": "speed",
     "ebn0": "ebno",
     "esn0": "esno",
     "code_rate": "rate",
-    "k_factor": "rician_k_db",
+    "k_factor": "rician_k",
+    "threshold": "cutoff",
     "fft_size": "num_subcarriers",
+    "cp": "cyclic_prefix",
+    "antennas": "num_antennas",
+    "block": "packet packet_errors",
+    "time_limit": "max_seconds",
+    "minutes": "seconds",
+    "begin": "start",
+    "first": "start",
+    "end": "stop",
+    "last": "stop",
     "non_iid": "dirichlet",
     "harq": "retransmit_combine",
     "type": "kind name code model",
     "kind": "name",
     "name": "kind",
+    "hue": "series",
+    "curves": "series",
+    "plots": "report",
     "ofdma": "orthogonal",
     "tdma": "orthogonal",
+    "aircomp": "superposition fedavg",
+    "air": "superposition",
+    "ota": "superposition",
+    "4qam": "qpsk",
+    "16": "16qam crc16",
+    "awgn": "constant",
+    "constant": "fixed",
+    "fedprox": "fedavg",
+    "fedsgd": "fedavg",
     "fedavg": "mean",
     "average": "mean",
+    "float32": "binary32",
+    "float": "binary32",
+    "quantized": "uniform",
+    "linear_regression": "gaussian_linear",
     "fmnist": "fashion-mnist",
     "femnist": "emnist",
     "signsgd": "sign",
@@ -44,8 +71,12 @@ _SYNONYMS = {
     "logistic": "linear",
     "flip_bits": "invert",
     "bit_flip": "invert",
+    "analytic": "dp-accounting",
 }
 """Words of the field, and the part of our names that means the same, or several such parts."""
+
+_COMMON = {"num", "max", "min", "per", "device", "db", "s", "hz", "m", "rate", "error", "power"}
+"""Parts that many names share."""
 
 
 def nearness(written: str, known: str) -> float:
@@ -67,7 +98,8 @@ def _alike(written: str, one: list[str], other: list[str]) -> float:
     initials = "".join(part[0] for part in other) if len(other) > 1 else None
     if set(one) <= set(other) or set(other) <= set(one) or "".join(one) == initials:
         return 0.8 + 0.1 * alike
-    return max(alike, 0.7) if "".join(other).startswith("".join(one)) else alike
+    common = (set(one) & set(other)) - _COMMON  # noise_variance, noise_power
+    return max(alike, 0.7) if common or "".join(other).startswith("".join(one)) else alike
 
 
 def _split(name: str) -> list[str]:
@@ -87,11 +119,3 @@ def nearest(written: object, known: Iterable[str], *, least: float = 0.6) -> str
     word = str(written)
     best = max(known, key=lambda other: nearness(word, other), default=None)
     return best if best is not None and nearness(word, best) >= least else None
-
-
-def suggest(written: object, known: Iterable[str]) -> str:
-    """Return the remedy for a word that is not among the known ones."""
-    words = list(known)
-    if (near := nearest(written, words)) is not None:
-        return f"did you mean {shorten(near)}"
-    return f"write one of {listing(words)}" if words else "leave it out"

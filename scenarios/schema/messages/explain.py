@@ -1,0 +1,189 @@
+"""Turn pydantic's list of errors into one ScenarioError, and follow its remedies to find the errors behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from copy import deepcopy
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from scenarios.schema.errors import (
+    MAX_SHOWN,
+    KeyPath,
+    Mark,
+    ScenarioError,
+    dotted,
+    mark_of,
+    names_of,
+    together,
+    value_at,
+)
+from scenarios.schema.messages.forms import FORMS
+from scenarios.schema.messages.remedies import Answer, Change, answer, of_other_kinds
+from scenarios.schema.schema import Scenario, validate_quickly
+from scenarios.schema.schema_keys import OWNERS, left_out_keys
+from scenarios.schema.shorthand import normalise
+
+_PASSES = 4
+"""Times that a document is corrected and read again."""
+
+
+class Examined(NamedTuple):
+    """All errors of a document, the number of those beyond the ones shown, and the scenario that was meant.
+
+    `scenario` is None if nothing valid is left. `document` follows every remedy; what has none is left out, and
+    `dropped` are the paths of such sections.
+    """
+
+    errors: list[ScenarioError]
+    unseen: int
+    document: dict[str, Any]
+    scenario: Scenario | None
+    dropped: set[KeyPath]
+
+
+def explain(
+    error: ValidationError,
+    *,
+    document: dict[str, Any],
+    marks: Mapping[KeyPath, Mark],
+    prefer: Collection[KeyPath] = (),
+) -> ScenarioError:
+    """Return all errors as one ScenarioError, sorted by line.
+
+    `marks` holds the place of each value of `document`. An error about several keys names one of `prefer` (the swept
+    paths) before the others.
+    """
+    found = examine(error, document=document, marks=marks, prefer=prefer)
+    return together(found.errors, unseen=found.unseen)
+
+
+def explain_within(
+    error: ValidationError, paths: Collection[KeyPath], *, document: dict[str, Any], marks: Mapping[KeyPath, Mark]
+) -> list[ScenarioError]:
+    """Return the errors at or below some paths."""
+    found = _by_path(error, document)
+    inside = {path: item for path, item in found.items() if any(path[: len(one)] == one for one in paths)}
+    return [_as_error(one, marks=marks) for one in _answers(inside, document=document, marks=marks, prefer=())[0]]
+
+
+def examine(
+    error: ValidationError,
+    *,
+    document: dict[str, Any],
+    marks: Mapping[KeyPath, Mark],
+    prefer: Collection[KeyPath] = (),
+) -> Examined:
+    """Explain the errors of a document, and those that show once their remedies are followed."""
+    places, corrected = dict(marks), deepcopy(document)
+    errors: list[ScenarioError] = []
+    reported: set[KeyPath] = set()
+    dropped: set[KeyPath] = set()
+    unseen, scenario = 0, None
+    for _ in range(_PASSES):
+        found = _by_path(error, corrected)
+        # What follows from a section that lacks a key, because its value was wrong, is no mistake of the user.
+        fresh = {
+            path: item
+            for path, item in found.items()
+            if path not in reported and path not in dropped and path[:-1] not in dropped
+        }
+        answers, more = _answers(fresh, document=corrected, marks=places, prefer=prefer)
+        errors += [_as_error(one, marks=places) for one in answers]
+        unseen += more
+        reported |= set(fresh)
+        for change in (one.change for one in answers):
+            _follow(change, corrected, places)
+            dropped |= set() if change.sure else {path[:-1] for path in change.gone}
+        for path in found.keys() - fresh.keys():
+            _follow(Change(gone=(path or (str(next(iter(corrected))),),)), corrected, places)
+        normalise(corrected, left_out=left_out_keys())
+        try:
+            scenario = validate_quickly(corrected)
+            break
+        except ValidationError as further:
+            error = further
+    return Examined(errors, unseen, corrected, scenario, dropped)
+
+
+def _follow(change: Change, document: dict[str, Any], marks: dict[KeyPath, Mark]) -> None:
+    """Change a document as a remedy says; the place of what comes is that of what goes."""
+    mark = next((marks[path] for path in change.gone if path in marks), None)
+    for path in change.gone:
+        if isinstance(around := value_at(document, path[:-1]), dict):
+            section = around.pop(path[-1], None)
+            if kind := {tag: section[tag] for tag in OWNERS if tag in section} if isinstance(section, dict) else {}:
+                around[path[-1]] = kind
+    for path, value in change.new:
+        inside: Any = document
+        for part in path[:-1]:
+            if not isinstance(value_at(inside, (part,)), dict | list):
+                inside[part] = {}
+            inside = inside[part]
+        inside[path[-1]] = deepcopy(value)
+        if mark is not None and path not in marks:
+            marks[path] = mark
+
+
+def _by_path(error: ValidationError, document: dict[str, Any]) -> dict[KeyPath, dict[str, Any]]:
+    found: dict[KeyPath, dict[str, Any]] = {}
+    for item in error.errors(include_url=False):
+        found.setdefault(_without_union_tags(item["loc"], document, item["type"]), {**item})
+    return found
+
+
+def _without_union_tags(loc: tuple[str | int, ...], document: Any, kind: str) -> KeyPath:
+    """Drop the members of unions that pydantic puts into a path: they are no keys of the document."""
+    path: list[str | int] = []
+    for number, part in enumerate(loc):
+        found = value_at(document, (part,)) if type(document) in (dict, list) else None
+        inside = found is not None
+        if inside:
+            document = found
+        if inside or (kind == "missing" and number == len(loc) - 1):
+            path.append(part)
+    return tuple(path)
+
+
+def _answers(
+    found: Mapping[KeyPath, dict[str, Any]],
+    *,
+    document: dict[str, Any],
+    marks: Mapping[KeyPath, Mark],
+    prefer: Collection[KeyPath],
+) -> tuple[list[Answer], int]:
+    """Return answers to the errors of `found`, at most MAX_SHOWN by line, and the number of the others."""
+    around = {path[:length] for path in found for length in range(len(path))}
+    # The error of the intended member of a union says more than that of the union, and a list of which every item is
+    # wrong is not too short.
+    left = {
+        path: item
+        for path, item in found.items()
+        if not (path in around and (names_of(path) in FORMS or item["type"] == "too_short"))
+    }
+    missing = {path for path, item in left.items() if item["type"] == "missing"}
+    answers, explained = of_other_kinds(
+        [path for path, item in left.items() if item["type"] == "extra_forbidden"], document
+    )
+    paths = sorted((path for path in left if path not in explained), key=lambda path: mark_of(path, marks)[1] or 0)
+    # Each sentence takes milliseconds to find the nearest key.
+    answers += [
+        answer(path, left[path], document=document, written=marks, prefer=prefer, missing=missing)
+        for path in paths[:MAX_SHOWN]
+    ]
+    meant = {path for one in answers for path, _ in one.change.new}
+    answers = [one for one in answers if one.path not in missing or not _is_written(one.path, meant)]
+    return answers, len(paths[MAX_SHOWN:])
+
+
+def _is_written(missing: KeyPath, meant: Iterable[KeyPath]) -> bool:
+    """Return True if a key that is meant is the missing one, or one of its name in a section beside it."""
+    depth = len(missing) - 1
+    return any(path[:depth] == missing[:-1] and len(path) > depth and path[-1] == missing[-1] for path in meant)
+
+
+def _as_error(one: Answer, *, marks: Mapping[KeyPath, Mark]) -> ScenarioError:
+    file, line = mark_of(one.path, marks)
+    key = dotted(one.path)
+    return ScenarioError(problem=one.problem, remedy=one.remedy, file=file, line=line, key=key, value=one.value)

@@ -1,0 +1,384 @@
+"""What is wrong with one value of a scenario, what to write there, and the document with that written."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator
+from copy import deepcopy
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+
+from phy.config.conflict import problem_and_remedy
+from scenarios.schema.errors import KeyPath, dotted, flow, listing, names_of, needs_quotes, shorten, value_at
+from scenarios.schema.labels.units import in_unit_of, likely_unit
+from scenarios.schema.messages.forms import FORMS, LENGTHS, LIMITS, TYPES, pattern_of, share_of_devices
+from scenarios.schema.messages.nearest import nearest
+from scenarios.schema.schema import validate_quickly
+from scenarios.schema.schema_keys import SECTIONS, TAGS, choices, nearest_key, schema_keys, unknown_key
+
+_SWEPT = ("link.", "learning.", "privacy.")
+
+
+class Change(NamedTuple):
+    """What a remedy does to a document: keys that go, and keys that come with their values.
+
+    Not `sure`: the keys go because the remedy leaves their values to the user.
+    """
+
+    gone: tuple[KeyPath, ...] = ()
+    new: tuple[tuple[KeyPath, Any], ...] = ()
+    sure: bool = True
+
+
+class Answer(NamedTuple):
+    """The key that is wrong, its value if that is shown, problem and remedy in words, and what the remedy does."""
+
+    path: KeyPath
+    problem: str
+    remedy: str
+    change: Change
+    value: object = None
+
+
+def answer(
+    path: KeyPath,
+    item: dict[str, Any],
+    *,
+    document: dict[str, Any],
+    written: Collection[KeyPath],
+    prefer: Collection[KeyPath] = (),
+    missing: Collection[KeyPath] = (),
+) -> Answer:
+    """Return the answer to one error of pydantic.
+
+    `written`: paths that the user wrote; an error about several keys names one of `prefer` before the others.
+    `missing`: paths of keys that are missing.
+    """
+    kind, value = item["type"], value_at(document, path)
+    left_out = Change(gone=(path,), sure=False)
+    if kind == "value_error":
+        problem, remedy = problem_and_remedy(item["ctx"]["error"])
+        # Of several keys in the sentence, name the first that the user wrote, swept keys before others.
+        words = re.findall(r"[a-z_0-9]+(?:\.[a-z_0-9]+)*", problem)
+        keys = [key for word in words if (key := (*path, *word.split("."))) in written]
+        named = min(keys, key=lambda one: one not in prefer, default=path)
+        return Answer(named, problem, remedy, Change(gone=(named,), sure=False), _scalar(value_at(document, named)))
+    if kind == "no_word":
+        return _without_kind(path, item["ctx"], value)
+    if kind == "union_tag_invalid":
+        return _wrong_kind(path, item["ctx"], written)
+    if kind == "extra_forbidden":
+        return _unknown(path, document, [one for one in missing if one[:-1] == path[:-1]])
+    if kind == "missing":
+        return Answer(path, "the key is missing", _addition(path), Change(sure=False))
+    problem, remedy, new = _wrong_value(kind, path, item, document)
+    return Answer(path, problem, remedy, Change(new=((path, new),)) if new is not None else left_out, value)
+
+
+def _scalar(value: object) -> object:
+    """None for a section: the error is about the key, not about its contents."""
+    return None if isinstance(value, dict | list) else value
+
+
+# --- kinds of sections -----------------------------------------------------------------------------
+
+
+def _without_kind(path: KeyPath, context: dict[str, str], section: Any) -> Answer:
+    """A section that does not name its kind, or under another key."""
+    tag, words = context["tag"], context["words"].split(", ")
+    named = ((nearest(word, words, least=0.8), key) for key, word in section.items() if isinstance(word, str))
+    near, key = next(((near, key) for near, key in named if near is not None), (None, ""))
+    problem = f"the key {tag} is missing"
+    if near is None:
+        return Answer(path, problem, f"add {tag}: {listing(words)}", Change(gone=(path,), sure=False), {**section})
+    change = Change(gone=((*path, key),), new=(((*path, tag), near),))
+    return Answer(path, problem, f"write {tag}: {near} in place of {key}: {section[key]}", change, {**section})
+
+
+def _wrong_kind(path: KeyPath, context: dict[str, str], written: Collection[KeyPath]) -> Answer:
+    """A section of an unknown kind."""
+    given, named = context["tag"], context["discriminator"].strip("'")
+    at = next((one for name in (*TAGS, named) if (one := (*path, name)) in written), path)
+    tag = named if named.isidentifier() else SECTIONS[str(path[0])][0]
+    # A privacy section without `mechanism` has the tag `amplitude`, which nobody writes.
+    words = [word for word in _quoted(context["expected_tags"]) if word != "amplitude" and " " not in word]
+    problem, remedy, near = _choice(words, context["expected_tags"], given)
+    change = Change(new=(((*path, tag), near),)) if near else Change(gone=((*path, tag),), sure=False)
+    if near is None and (key := _selector(f"{names_of(path)}.{tag}", given)) is not None:
+        around = next(iter(schema_keys()[f"{names_of(path)}.{key}"].variants), "")
+        remedy = f"write {tag}: {around} and {key}: {given}"
+        change = Change(new=(((*path, tag), around), ((*path, key), given)))
+    elif near is None and path[:1] == ("learning",) and path[1:2] != ("task",):
+        remedy += ", or a plug-in of your own (docs/plugins.md)"
+    return Answer(at, problem, remedy, change, given)
+
+
+def of_other_kinds(unknown: Iterable[KeyPath], document: dict[str, Any]) -> tuple[list[Answer], set[KeyPath]]:
+    """Answer for keys of one section that belong to another kind of it; returns the paths that this explains, too."""
+    sections: dict[str, list[KeyPath]] = {}
+    for path in unknown:
+        if len(path) == 2 and path[0] in SECTIONS and _is_foreign(path, document):
+            sections.setdefault(str(path[0]), []).append(path)
+    answers: list[Answer] = []
+    explained: set[KeyPath] = set()
+    for section, paths in sections.items():
+        inside, (tag, usual) = document[section], SECTIONS[section]
+        able = set.intersection(*(set(schema_keys()[names_of(path)].variants) for path in paths))
+        if not able or (tag in inside and len(paths) == 1):
+            continue
+        word = min(sorted(able), key=lambda one: _num_errors({**document, section: {**inside, tag: one}}))
+        keys = listing((path[-1] for path in paths), last="and")
+        problem = f"{keys} belong{'s' if len(paths) == 1 else ''} to {tag} {listing(sorted(able))}"
+        own = [key for key in inside if key != tag and _belongs(f"{section}.{key}", inside.get(tag, usual), word)]
+        kind = (section, tag)
+        change = Change(new=((kind, word),))
+        if tag not in inside:
+            answers.append(
+                Answer(paths[0], f"{problem}, and no {tag} is written", f"add {tag}: {word} under {section}", change)
+            )
+        elif len(paths) > len(own):
+            answers.append(Answer(kind, problem, f"write {tag}: {word}, or leave these keys out", change, inside[tag]))
+        else:
+            change, remedy = Change(gone=tuple(paths)), f"leave these keys out, or write {tag}: {word}"
+            answers.append(Answer(kind, problem, remedy, change, inside[tag]))
+        explained |= set(paths)
+    return answers, explained
+
+
+def _is_foreign(path: KeyPath, document: dict[str, Any]) -> bool:
+    """Return True if another kind of the section has the key, and this kind has none of its name inside."""
+    key, kind = schema_keys().get(names_of(path)), _owner(path, document)
+    if key is None or not key.variants or kind in key.variants:
+        return False
+    within, named = f"{path[0]}.", f".{path[-1]}"
+    others = (one for name, one in schema_keys().items() if name.startswith(within) and name.endswith(named))
+    return not any(kind in one.fields for one in others if one is not key)
+
+
+def _belongs(name: str, kind: str, other: str) -> bool:
+    """Return True if a section has a key as of one kind, and not as of another."""
+    key = schema_keys().get(name)
+    return key is not None and kind in key.variants and other not in key.variants
+
+
+def _num_errors(document: dict[str, Any]) -> int:
+    try:
+        validate_quickly(document)
+    except ValidationError as error:
+        return error.error_count()
+    return 0
+
+
+def _owner(path: KeyPath, document: dict[str, Any]) -> str:
+    """The algorithm or mechanism of the section around `path`; empty for the other sections."""
+    if not path or path[0] not in SECTIONS:
+        return ""
+    tag, usual = SECTIONS[str(path[0])]
+    section = document.get(str(path[0]))
+    return str(section.get(tag, usual)) if isinstance(section, dict) else usual
+
+
+def _variant(path: KeyPath, document: dict[str, Any]) -> str:
+    """The word that selects the kind of the mapping around `path`."""
+    section = value_at(document, path[:-1])
+    return next((str(section[tag]) for tag in TAGS if tag in section), "") if isinstance(section, dict) else ""
+
+
+# --- keys -------------------------------------------------------------------------------------------
+
+
+def _unknown(path: KeyPath, document: dict[str, Any], missing: Collection[KeyPath]) -> Answer:
+    """A key that the section does not have; the only key that is `missing` there is meant if none is near."""
+    name, leaf, value = names_of(path), path[-1], value_at(document, path)
+    problem, shown = "unknown key", _scalar(value)
+    if isinstance(leaf, str) and "." in leaf:
+        *outer, inner = leaf.split(".")
+        nested = f"{': {'.join(outer)}: {{{inner}: {shorten(value)}{'}' * len(outer)}"
+        change = Change(gone=(path,), new=(((*path[:-1], *outer, inner), value),))
+        return Answer(path, problem, f"nest it instead of dots: {nested}", change, shown)
+    if (tag := _selector(name, value)) is not None:
+        word = value if isinstance(value, str) else flow(value)
+        change = Change(gone=(path,), new=(((*path[:-1], tag), value),))
+        return Answer(path, problem, f"write {tag}: {word} in place of {leaf}: {word}", change, shown)
+    owner, section = _owner(path, document), f"{path[0]}."
+    around = value_at(document, path[:-1]) or {}
+    known = [
+        one for one, key in schema_keys().items() if not owner or owner in key.fields or not one.startswith(section)
+    ]
+    beside = {f"{name.rpartition('.')[0]}.{key}" for key in around}
+    variant = _variant(path, document)
+    remedy = unknown_key(name, among=known, value=value, written=beside, kind=variant)
+    near, text = nearest_key(name, among=known, value=value, written=beside)
+    converted = value if text is None else json.loads(text)
+    if near is None and len(missing) == 1 and "belongs" not in remedy:
+        (other,) = missing
+        near, converted, remedy = names_of(other), value, f"did you mean {names_of(other)}"
+    if near is None or name in schema_keys():
+        return Answer(path, problem, remedy, Change(gone=(path,), sure=name in schema_keys()), shown)
+    parts: list[str | int] = [*path[:-1], near.rpartition(".")[2]] if _beside(near, name) else [*near.split(".")]
+    return Answer(path, problem, remedy, Change(gone=(path,), new=((tuple(parts), converted),)), shown)
+
+
+def _beside(one: str, other: str) -> bool:
+    return one.rpartition(".")[0] == other.rpartition(".")[0]
+
+
+def _selector(path: str, value: object) -> str | None:
+    """The key beside an unknown one that takes its `value` as a word, as `kind` beside `name: labels`; None without.
+
+    Of several such keys, the nearest.
+    """
+    ending, keys = "", schema_keys()
+    if isinstance(value, dict):
+        ending, value = next(((f".{tag}", value[tag]) for tag in TAGS if tag in value), ("", None))
+    if not isinstance(value, str) or value in ("auto", "none"):  # words of many keys
+        return None
+    able = (one for one in keys if _beside(one, path) and one != path and f"{one}{ending}" in keys)
+    words = [one.rpartition(".")[2] for one in able if value in choices(one)]
+    return nearest(path.rpartition(".")[2], words, least=0.0)
+
+
+def _addition(path: KeyPath) -> str:
+    """Remedy for a missing key."""
+    name, leaf = names_of(path), path[-1]
+    where = f"under {dotted(path[:-1])}" if path[:-1] else "at the top"
+    if name in FORMS:
+        return f"add {leaf} {where}: {FORMS[name][1]}"
+    if (example := _example(name)) is not None:
+        return f"add {leaf} {where}: write for example {leaf}: {flow(example)}"
+    words = choices(name)
+    return f"add {leaf}: {listing(words)}{' ' * bool(words)}{where}"
+
+
+def _example(name: str) -> Any:
+    """A value of a key without a default."""
+    key = schema_keys().get(name)
+    return next((one.examples[0] for one in (key.definitions if key else ()) if one.examples), None)
+
+
+# --- values -----------------------------------------------------------------------------------------
+
+
+def _wrong_value(kind: str, path: KeyPath, item: dict[str, Any], document: dict[str, Any]) -> tuple[str, str, Any]:
+    """Problem, remedy, and the value that the remedy writes; None for the last where it is up to the user."""
+    name, value, leaf = names_of(path), item["input"], str(path[-1]) if path else ""
+    if name.endswith(".devices_per_round"):
+        problem, example = FORMS[name]
+        return problem, share_of_devices(value, value_at(document, ("learning", "num_devices"))) or example, None
+    if (form := _in_a_mapping(path, value, document)) is not None:
+        problem = FORMS[name][0] if name in FORMS else TYPES["model_type"][0]
+        return problem, f"write {flow(form)}", form
+    if name in FORMS:
+        return *FORMS[name], None
+    if kind == "literal_error":
+        problem, remedy, near = _choice(_quoted(item["ctx"]["expected"]), item["ctx"]["expected"], value)
+        beside = _selector(name, value)
+        if beside is not None:
+            return problem, f"write {beside}: {value} in place of {leaf}: {value}", None
+        return problem, remedy, near
+    if kind == "string_pattern_mismatch":
+        return *pattern_of(name), None
+    if kind in LENGTHS:
+        problem, remedy = (one.format(**item["ctx"]) for one in LENGTHS[kind])
+        return problem, remedy, None
+    field = _field(path, document)
+    default = getattr(field, "default", None)
+    usual = isinstance(default, int | float | str) and default != ""
+    if kind in LIMITS:
+        return _beyond(kind, leaf, item, default, _example(name))
+    if kind not in TYPES:
+        return item["msg"][:1].lower() + item["msg"][1:], "see the documentation of this key", None
+    problem, remedy = TYPES[kind]
+    if kind in ("tuple_type", "list_type") and not isinstance(value, dict | list):
+        return problem, f"write [{flow(value)}]", [value]
+    if isinstance(value, list) and field is not None and dotted(path) == name and name.startswith(_SWEPT):
+        remedy = f"write one value, or move the list into the sweep: {name}: {shorten(value)}"
+        return problem, remedy, value[0] if value else None
+    if kind == "float_type" and (converted := in_unit_of(leaf, value)) is not None:
+        return f"{problem} without a unit", f"write {converted}", float(converted)
+    if isinstance(value, str) and kind in ("float_type", "int_type") and needs_quotes(value) and value.strip():
+        return f"{problem}, not text", f"write {value.strip()} without quotes", json.loads(value)
+    if kind in ("int_type", "int_from_float") and isinstance(value, float) and value.is_integer():
+        return problem, f"write {int(value)}", int(value)
+    if kind == "string_type" and not isinstance(value, dict | list):
+        return problem, f'put it in quotes: "{flow(value)}"', flow(value)
+    return problem, f"write for example {flow(default)}" if usual else remedy, None
+
+
+def _beyond(kind: str, leaf: str, item: dict[str, Any], default: object, example: Any) -> tuple[str, str, Any]:
+    """Problem and remedy for a number beyond a limit, and the number that was likely meant."""
+    entry, bound, direction, holds = LIMITS[kind]
+    limit, value = item["ctx"][entry], item["input"]
+    limit = int(limit) if float(limit).is_integer() else limit
+    problem, number = f"must be {bound} {limit}", default if isinstance(default, float | int) else None
+    if (near := likely_unit(leaf, value, holds=lambda one: holds(one, limit), usual=number)) is not None:
+        return problem, f"write {near}", float(near.partition(" ")[0])
+    if number is not None:
+        return problem, f"write a {direction} value (the default is {flow(default)})", None
+    if example is None:
+        example = limit if holds(limit, limit) else None
+    return problem, f"write a {direction} value" if example is None else f"write for example {flow(example)}", None
+
+
+def _quoted(words: str) -> list[str]:
+    return re.findall(r"'([^']*)'", words)
+
+
+def _choice(words: list[str], expected: str, given: object) -> tuple[str, str, str | None]:
+    """Problem and remedy for a wrong word, and the word that was likely meant."""
+    if not words:  # numbers, which pydantic does not quote
+        return f"must be {expected}", "write one of these numbers", None
+    near = nearest(given, words)
+    return f"must be {listing(words)}", f"did you mean {near}" if near else "write one of these words", near
+
+
+def _field(path: KeyPath, document: dict[str, Any]) -> FieldInfo | None:
+    key = schema_keys().get(names_of(path))
+    return None if key is None else key.meant(_variant(path, document), _owner(path, document))
+
+
+def _in_a_mapping(path: KeyPath, value: Any, document: dict[str, Any]) -> dict[str, Any] | None:
+    """The mapping that was meant by the value of one of its keys: `{code: ldpc5g}` by `ldpc5g`; None if unclear.
+
+    A word means the key that has it as a choice, a list or a number the first required key that takes it.
+    """
+    name = names_of(path)
+    if value is None or isinstance(value, dict | bool):
+        return None
+    inside = {one.rpartition(".")[2]: key for one, key in schema_keys().items() if one.rpartition(".")[0] == name}
+    able: Iterator[tuple[str, Any]]
+    if isinstance(value, str):
+        near = ((key, nearest(value, choices(f"{name}.{key}"), least=0.7)) for key in inside)
+        able = ((key, word) for key, word in near if word is not None)
+    else:
+        fields = ((key, field) for key, one in inside.items() for field in one.definitions)
+        wanted = (key for key, one in fields if (isinstance(value, list) or one.is_required()) and _takes(one, value))
+        able = ((key, value) for key in wanted)
+    found = next(able, None)
+    return None if found is None else _completed(path, dict([found]), document)
+
+
+def _takes(field: FieldInfo, value: Any) -> bool:
+    """Return True if a field may have a value."""
+    try:
+        kind: Any = Annotated[field.annotation, *field.metadata, None]
+        TypeAdapter(kind).validate_json(json.dumps(value), strict=True)
+    except ValidationError:
+        return False
+    return True
+
+
+def _completed(path: KeyPath, section: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
+    """A section with an example of each further key that it needs."""
+    tried = deepcopy(document)
+    value_at(tried, path[:-1])[path[-1]] = section
+    try:
+        validate_quickly(tried)
+    except ValidationError as error:
+        lacking = (str(one["loc"][-1]) for one in error.errors() if one["type"] == "missing")
+        examples = ((key, _example(f"{names_of(path)}.{key}")) for key in lacking)
+        return section | {key: example for key, example in examples if example is not None}
+    return section
