@@ -110,7 +110,9 @@ class ImpairmentsConfig(Frozen):
         description="standard deviation of the phase that is left after compensation, per device and round [°]",
     )
     timing_offset_s: Annotated[float, Field(ge=0, le=1e-3, allow_inf_nan=False)] = Field(
-        default=0.0, description="largest arrival offset of a device, uniform from 0; needs OFDM [s]"
+        default=0.0,
+        description="largest arrival offset of a device, uniform from 0; needs OFDM; beyond the cyclic prefix it "
+        "interferes under access superposition and domain time, elsewhere it turns phases alone [s]",
     )
     cfo_hz: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] = Field(
         default=0.0, description="largest carrier-frequency offset of a device, uniform on both sides of 0 [Hz]"

@@ -14,7 +14,7 @@ class OfdmConfig(Frozen):
 
     A pilot symbol carries known QPSK symbols on every carrier in use; with several devices on one grid (NOMA) their
     pilots lie on interleaved carriers (orthogonal in frequency). `domain: frequency` multiplies every carrier by the
-    channel at that carrier, as if the prefix were always long enough; `domain: time` convolves samples with the
+    channel at that carrier, as if the prefix were always long enough; `domain: time` passes samples through the
     channel, with a real prefix, so that inter-symbol and inter-carrier interference show.
     """
 

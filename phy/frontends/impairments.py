@@ -95,11 +95,7 @@ def impair_grid(
             samples = _clip(samples, power[..., None, None], config.clipping_db)
         if offsets.frequency is not None:
             index = tf.range(grid.shape[2], dtype=tf.int32) if symbol_index is None else symbol_index
-            first = tf.cast(index, tf.uint32) * np.uint32(size + ofdm.cyclic_prefix_length)
-            first += np.uint32(ofdm.cyclic_prefix_length)
-            turning = _phasor(offsets.frequency, first)[..., :, None]
-            turning *= _phasor(offsets.frequency, np.arange(size, dtype=np.uint32))[..., None, :]
-            samples *= turning
+            samples = turn_samples(samples, offsets.frequency, index, ofdm=ofdm)
         grid = tf.signal.fft(samples) / scale
     if offsets.delay is not None:
         carrier = (np.arange(size) - size // 2).astype(np.int32).view(np.uint32)
@@ -107,6 +103,19 @@ def impair_grid(
     if offsets.phase is not None:
         grid *= _wrapped_phasor(offsets.phase)[..., None]
     return grid
+
+
+def turn_samples(samples: Any, frequency: Any, symbol_index: Any, *, ofdm: OfdmConfig) -> Any:
+    """Samples `[rows, users, ofdm_symbols, num_subcarriers]` after their prefixes, turned by frequency offsets.
+
+    `frequency` as in `Offsets`, `symbol_index` as in `impair_grid` (TensorFlow).
+    """
+    size = ofdm.num_subcarriers
+    first = tf.cast(symbol_index, tf.uint32) * np.uint32(size + ofdm.cyclic_prefix_length)
+    first += np.uint32(ofdm.cyclic_prefix_length)
+    turning = _phasor(frequency, first)[..., :, None]
+    turning *= _phasor(frequency, np.arange(size, dtype=np.uint32))[..., None, :]
+    return samples * turning
 
 
 def impair_stream(

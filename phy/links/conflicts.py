@@ -107,11 +107,12 @@ def link_warnings(link: LinkConfig) -> Iterator[str]:
     channel, ofdm = link.channel, link.ofdm
     if ofdm == "none":
         return
-    if link.impairments.timing_offset_s > ofdm.prefix_s:
+    sampled = link.access == "superposition" and ofdm.domain == "time"
+    if link.impairments.timing_offset_s > ofdm.prefix_s and not sampled:
         yield (
             f"link.impairments.timing_offset_s: up to {link.impairments.timing_offset_s * 1e6:.3g} us is beyond the "
             f"prefix of {ofdm.prefix_s * 1e6:.3g} us, but timing offsets turn phases only; the interference between "
-            "symbols that such an offset causes is left out"
+            "symbols that such an offset causes is left out; write access: superposition and domain: time to see it"
         )
     if ofdm.domain == "frequency" and channel.max_doppler_hz > 0.02 * ofdm.subcarrier_spacing_hz:
         yield (
@@ -271,11 +272,14 @@ def _superposition(link: LinkConfig) -> Iterator[Conflict]:
     if not link.steady:
         yield from _one_gain(link)
     if link.ofdm != "none" and link.ofdm.domain == "time":
-        yield Conflict(
-            "ofdm.domain access",
-            "superposition over OFDM is simulated carrier by carrier",
-            "write domain: frequency, or access: orthogonal",
-        )
+        late_s, useful_s = link.impairments.timing_offset_s + _last_path_s(link), 1.0 / link.ofdm.subcarrier_spacing_hz
+        if late_s > useful_s:
+            yield Conflict(
+                "impairments.timing_offset_s channel.delay_spread_s ofdm.subcarrier_spacing_hz ofdm.domain",
+                f"a device may arrive {late_s * 1e6:.3g} us late, more than an OFDM symbol without its prefix "
+                f"({useful_s * 1e6:.3g} us), whose window it then misses",
+                "lower timing_offset_s or delay_spread_s, or narrow subcarrier_spacing_hz",
+            )
     if link.ofdm == "none" and link.channel.coherence == "doppler":
         yield Conflict(
             "channel.coherence access",
@@ -376,6 +380,13 @@ def _policies(link: LinkConfig) -> Iterator[Conflict]:
             "error model analytic has no closed form for noma",
             "write error_model: measured or iid, or access: orthogonal",
         )
+
+
+def _last_path_s(link: LinkConfig) -> float:
+    """Delay of the last path behind the first [s]."""
+    if not link.channel.selective:
+        return 0.0
+    return float(power_delay_profile(link.channel.model)[0].max()) * link.channel.delay_spread_s
 
 
 def _named_first(keys: tuple[str, ...], sentence: str) -> tuple[str, ...]:

@@ -6,6 +6,8 @@ On resource element (t, c), with H_k(t, c) of device k and its own estimate H^_k
                                sqrt(P0) conj(H^_k) / |H^_k| x_k, of a silent device 0
     y   = sum_k H_k s'_k + z   z ~ CN(0, 2 N0)
 
+In the time domain the samples of all devices add up before the Fourier transform instead: see `waveform`.
+
 Every chunk is some OFDM symbols of some trials, with all their devices.
 """
 
@@ -21,10 +23,11 @@ from phy.coding.modulation import modulator
 from phy.config.power import PowerPolicy
 from phy.fading.block_taps import draw_normals, precoding_weights
 from phy.frontends.air import power_of
-from phy.frontends.impairments import draw_offsets, impair_grid
+from phy.frontends.impairments import Offsets, draw_offsets, impair_grid
 from phy.links.jamming import with_own_amplitude
 from phy.links.policies.fixed import Fixed
 from phy.links.superposition_ofdm.knowledge import CUTOFF, NOISE_POWER, ChainSpec, ChannelKnowledge, Who
+from phy.links.superposition_ofdm.waveform import Waveform
 from phy.numerics.random import RECEIVER
 from phy.numerics.streaming import Program, stream
 
@@ -48,13 +51,14 @@ class Chain:
 
     - `measure`: no payload; `[5, trials, devices]` float32 per chunk: sums of |w|^2, of |h^ w| and of active elements,
       then the largest |h^ w| and |h w|;
-    - `carry`: received `[trials, n]` complex64, active devices `[trials, n]` int32, and energy sent
-      `[devices, trials]` float32 per chunk.
+    - `carry`: received `[trials, n]` complex64, active devices `[trials, n]` int32, energy sent `[devices, trials]`
+      float32 per chunk, and received after the chunk `[trials, 0 or 1, carriers]` complex64, without noise.
     """
 
     def __init__(self, spec: ChainSpec) -> None:
         self._spec = spec
         self._knowledge = ChannelKnowledge(spec)
+        self._waveform = Waveform(spec) if spec.layout.ofdm.domain == "time" else None
         self._modem = None if spec.modulation == "analog" else modulator(spec.modulation)
         self._shape = (spec.trials, spec.layout.num_devices)
         self._columns = int(np.prod(spec.plane))
@@ -76,7 +80,7 @@ class Chain:
                 run=self._run_carry,
                 payload=((*self._shape, width), kind),
                 rows=(*who, *sending),
-                outputs=(tf.complex64, tf.int32, tf.float32),
+                outputs=(tf.complex64, tf.int32, tf.float32, tf.complex64),
             )
         )
 
@@ -92,7 +96,8 @@ class Chain:
         known = self._knowledge.channel_and_estimate(who, start, numbers)
         noise = self._draw_noise(sending.noise_key, start)
         offsets = self._draw_offsets(sending.impairment_key)
-        return self._carry(payload, *known, noise, offsets, who.gain, sending, start, valid, numbers)
+        taps = None if self._waveform is None else self._waveform.taps(who, start)
+        return self._carry(payload, *known, taps, noise, offsets, who, sending, start, valid, numbers)
 
     def _offsets_of(self, key: Any) -> Any:
         ofdm, config = self._spec.layout.ofdm, self._spec.impairments
@@ -128,15 +133,16 @@ class Chain:
         payload: Any,
         channel: Any,
         estimate: Any,
+        taps: Any,
         noise: Any,
-        offsets: Any,
-        gain: Any,
+        offsets: Offsets,
+        who: Who,
         sending: Sending,
         start: Any,
         valid: Any,
         numbers: Any,
-    ) -> tuple[Any, Any, Any]:
-        spec, grid = self._spec, self._spec.layout.grid
+    ) -> tuple[Any, ...]:
+        spec, grid, gain = self._spec, self._spec.layout.grid, who.gain
         planes = [*self._shape, *spec.plane]
         weights = tf.reshape(self._weights(estimate, gain, numbers), planes)
         symbols = tf.cast(payload, tf.complex64) if self._modem is None else self._modem.modulate(payload)
@@ -151,18 +157,22 @@ class Chain:
         if not spec.impairments.none:
             sent = impair_grid(
                 grid.spread(sent),
-                offsets,
+                offsets if self._waveform is None else offsets._replace(frequency=None),
                 config=spec.impairments,
                 ofdm=grid.ofdm,
                 symbol_index=spec.positions(start)[1],
                 sample_power=sending.sample_power,
             )
         energy = tf.reduce_sum(power_of(sent), axis=[2, 3])
-        arrived = tf.reshape(channel, [*self._shape, *channel.shape[1:]]) * grid.select(sent)
-        received = tf.reshape(tf.reduce_sum(arrived, axis=1), noise.shape)
+        if self._waveform is None:
+            arrived = tf.reshape(channel, [*self._shape, *channel.shape[1:]]) * grid.select(sent)
+            received, after = tf.reduce_sum(arrived, axis=1), tf.zeros([spec.trials, 0, spec.plane[1]], tf.complex64)
+        else:
+            received, after = self._waveform.add_up(grid.spread(sent), taps, offsets, who, start)
+        received = tf.reshape(received, noise.shape)
         received += tf.cast(tf.sqrt(numbers[NOISE_POWER]), tf.complex64) * noise
         active = tf.reduce_sum(tf.cast(tf.abs(weights) > 0.0, tf.int32), axis=1)
-        return received, tf.reshape(active, noise.shape), tf.transpose(energy)
+        return received, tf.reshape(active, noise.shape), tf.transpose(energy), after
 
 
 @lru_cache(maxsize=32)

@@ -20,7 +20,7 @@ from phy.fading.block_taps import draw_normals
 from phy.frontends.air import Motion
 from phy.frontends.estimation import LeastSquares, LinearMmse, PilotEstimator
 from phy.frontends.ofdm import respond
-from phy.links.superposition_ofdm.layout import Layout
+from phy.links.superposition_ofdm.layout import Layout, keys_of_symbols
 from phy.numerics.random import complex_normal, threefry
 from phy.stages import Propagation
 
@@ -39,6 +39,7 @@ class ChainSpec:
     policy: PowerPolicy
     csi: Csi
     motion: Motion
+    max_doppler_hz: float
     impairments: ImpairmentsConfig
     propagation: Propagation
     own: bool
@@ -119,12 +120,7 @@ class ChannelKnowledge:
         return tf.reshape(channel_key, [rows, 2]), tf.reshape(at, [rows, at.shape[2]])
 
     def _keys_of_symbols(self, channel_key: Any, start: Any) -> tuple[Any, Any]:
-        """A key and one instant for every OFDM symbol, the same in any chunk."""
-        key = tf.reshape(channel_key, [self._spec.rows, 1, 2])
-        number = tf.cast(self._spec.positions(start)[1], tf.uint32)[None, :]
-        folded = threefry((key[..., 0], key[..., 1]), (number, tf.constant(1, tf.uint32)), tf.bitwise)
-        count = self._spec.rows * self._spec.ofdm_symbols
-        return tf.reshape(tf.stack(folded, axis=-1), [count, 2]), tf.zeros([count, 1])
+        return keys_of_symbols(tf.reshape(channel_key, [self._spec.rows, 2]), self._spec.positions(start)[1])
 
     def _respond_with_gain(self, taps: Any, gain: Any) -> Any:
         at = respond(taps, self._response)

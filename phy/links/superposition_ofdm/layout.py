@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from phy.config import OfdmConfig
 from phy.frontends.resource_grid import Grid
+from phy.numerics.random import threefry
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,3 +78,13 @@ class Layout:
         """Middle of each device's pilot symbols since the round began, `[num_devices, pilot symbols]` [s]."""
         middles = self.grid.middles_s[self.grid.pilot_rows]
         return (np.arange(self.num_devices)[:, None] * self.slot_s + middles).astype(np.float32)
+
+
+def keys_of_symbols(channel_key: Any, number: Any) -> tuple[Any, Any]:
+    """A key `[rows * n, 2]` and one instant for each OFDM symbol of `number` `[n]`, the same in any chunk."""
+    key = channel_key[:, None]
+    folded = threefry(
+        (key[..., 0], key[..., 1]), (tf.cast(number, tf.uint32)[None, :], tf.constant(1, tf.uint32)), tf.bitwise
+    )
+    count = channel_key.shape[0] * number.shape[0]
+    return tf.reshape(tf.stack(folded, axis=-1), [count, 2]), tf.zeros([count, 1])

@@ -106,7 +106,7 @@ class OfdmSuperposition:
             sample_power=reference * np.float32(on_grid),
             own=np.zeros((num_trials, 1), np.float32) if own is None else own,
         )
-        received, active, energy = chain.carry(
+        received, active, energy, after = chain.carry(
             cut.chunks(
                 payload.astype(np.complex64) if analog else payload, cut.columns if analog else cut.columns // 8
             ),
@@ -122,7 +122,7 @@ class OfdmSuperposition:
         pilots[:, list(context.silent)] = 0.0
         sent = cut.add_up(np.asarray(energy)).T + pilots * (layout.pilot_elements * self.config.max_power)
         return Superposition(
-            received=cut.join(np.asarray(received))[:, : self.num_symbols],
+            received=_joined(cut, np.asarray(received), np.asarray(after))[:, : self.num_symbols],
             num_active=num_active[:, : self.num_symbols if self.config.control.silences else 1],
             decision=decision,
             noise_power=np.full(num_trials, self.config.channel.noise_power),
@@ -144,6 +144,7 @@ class OfdmSuperposition:
             policy=config.control.compiled,
             csi=_csi(config),
             motion=air.motion(config.channel),
+            max_doppler_hz=config.channel.max_doppler_hz,
             impairments=config.impairments,
             propagation=self._propagation or build_propagation(config.channel, num_antennas=1),
             own=own,
@@ -210,6 +211,15 @@ class OfdmSuperposition:
             arrival_peak=arrival,
             active_symbols=active,
         )
+
+
+def _joined(cut: Cut, received: NDArray[np.complex64], after: NDArray[np.complex64]) -> NDArray[np.complex64]:
+    """Received `[trials, n]` of chunks, each of which ends in the first OFDM symbol of the next one."""
+    if after.shape[2]:
+        received = received.copy()
+        chunks, late = (part.reshape(cut.row_blocks, cut.column_blocks, *part.shape[1:]) for part in (received, after))
+        chunks[:, 1:, :, : after.shape[3]] += late[:, :-1, :, 0]
+    return cut.join(received)
 
 
 def _csi(config: LinkConfig) -> Csi:

@@ -89,7 +89,12 @@ IMPOSSIBLE: dict[str, tuple[LinkConfig, str, str, str]] = {
     "a check sum of a sum": (link("superposition", packets={"crc": "crc16"}), "packets.policy", "no packets", "leave"),
     "antennas for a sum": (link("superposition", receiver={"num_antennas": 2}), "receiver.num_antennas", "has 2", "1"),
     "a loop on a sum": (link("superposition", power=LOOP), "power.policy", "does not measure", "inversion"),
-    "a sum in samples": (link("superposition", ofdm={**GRID, "domain": "time"}), "ofdm.domain", "carrier", "frequency"),
+    "a window that a device misses": (
+        link("superposition", ofdm={**GRID, "domain": "time"}, impairments={"timing_offset_s": 7e-5}),
+        "impairments.timing_offset_s",
+        "70 us late",
+        "lower timing_offset_s",
+    ),
     "Doppler on a sum without a grid": (
         link("superposition", channel={"fading": "rayleigh", "coherence": "doppler", "speed_m_s": 1}),
         "channel.coherence",

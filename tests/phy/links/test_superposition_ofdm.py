@@ -281,7 +281,13 @@ def test_invalid_settings_are_refused() -> None:
     base = air()
     for update, words in (
         ({"receiver": base.receiver.model_copy(update={"num_antennas": 2})}, "one antenna"),
-        ({"ofdm": OFDM.model_copy(update={"domain": "time"})}, "carrier by carrier"),
+        (
+            {
+                "ofdm": OFDM.model_copy(update={"domain": "time"}),
+                "impairments": ImpairmentsConfig(timing_offset_s=7e-5),
+            },
+            "misses",
+        ),
         ({"power": base.power.model_copy(update={"policy": "closed-loop"})}, "closed-loop"),
         ({"ofdm": OFDM.model_copy(update={"pilot_symbols": ()}), "csi": CsiEstimation()}, "pilot"),
     ):

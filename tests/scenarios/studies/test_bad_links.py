@@ -319,10 +319,11 @@ SENTENCES = {
         "s.yaml:3: link.power.policy = closed-loop: closed-loop follows the error rate of each device, which "
         "superposition does not measure; write policy: inversion, or access: orthogonal.",
     ),
-    "a sum in samples": (
-        "name: a\nlink:\n  ofdm: {domain: time}\n",
-        "s.yaml:3: link.ofdm.domain = time: superposition over OFDM is simulated carrier by carrier; write "
-        "domain: frequency, or access: orthogonal.",
+    "a device that misses its window": (
+        "name: a\nlink:\n  ofdm: {domain: time}\n  impairments: {timing_offset_s: 7.0e-5}\n",
+        "s.yaml:4: link.impairments.timing_offset_s = 7e-05: a device may arrive 70 us late, more than an OFDM symbol "
+        "without its prefix (66.7 us), whose window it then misses; lower timing_offset_s or delay_spread_s, or narrow "
+        "subcarrier_spacing_hz.",
     ),
     "Doppler on a sum over a single carrier": (
         "name: a\nlink:\n  channel: {fading: rayleigh, coherence: doppler, speed_m_s: 3}\n",
