@@ -80,8 +80,7 @@ def uncreditable(config: FlmcConfig, *, link: LinkConfig) -> str | None:
     if link.error_model != "measured":
         return NO_NOISE
     if config.superposes:
-        spills = link.ofdm != "none" and (link.impairments.cfo_hz or link.impairments.clipping_db)
-        return MANY_LOOKS if spills or link.receiver.num_antennas > 1 else None
+        return MANY_LOOKS if link.mixes_carriers or link.receiver.num_antennas > 1 else None
     return None if link.plain and link.modulation in ("bpsk", "qpsk") else MANY_LOOKS
 
 

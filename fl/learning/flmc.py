@@ -202,11 +202,12 @@ class FlmcConfig(Learning):
                 "repetitions and unequal carriers give the server more information than it assumes",
                 "write privacy: none, or leave coding, packets, ofdm, receiver and noma out",
             )
-        if self.superposes and link.ofdm != "none" and (link.impairments.cfo_hz or link.impairments.clipping_db):
+        if self.superposes and link.mixes_carriers:
             yield Conflict(
-                "privacy link.impairments.cfo_hz link.impairments.clipping_db",
-                "clipping and frequency offsets spill symbols over other carriers, which the bound ignores",
-                "write privacy: none, or leave cfo_hz and clipping_db out",
+                "privacy link.impairments.cfo_hz link.impairments.clipping_db link.ofdm.domain",
+                "clipping, frequency offsets and waveforms in the time domain spill symbols over other carriers, which "
+                "the bound ignores",
+                "write privacy: none, or domain: frequency without cfo_hz and clipping_db",
             )
 
     def privacy_conflict(self, privacy: AnyPrivacyConfig | None) -> Conflict | None:

@@ -114,6 +114,11 @@ class ImpairmentsConfig(Frozen):
         description="largest arrival offset of a device, uniform from 0; needs OFDM; beyond the cyclic prefix it "
         "interferes under access superposition and domain time, elsewhere it turns phases alone [s]",
     )
+    estimated: bool = Field(
+        default=False,
+        description="superposition over OFDM: phase and timing offset last from the pilots on, are part of the channel "
+        "that a device knows, and are undone with it; false: they are what is left after synchronisation",
+    )
     cfo_hz: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] = Field(
         default=0.0, description="largest carrier-frequency offset of a device, uniform on both sides of 0 [Hz]"
     )

@@ -201,6 +201,12 @@ class LinkConfig(Frozen):
         return scaling == "mmse" or (scaling == "auto" and self.control.clips)
 
     @property
+    def mixes_carriers(self) -> bool:
+        """True if a symbol reaches other resource elements of an OFDM grid than its own."""
+        impaired = self.impairments.cfo_hz > 0.0 or self.impairments.clipping_db is not None
+        return self.ofdm != "none" and (impaired or self.ofdm.domain == "time")
+
+    @property
     def fusible(self) -> bool:
         """True if engine `fused` has kernels for this link: for its symbols, or for its code alone."""
         if self.error_model == "error_free" or (

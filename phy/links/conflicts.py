@@ -112,7 +112,7 @@ def link_warnings(link: LinkConfig) -> Iterator[str]:
         yield (
             f"link.impairments.timing_offset_s: up to {link.impairments.timing_offset_s * 1e6:.3g} us is beyond the "
             f"prefix of {ofdm.prefix_s * 1e6:.3g} us, but timing offsets turn phases only; the interference between "
-            "symbols that such an offset causes is left out; write access: superposition and domain: time to see it"
+            "symbols that such an offset causes is left out; write domain: time under access: superposition to see it"
         )
     if ofdm.domain == "frequency" and channel.max_doppler_hz > 0.02 * ofdm.subcarrier_spacing_hz:
         yield (
@@ -204,6 +204,12 @@ def _needs_ofdm(link: LinkConfig) -> Iterator[Conflict]:
 
 def _waveform(link: LinkConfig) -> Iterator[Conflict]:
     channel, ofdm = link.channel, link.ofdm
+    if link.impairments.estimated and (ofdm == "none" or link.access in ("orthogonal", "noma")):
+        yield Conflict(
+            "impairments.estimated ofdm access",
+            "only devices that undo their own channel on the carriers of an OFDM grid undo offsets with it",
+            "leave estimated out, or write access: superposition and an ofdm: section",
+        )
     if ofdm == "none":
         return
     if link.bandwidth_hz != LinkConfig.model_fields["bandwidth_hz"].default:

@@ -56,6 +56,8 @@ def leave_out_later_of_link(link: dict[str, Any]) -> None:
         del link["receiver"]["scaling"]
     if link["power"]["budget"] is None:
         del link["power"]["budget"]
+    if not link["impairments"]["estimated"]:
+        del link["impairments"]["estimated"]
 
 
 def _leave_out_later_keys(learning: dict[str, Any]) -> None:

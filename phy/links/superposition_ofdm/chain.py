@@ -115,6 +115,12 @@ class Chain:
         weights = precoding_weights(flat, gain_of_row, numbers[CUTOFF], policy or self._spec.policy)
         return tf.broadcast_to(tf.reshape(weights, estimate.shape), [rows, *self._spec.plane])
 
+    def _on_carriers(self, offsets: Offsets) -> Offsets:
+        """What acts carrier by carrier: no phase and delay that the weights undo; as samples, no frequency offset."""
+        if self._spec.impairments.estimated:
+            offsets = offsets._replace(phase=None, delay=None)
+        return offsets if self._waveform is None else offsets._replace(frequency=None)
+
     def _counted(self, valid: Any) -> Any:
         """Mask of payload symbols, `[ofdm symbols, carriers]` float32."""
         return tf.reshape(tf.cast(tf.range(self._columns) < valid, tf.float32), self._spec.plane)
@@ -157,7 +163,7 @@ class Chain:
         if not spec.impairments.none:
             sent = impair_grid(
                 grid.spread(sent),
-                offsets if self._waveform is None else offsets._replace(frequency=None),
+                self._on_carriers(offsets),
                 config=spec.impairments,
                 ofdm=grid.ofdm,
                 symbol_index=spec.positions(start)[1],

@@ -95,6 +95,12 @@ IMPOSSIBLE: dict[str, tuple[LinkConfig, str, str, str]] = {
         "70 us late",
         "lower timing_offset_s",
     ),
+    "offsets estimated with no channel to undo": (
+        link(ofdm=GRID, impairments={"estimated": True}),
+        "impairments.estimated",
+        "undo their own channel",
+        "leave estimated out",
+    ),
     "Doppler on a sum without a grid": (
         link("superposition", channel={"fading": "rayleigh", "coherence": "doppler", "speed_m_s": 1}),
         "channel.coherence",

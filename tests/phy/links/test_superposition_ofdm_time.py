@@ -159,6 +159,21 @@ def test_an_offset_beyond_the_prefix_sets_them_apart() -> None:
     assert np.abs(time - frequency).max() > 0.3
 
 
+@pytest.mark.parametrize("domain", ["time", "frequency"])
+def test_offsets_that_devices_estimate_cost_nothing_within_the_prefix(domain: str) -> None:
+    """Delay and phase are undone with the channel: as from devices in step. Beyond the prefix interference stays."""
+    grid = GRID.model_copy(update={"domain": domain})
+    x = amplitudes(3, 2, 97)
+
+    def received(timing_offset_s: float) -> NDArray[np.complex64]:
+        offsets = {"timing_offset_s": timing_offset_s, "phase_error_deg": 90.0, "estimated": True}
+        return superpose(air(ofdm=grid, snr_max_db=100.0, channel=QUIET, impairments=offsets), x).received
+
+    in_step = superpose(air(ofdm=grid, snr_max_db=100.0, channel=QUIET), x).received
+    assert np.abs(received(3.9 * SAMPLE_S) - in_step).max() < 2e-5
+    assert (np.abs(received(9.0 * SAMPLE_S) - in_step).max() > 0.3) == (domain == "time")
+
+
 CASES: dict[str, tuple[Echoes, dict[str, Any]]] = {
     "one late path": (Echoes((1.0,), (7.0,)), {}),
     "echoes between samples, around the end of the prefix": (
