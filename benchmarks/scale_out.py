@@ -13,6 +13,7 @@ each: one worker is one process that is held to half of the cores.
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import statistics
 import sys
@@ -22,18 +23,20 @@ from collections.abc import Sequence
 
 from fl.results import TrialResult
 from phy.numerics.workers import THREADS_VARIABLE
-from scenarios.engine.batch import Job
+from scenarios.engine.batch import Finished, Job, finished
 from scenarios.engine.cluster.engine import DaskEngine
-from scenarios.engine.cluster.task import Answer, Order, Told
+from scenarios.engine.cluster.task import Order, Told, scenario_from
 from scenarios.engine.study import Progress
 from scenarios.engine.threads import threads_per_worker
 from scenarios.plan.plan import expand
+from scenarios.plan.points import Point
 from scenarios.schema.loader import load_scenario
+from scenarios.store.blobs import Blob
 
 TASK_S = 1.0
 
 
-def asleep(order: Order) -> Answer:
+def asleep(order: Order) -> Finished:
     """A task of a second that needs no processor."""
     told = Told(order)
     begun = time.monotonic()
@@ -42,13 +45,9 @@ def asleep(order: Order) -> Answer:
         time.sleep(min(left, 0.1))
         told.advance(1)
     metrics = {"worker": float(os.getpid()), "begun": begun, "ended": time.monotonic()}
-    return {
-        "results": [TrialResult(trial=trial, metrics=metrics, rounds={}) for trial in order["trials"]],
-        "seconds": TASK_S,
-        "computed": told.computed,
-        "restored": 0,
-        "incidents": [],
-    }
+    point = Point(index=order["point"], settings={}, scenario=scenario_from(order["scenario"]))
+    results = [TrialResult(trial=trial, metrics=metrics, rounds={}) for trial in order["trials"]]
+    return finished(Job(point=point, trials=tuple(order["trials"])), results, seconds=TASK_S)
 
 
 def timed(workers: int, jobs: Sequence[Job], *, skip: int) -> float:
@@ -66,8 +65,9 @@ def overhead(workers: int, tasks: int) -> None:
     jobs = [Job(point=point, trials=(trial,)) for trial in range(tasks)]
     spans: dict[float, list[tuple[float, float]]] = defaultdict(list)
     for one in DaskEngine(workers=workers, work=asleep).run(jobs, progress=Progress()):
-        for result in one.results:
-            spans[result.metrics["worker"]].append((result.metrics["begun"], result.metrics["ended"]))
+        metrics = Blob(io.BytesIO(one.rows), most=len(one.rows)).read("metrics")
+        for worker, *span in zip(*(metrics[name] for name in ("worker", "begun", "ended")), strict=True):
+            spans[worker].append((span[0], span[1]))
     there = sum(max(end for _, end in told) - min(begin for begin, _ in told) for told in spans.values())
     share = there / (tasks * TASK_S) - 1.0
     print(f"overhead: {tasks} tasks of {TASK_S:.0f} s on {workers} workers: {share:+.1%} (wanted: under 5 %)")

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from fl.results import TrialResult
 from scenarios.engine.failures import Incident, results_or_failures
 from scenarios.engine.interruption import stop_if_asked
 from scenarios.engine.start import prepare_tensorflow
 from scenarios.engine.study import Progress
-from scenarios.plan.identity import physics_json
+from scenarios.plan.identity import canonical_json, physics, physics_json, task_ids
 from scenarios.plan.points import Point
 from scenarios.schema.schema import Scenario
-from scenarios.store.checkpoints import CheckpointPolicy
+from scenarios.store.checkpoints import CheckpointPolicy, TaskCheckpoints
+from scenarios.store.trials import pack_trials
 
 LIBRARIES_BYTES = 220 << 20
 """Resident memory of a process before its first batch, without TensorFlow."""
@@ -39,15 +40,20 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Finished:
-    """The results of a job; `seconds` is the time of all its trials.
+    """Results of trials of one point, as they are stored and as they travel from a worker.
 
-    `incidents`: exceptions that failed trials of it, of which `results` has the reason alone.
+    - `point`: index of the point; `rows`: rows of a store, see `scenarios.store.trials.pack_trials`;
+    - `failures`: why a trial failed, by its number; `incidents`: exceptions that failed trials;
+    - `seconds`: time of all trials; `restored`: trial-rounds that were found in checkpoints.
     """
 
-    job: Job
-    results: tuple[TrialResult, ...]
+    point: int
+    trials: tuple[int, ...]
+    rows: bytes
+    failures: Mapping[int, str]
     seconds: float
     incidents: tuple[Incident, ...] = ()
+    restored: int = 0
 
 
 class Engine(Protocol):
@@ -107,7 +113,7 @@ def compute(job: Job, *, progress: Progress, checkpoints: CheckpointPolicy | Non
     from fl.run import run_trials
 
     started, scenario = time.perf_counter(), job.point.scenario
-    physics = "" if checkpoints is None else physics_json(scenario)
+    text = "" if checkpoints is None else physics_json(scenario)
     counted = _Counted(progress, job.trials, rounds=scenario.learning.rounds)
 
     def attempt(part: tuple[int, ...]) -> list[TrialResult]:
@@ -118,20 +124,29 @@ def compute(job: Job, *, progress: Progress, checkpoints: CheckpointPolicy | Non
             seed=scenario.seed,
             trials=part,
             on_round=counted.round_done if part == job.trials else counted.round_again,
-            checkpoints=None if checkpoints is None else checkpoints.of(physics, part),
+            checkpoints=None if checkpoints is None else TaskCheckpoints(checkpoints, physics=text, trials=part),
         )
 
     results, incidents = results_or_failures(attempt, job.trials)
     progress.advance(counted.left)  # trials that failed or stopped have no further rounds
     seconds = time.perf_counter() - started
-    return Finished(job=job, results=tuple(results), seconds=seconds, incidents=tuple(incidents))
+    return finished(job, results, seconds=seconds, incidents=incidents, restored=counted.restored)
+
+
+def finished(job: Job, results: Sequence[TrialResult], *, seconds: float, **about: Any) -> Finished:
+    """Return the results of a job, packed to be stored; `about`: other fields of `Finished`."""
+    known = physics(job.point.scenario)
+    ids = task_ids(canonical_json(known), trials=[one.trial for one in results])
+    rows = b"".join(pack_trials(dict(zip(ids, results, strict=True)), physics=known, seconds=seconds))
+    failures = {one.trial: one.failure for one in results if one.failure is not None}
+    return Finished(point=job.point.index, trials=job.trials, rows=rows, failures=failures, seconds=seconds, **about)
 
 
 class _Counted:
     """Counts trial-rounds of `trials` for `progress`; `left` are to come."""
 
     def __init__(self, progress: Progress, trials: tuple[int, ...], *, rounds: int) -> None:
-        self.trials, self.left = trials, len(trials) * rounds
+        self.trials, self.left, self.restored = trials, len(trials) * rounds, 0
         self._progress, self._rounds_done = progress, 0
 
     def round_done(self, rounds_done: int) -> None:
@@ -142,6 +157,7 @@ class _Counted:
         computed = len(self.trials) * new - restored
         self.left -= restored + computed
         self._rounds_done = rounds_done
+        self.restored += restored
         if restored:
             self._progress.restored(restored)
         if computed:

@@ -21,9 +21,8 @@ from scenarios.files.provenance import PACKAGES, collect_provenance, find_versio
 from scenarios.files.replacement import replace_text
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.plugins import keep_plugins
-from scenarios.store.results_file import STORE_VERSION, DamagedStoreError
-from scenarios.store.rows import Planned, Report
-from scenarios.store.store import Store
+from scenarios.store.rows import Planned, Report, Row
+from scenarios.store.store import STORE_VERSION, DamagedStoreError, Store
 
 _log = logger("run")
 
@@ -76,7 +75,7 @@ def run_study(
         failed = sum(status == "failed" for status in store.statuses(study.ids).values())
         report = study.write_report(folder, store)
         files = [file.relative_to(folder).as_posix() for file in report.files]
-        store.add(report=Report(made_from=_digest(study, store, text), files=files))
+        store.add(Row(report=Report(made_from=_digest(study, store, text), files=files)))
         counts = event("report-written", figures=len(report.figures), tables=len(report.tables))
         _log.info("report written", extra=counts)
         shown: dict[str, Any] = {"results": study.results(store), "notices": study.notices(store)}
@@ -168,7 +167,7 @@ def _both(progress: Progress, heart: Heartbeat) -> Progress:
 def _digest(study: Study, store: Store, text: str) -> str:
     """Digest of all that a report shows: scenario, tasks of the study, what is stored of them; and of its version."""
     failed = sum(task.status == "failed" for task in store.tasks.values())
-    stored = len(store.tasks), failed, len(store.history)
+    stored = len(store.tasks), failed, len(store.replaced)
     parts = (find_version(PACKAGES["phyloop"]), STORE_VERSION, text, stored, *study.ids)
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 

@@ -40,7 +40,8 @@ def writing(folder: Path, what: str) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         yield
     except OSError as error:
-        problem, remedy = f"{what} cannot be written here ({error.strerror})", "choose a folder on a writable disk"
+        problem = f"{what} cannot be written here ({error.strerror or error})"
+        remedy = "free or change the disk and run again, or choose another folder"
         raise ScenarioError(file=folder, problem=problem, remedy=remedy) from error
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any, Literal, NamedTuple
 
 from pydantic import ConfigDict, TypeAdapter
 
 from scenarios.files.provenance import utc_now
-from scenarios.store.blobs import Array
 
 Status = Literal["done", "failed", "part"]
 
@@ -21,7 +20,7 @@ class Batch:
 
     - `ids`, `numbers`: identity of each task, and its number within its sweep point (its trial);
     - `failures`: why a task failed, by its place in `ids`; the others are done, or `part`: more of them will follow;
-    - `seconds`: wall time of each task; `extras`: plain JSON of each task, None where there is none.
+    - `seconds`: wall time of each task.
     """
 
     ids: list[str]
@@ -29,30 +28,7 @@ class Batch:
     seconds: float
     failures: Mapping[int, str] = field(default_factory=dict)
     status: Literal["done", "part"] = "done"
-    extras: list[Any] | None = None
     finished_at: str = field(default_factory=utc_now)
-
-    def tasks(self, number: int) -> list[StoredTask]:
-        """Return the tasks, of batch `number`. Raises ValueError for lists that do not belong together."""
-        count, extras = len(self.ids), [None] * len(self.ids) if self.extras is None else self.extras
-        if not count == len(self.numbers) == len(extras):
-            raise ValueError("a batch has not one number for each task")
-        reasons = list(map(self.failures.get, range(count))) if self.failures else [None] * count
-        statuses = [self.status if reason is None else "failed" for reason in reasons]
-        rest = repeat(self.seconds), repeat(self.finished_at), extras, repeat(number), range(count)
-        return list(map(StoredTask, self.ids, self.numbers, statuses, reasons, *rest))
-
-
-@dataclass(frozen=True, kw_only=True)
-class NewBatch(Batch):
-    """Tasks to store together: also `about`, plain JSON on all of them, and `arrays`."""
-
-    about: Mapping[str, Any] = field(default_factory=dict)
-    arrays: Mapping[str, Array] = field(default_factory=dict)
-
-    def plain(self) -> dict[str, Any]:
-        """Return the fields of `Batch`."""
-        return {one.name: getattr(self, one.name) for one in fields(Batch)}
 
 
 class StoredTask(NamedTuple):
@@ -64,7 +40,6 @@ class StoredTask(NamedTuple):
     failure: str | None
     seconds: float
     finished_at: str
-    extra: Any
     batch: int
     row: int
 
@@ -131,6 +106,22 @@ class Row:
     runs: Mapping[int, RunRecord] = field(default_factory=dict)
     report: Report | None = None
     options: Any = None
+
+    def plain(self) -> dict[str, Any]:
+        """Return the row as plain JSON."""
+        return {name: value for name, value in ROW.dump_python(self, mode="json").items() if value}
+
+    def tasks(self, number: int) -> list[StoredTask]:
+        """Return the tasks of the batch, if there is one, as row `number`. Raises ValueError if they do not match."""
+        if (batch := self.batch) is None:
+            return []
+        count = len(batch.ids)
+        if count != len(batch.numbers):
+            raise ValueError("a batch has not one number for each task")
+        reasons = list(map(batch.failures.get, range(count))) if batch.failures else [None] * count
+        statuses = [batch.status if reason is None else "failed" for reason in reasons]
+        rest = repeat(batch.seconds), repeat(batch.finished_at), repeat(number), range(count)
+        return list(map(StoredTask, batch.ids, batch.numbers, statuses, reasons, *rest))
 
 
 ROW = TypeAdapter(Row)

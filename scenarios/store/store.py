@@ -1,15 +1,26 @@
 """A run folder: finished tasks of any study in one file, each kept whole or not at all.
 
-One process writes, holding `run.lock`; any number read meanwhile, each what was stored when it opened the folder. Rows
-are only ever added: a task that is stored again stands for what was stored of it before, and so does a note.
+The file is a head, and rows one behind the other, each a blob (see `scenarios.store.blobs`). The head has the version
+and where the last row ends, with their SHA-256. A commit appends rows behind this end, brings them to the disk, and
+then writes the head: a kill at any moment leaves all of a commit or none. Bytes behind the end do not count, and no
+byte before it ever changes. One process writes, holding `run.lock`; any number read meanwhile, each what was stored
+when it opened the folder. A task that is stored again stands for what was stored of it before, and so does a note.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+import hashlib
+import os
+import re
+import shutil
+import struct
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, replace
 from functools import lru_cache
+from itertools import chain, count
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import IO, Any, Self, TypeVar
 
@@ -19,18 +30,37 @@ from fl.results import PrivacyAccount, TrialResult
 from scenarios.files.log import logger
 from scenarios.files.plain_files import LOCK, RESULTS, take_lock
 from scenarios.files.provenance import Provenance, utc_now
-from scenarios.files.replacement import writing
+from scenarios.files.replacement import replacement, writing
 from scenarios.schema.errors import ScenarioError
-from scenarios.store import results_file
-from scenarios.store.blobs import Blob, Part, pack
-from scenarios.store.results_file import DamagedStoreError, ResultsFile, telling_damage, unwritable
-from scenarios.store.rows import Identity, NewBatch, Planned, Row, RunRecord, SavedScenario, Status, StoredTask
-from scenarios.store.trials import SeriesTable, accounts_of, grouped, table_of
+from scenarios.store.blobs import MAGIC, Blob, Part, pack
+from scenarios.store.rows import ROW, Identity, Planned, Row, RunRecord, SavedScenario, Status, StoredTask
+from scenarios.store.trials import SeriesTable, accounts_of, pack_trials, table_of
 
-EARLIER = "results.sqlite"
+STORE_VERSION = 9
+_MAGIC = b"phyloop\n"
+_HEAD = struct.Struct("<8sIQ32s")
+_SUMMED = 20
+"""Bytes of the head that its SHA-256 is of."""
+_READ_ERRORS = (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
+"""Errors of code that reads what nobody wrote."""
 
 Series = dict[str, NDArray[Any]]
 Found = TypeVar("Found")
+
+
+class DamagedStoreError(ScenarioError):
+    """A damaged store; the next run keeps the batches that verify."""
+
+
+@contextmanager
+def telling_damage(path: Path) -> Iterator[None]:
+    """Raise DamagedStoreError where the block meets bytes that nobody wrote."""
+    try:
+        yield
+    except _READ_ERRORS as error:
+        remedy = "run the scenario into this folder again: what still verifies is kept, the rest is computed again"
+        why = "it holds what phyloop does not write" if "\n" in str(error) else str(error)
+        raise DamagedStoreError(file=path, problem=f"is damaged ({why})", remedy=remedy) from error
 
 
 class Store:
@@ -41,20 +71,25 @@ class Store:
 
     def __init__(self, folder: Path, lock: IO[str] | None = None) -> None:
         self.folder, self.path, self._lock = folder, folder / RESULTS, lock
-        self.history: list[StoredTask] = []
-        """All that was ever stored of any task, oldest first: its parts, and failures that were computed again."""
         self.tasks: dict[str, StoredTask] = {}
         """All stored tasks, of whatever plan, by identity, in the order in which they were first stored."""
+        self.replaced: list[tuple[StoredTask, str]] = []
+        """Finished tasks that were computed again, all of them failed, and when that was, oldest first."""
+        self.notes: dict[str, Any] = {}
+        """The latest note of each name of `scenarios.store.rows.Row`."""
         self._batches: list[tuple[int, int]] = []
         """Where each row begins in the file, and the number of its tasks."""
         self._runs: dict[int, RunRecord] = {}
-        self.notes: dict[str, Any] = {}
-        """The latest note of each name of `scenarios.store.rows.Row`."""
         self.table = lru_cache(maxsize=2)(self._table)
         """Return the arrays of a table of batch `StoredTask.batch` by name, one row per task."""
-        self._file = ResultsFile(self.path, write=lock is not None)
         try:
-            self._take(self._file.rows())
+            self._file = self.path.open("rb" if lock is None else "r+b")
+        except OSError as error:
+            problem, remedy = f"cannot be read ({error.strerror})", "mend its permissions, or copy the folder"
+            raise ScenarioError(file=self.path, problem=problem, remedy=remedy) from error
+        try:
+            self._end = self._read_end()
+            self._take(_HEAD.size)
             with telling_damage(self.path):
                 self.identity: Identity = self.notes["identity"]
                 """The scenario and the study whose results these are."""
@@ -72,28 +107,26 @@ class Store:
         ScenarioError, before anything changes, for a file, a folder of another scenario, study or version, one that
         cannot be written, and one that another process is writing to.
         """
-        path, identity = folder / RESULTS, Identity(scenario=scenario_name, study=cls.study)
-        _refuse_earlier(folder)
+        path, wanted = folder / RESULTS, Identity(scenario=scenario_name, study=cls.study)
         if path.exists():
             with suppress(DamagedStoreError), cls.open_existing(folder) as found:
-                _refuse_other(folder, found.identity, identity)
-        with ExitStack() as undo:
-            with writing(folder, "results"):
-                lock = undo.enter_context(take_lock(folder / LOCK))
+                if found.identity != wanted:
+                    there, here = ("phyloop {1}, scenario {0}".format(*one) for one in (found.identity, wanted))
+                    problem = f"holds results of {there}, not of {here}"
+                    raise ScenarioError(file=folder, problem=problem, remedy="choose another folder with --out")
+        with ExitStack() as undo, writing(folder, "results"):
+            lock = undo.enter_context(take_lock(folder / LOCK))
+            first = pack(Row(identity=wanted).plain())
+            if not path.exists():
+                write_anew(path, first)
             try:
-                first = pack({}, about={"identity": identity})
-                if not path.exists():
-                    results_file.write_anew(path, first)
-                try:
-                    store = cls(folder, lock)
-                except DamagedStoreError as error:
-                    aside = results_file.repair(path, first)
-                    store = cls(folder, lock)
-                    kept = f"{len(store.tasks)} tasks that verify are kept, the rest is computed again"
-                    says = "%s %s; %s, and the damaged file is kept as %s"
-                    logger("store").warning(says, path, error.problem, kept, aside.name)
-            except OSError as error:
-                raise unwritable(path, error) from error
+                store = cls(folder, lock)
+            except DamagedStoreError as error:
+                aside = _repair(path, first)
+                store = cls(folder, lock)
+                kept = f"{len(store.tasks)} tasks that verify are kept, the rest is computed again"
+                says = "%s %s; %s, and the damaged file is kept as %s"
+                logger("store").warning(says, path, error.problem, kept, aside.name)
             undo.callback(store.close)
             # We hold the lock: a run that is still called running was killed.
             for number, run in enumerate(store.read_runs(), 1):
@@ -105,7 +138,6 @@ class Store:
     @classmethod
     def open_existing(cls, folder: Path) -> Self:
         """Open a run folder to read it, also while a run is writing to it; ScenarioError if there is none."""
-        _refuse_earlier(folder)
         if not (folder / RESULTS).is_file():
             problem = f"holds no results ({RESULTS} is missing)"
             raise ScenarioError(file=folder, problem=problem, remedy="name the folder of a run")
@@ -113,7 +145,8 @@ class Store:
 
     def close(self) -> None:
         """Close the file and let go of the lock; closing twice is fine."""
-        self._file.close()
+        with suppress(OSError):  # what a full disk refused is tried once more
+            self._file.close()
         if self._lock is not None:
             self._lock.close()
 
@@ -133,20 +166,10 @@ class Store:
         """`done`, `failed` or `part` of those of `task_ids` that are stored."""
         return {one: self.tasks[one].status for one in task_ids if one in self.tasks}
 
-    def failed_before(self) -> list[tuple[StoredTask, str]]:
-        """Failed tasks that were computed again, and when that was, oldest first."""
-        earlier: dict[str, StoredTask] = {}
-        found = []
-        for task in self.history:
-            before = earlier.get(task.task_id)
-            if before is not None and before.status == "failed":
-                found.append((before, task.finished_at))
-            earlier[task.task_id] = task
-        return found
-
-    def blob(self, batch: int) -> Blob:
-        """Return what is stored of a batch (`StoredTask.batch`)."""
-        return self._file.blob(self._batches[batch][0])
+    def read(self, task: StoredTask, *names: str) -> Any:
+        """Return what is stored below these names with the batch of a task. DamagedStoreError, see `Blob.read`."""
+        with telling_damage(self.path):
+            return self._blob(self._batches[task.batch][0]).read(*names)
 
     def read_metrics(self, task_ids: Iterable[str]) -> dict[str, dict[str, float]]:
         """Metrics by name of those of `task_ids` that are stored; a value not measured is NaN."""
@@ -158,62 +181,46 @@ class Store:
         return {one: {name: values[row] for name, values in metrics.items()} for one, metrics, row in found}
 
     def read_series(self, task_ids: Iterable[str], table: SeriesTable) -> dict[str, Series]:
-        """Arrays by name of those of `task_ids` that are stored.
+        """Arrays by name of those of `task_ids` that are stored, read-only.
 
         Rounds and privacy `[num_rounds]`, link and devices `[num_rounds, num_devices]`, bursts `[num_devices]` or
-        `[num_devices, n]`, pictures `[num_pictures, height, width, channels]`, read-only. DamagedStoreError if an
-        array is not as it was written.
+        `[num_devices, n]`, pictures `[num_pictures, height, width, channels]`.
         """
         found = self._located(task_ids, lambda batch: self.table(batch, table))
         return {one: {name: rows[row] for name, rows in arrays.items()} for one, arrays, row in found}
 
     def read_accounts(self, task_ids: Iterable[str]) -> dict[str, PrivacyAccount]:
         """Privacy accounts of those of `task_ids` that are stored, done or failed, and have one."""
-        with telling_damage(self.path):
-            accounts = self._located(task_ids, lambda batch: accounts_of(self.blob(batch), self._batches[batch][1]))
-            return {task_id: found for task_id, of_batch, row in accounts if (found := of_batch[row]) is not None}
+
+        def accounts(batch: int) -> list[PrivacyAccount | None]:
+            start, rows = self._batches[batch]
+            with telling_damage(self.path):
+                return accounts_of(self._blob(start), rows)
+
+        found = self._located(task_ids, accounts)
+        return {one: account for one, of_batch, row in found if (account := of_batch[row]) is not None}
 
     def _located(self, task_ids: Iterable[str], read: Callable[[int], Found]) -> Iterator[tuple[str, Found, int]]:
-        """Yield each stored task with `read` of its batch, and its row there."""
+        """Yield each stored task with `read` of its batch, and its row there. DamagedStoreError."""
         tasks = self.read_tasks(task_ids)
         found = {batch: read(batch) for batch in dict.fromkeys(task.batch for task in tasks.values())}
         for task_id, task in tasks.items():
             yield task_id, found[task.batch], task.row
 
     def _table(self, batch: int, table: str) -> Series:
+        start, rows = self._batches[batch]
         with telling_damage(self.path):
-            return table_of(self.blob(batch), table, rows=self._batches[batch][1])
+            return table_of(self._blob(start), table, rows=rows)
 
     def verify(self) -> None:
         """Read everything; DamagedStoreError unless all of it is as it was written."""
         with telling_damage(self.path):
-            for batch in range(len(self._batches)):
-                self.blob(batch).verify()
-
-    # --- notes ------------------------------------------------------------------------------------
-
-    def record_run(self, provenance: Provenance, planned: Planned | None = None) -> int:
-        """Note that an invocation begins, and its plan; returns its number for `finish_run`."""
-        number, about = len(self._runs) + 1, asdict(provenance)
-        run = RunRecord(command=about["command"], provenance=about, started_at=about["date_utc"], planned=planned)
-        self.add(runs={number: asdict(run)})
-        return number
-
-    def finish_run(self, run: int, *, status: str = "done", failure: str | None = None) -> None:
-        """Note how invocation `run` ended: done, interrupted, or failed with this error."""
-        self.note_run(run, finished_at=utc_now(), status=status, failure=failure)
-
-    def note_run(self, run: int, **changes: Any) -> None:
-        """Change the record of invocation `run`."""
-        self.add(runs={run: asdict(replace(self._runs[run], **changes))})
+            for start, _ in self._batches:
+                self._blob(start).verify()
 
     def read_runs(self) -> tuple[RunRecord, ...]:
         """All invocations that wrote here, oldest first."""
         return tuple(self._runs.values())
-
-    def save_scenario(self, *, yaml: str, root: Mapping[str, Any]) -> None:
-        """Keep the latest resolved scenario, as text and as plain values."""
-        self.add(scenario=SavedScenario(yaml=yaml, root=root))
 
     def read_scenario(self) -> SavedScenario:
         """The scenario saved last; ScenarioError if a run was killed before it saved any."""
@@ -225,81 +232,121 @@ class Store:
 
     # --- writing ----------------------------------------------------------------------------------
 
-    def write(
-        self,
-        results: Mapping[str, TrialResult],
-        *,
-        physics: Mapping[str, Any],
-        seconds: float,
-        replace_failed: bool = False,
-    ) -> None:
-        """Store trials of one sweep point in one commit: all of them, or after an error none.
+    def record_run(self, provenance: Provenance, planned: Planned | None = None) -> int:
+        """Note that an invocation begins, and its plan; returns its number for `finish_run`."""
+        number, about = len(self._runs) + 1, asdict(provenance)
+        run = RunRecord(command=about["command"], provenance=about, started_at=about["date_utc"], planned=planned)
+        self.add(Row(runs={number: run}))
+        return number
 
-        `physics` is everything that determined the numbers; `seconds` is the wall time of the whole batch. With
-        `replace_failed` a task that is stored as failed becomes one of `failed_before`. ValueError if a task is
-        already stored otherwise, or an array is neither int64 nor float64; ScenarioError if the disk refuses.
-        """
-        known = self.statuses(results)
-        if kept := [one for one, status in known.items() if not (replace_failed and status == "failed")]:
-            raise ValueError(f"task {min(kept)} is already stored; a finished task is never overwritten")
-        ids = {id(result): task_id for task_id, result in results.items()}
-        batches = [
-            NewBatch(
-                ids=[ids[id(one)] for one in group],
-                numbers=[one.trial for one in group],
-                # Names of files that are not text end up in errors.
-                failures={
-                    row: one.failure.encode(errors="replace").decode()
-                    for row, one in enumerate(group)
-                    if one.failure is not None
-                },
-                seconds=seconds / len(results),
-                about={"accounts": accounts, "physics": physics},
-                arrays=arrays,
-            )
-            for group, accounts, arrays in grouped(results.values())
-        ]
-        self.add(batches)
+    def finish_run(self, run: int, *, status: str = "done", failure: str | None = None) -> None:
+        """Note how invocation `run` ended: done, interrupted, or failed with this error."""
+        self.note_run(run, finished_at=utc_now(), status=status, failure=failure)
 
-    def add(self, batches: Sequence[NewBatch] = (), **notes: Any) -> None:
-        """Store batches, and notes by the names of `scenarios.store.rows.Row`, in one commit: all of them, or none.
+    def note_run(self, run: int, **changes: Any) -> None:
+        """Change the record of invocation `run`."""
+        self.add(Row(runs={run: replace(self._runs[run], **changes)}))
 
-        ScenarioError if the disk refuses, or the store is open to read; ValueError for what no batch can hold.
-        """
-        parts: list[Part] = []
-        for batch in batches:
-            parts += pack(batch.arrays, about={"batch": batch.plain()}, detail=batch.about)
-        if notes:
-            parts += pack({}, about=notes)
-        start = self._file.end
-        try:
-            self._file.append(parts)
-        except OSError as error:
-            raise unwritable(self.path, error) from error
-        self._take(self._file.rows(start))
+    def save_scenario(self, *, yaml: str, root: Mapping[str, Any]) -> None:
+        """Keep the latest resolved scenario, as text and as plain values."""
+        self.add(Row(scenario=SavedScenario(yaml=yaml, root=root)))
 
-    def _take(self, rows: Iterable[tuple[Blob, Row]]) -> None:
-        """Take in rows. DamagedStoreError for tasks that nobody wrote."""
-        for blob, row in rows:
+    def write(self, results: Mapping[str, TrialResult], *, physics: Mapping[str, Any], seconds: float) -> None:
+        """Store trials of one sweep point by identity; see `pack_trials`."""
+        self.append(pack_trials(results, physics=physics, seconds=seconds))
+
+    def add(self, row: Row, content: Mapping[str, Any] | None = None) -> None:
+        """Store a batch of tasks with its content, or notes; ValueError for what no blob can hold."""
+        self.append(pack(row.plain(), content))
+
+    def append(self, parts: Iterable[Part]) -> None:
+        """Store rows: all of them, or after an error none. ScenarioError if the disk refuses, or if it is read-only."""
+        start = self._end
+        with writing(self.folder, "results"):
+            self._end = _commit(self._file, parts, start=start)
+        self._take(start)
+
+    # --- the file ---------------------------------------------------------------------------------
+
+    def _read_end(self) -> int:
+        for pause_s in (0.05, 0.0):  # a run may just be writing the head
+            self._file.seek(0)
+            head = self._file.read(_HEAD.size).ljust(_HEAD.size)
+            magic, version, end, sha256 = _HEAD.unpack(head)
+            if hashlib.sha256(head[:_SUMMED]).digest() == sha256:
+                break
+            time.sleep(pause_s)
+        else:
+            if magic != _MAGIC and not (self.folder / LOCK).exists():
+                problem, remedy = "is not a phyloop result store", "choose another folder"
+                raise ScenarioError(file=self.path, problem=problem, remedy=remedy)
             with telling_damage(self.path):
-                tasks = [] if row.batch is None else row.batch.tasks(len(self._batches))
-            self._batches.append((blob.start, len(tasks)))
-            self.history += tasks
-            self.tasks.update((task.task_id, task) for task in tasks)
+                raise ValueError("the SHA-256 of its head differs from what was written")
+        if version != STORE_VERSION:
+            problem = f"was written by another phyloop (store version {version}, not {STORE_VERSION})"
+            remedy = "run the scenario into a new folder, or read this one with the phyloop that wrote it"
+            raise ScenarioError(file=self.path, problem=problem, remedy=remedy)
+        return int(end)
+
+    def _blob(self, start: int) -> Blob:
+        return Blob(self._file, start=start, most=min(self._end, os.fstat(self._file.fileno()).st_size))
+
+    def _take(self, start: int) -> None:
+        """Take in the rows from `start` on. DamagedStoreError for one that nobody wrote."""
+        while start < self._end:
+            with telling_damage(self.path):
+                blob = self._blob(start)
+                row = ROW.validate_json(blob.about)
+                tasks = row.tasks(len(self._batches))
+            self._batches.append((start, len(tasks)))
+            for task in tasks:
+                before = self.tasks.get(task.task_id)
+                if before is not None and before.status != "part":
+                    self.replaced.append((before, task.finished_at))
+                self.tasks[task.task_id] = task
             self._runs.update(row.runs)
             self.notes.update((name, note) for name, note in vars(row).items() if note is not None)
+            start = blob.end
 
 
-def _refuse_earlier(folder: Path) -> None:
-    """Raise ScenarioError for a folder of before there was one plain file of results."""
-    if (folder / EARLIER).exists():
-        problem = f"holds results of an earlier phyloop ({EARLIER}), which this one cannot read"
-        raise ScenarioError(file=folder, problem=problem, remedy="choose another folder with --out")
+def write_anew(path: Path, parts: Iterable[Part]) -> None:
+    """Write a file of rows in the place of `path`: no reader meets half a file. Raises OSError."""
+    with replacement(path) as file:
+        _commit(file, parts, start=_HEAD.size)
 
 
-def _refuse_other(folder: Path, found: Identity, wanted: Identity) -> None:
-    """Raise ScenarioError for the folder of another scenario or study."""
-    for kind, there, here in (("phyloop ", found.study, wanted.study), ("scenario ", found.scenario, wanted.scenario)):
-        if there != here:
-            problem = f"holds results of {kind}{there}, not of {kind}{here}"
-            raise ScenarioError(file=folder, problem=problem, remedy="choose another folder with --out")
+def _repair(path: Path, identity: Iterable[Part]) -> Path:
+    """Put a file with the rows that verify in the place of a damaged one; return the copy that is kept of that.
+
+    Raises OSError where the disk refuses; nothing has changed then.
+    """
+    aside = next(one for k in count(1) if not (one := path.with_name(f"results.damaged-{k}.phyloop")).exists())
+    shutil.copyfile(path, aside)
+    write_anew(path, chain(_verified(aside) if aside.stat().st_size else (), identity))
+    return aside
+
+
+def _verified(path: Path) -> Iterator[Part]:
+    """Yield the rows of a file that verify, wherever they begin."""
+    with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
+        for found in re.finditer(MAGIC, data):
+            with suppress(*_READ_ERRORS):
+                blob = Blob(file, start=found.start(), most=len(data))
+                blob.verify()
+                ROW.validate_json(blob.about).tasks(0)
+                yield data[found.start() : blob.end]
+
+
+def _commit(file: IO[bytes], parts: Iterable[Part], *, start: int) -> int:
+    """Write rows from `start` on, and when they are on the disk the head. Return where they end."""
+    file.seek(start)
+    file.writelines(parts)
+    file.flush()
+    os.fsync(file.fileno())
+    end = file.tell()
+    head = _HEAD.pack(_MAGIC, STORE_VERSION, end, b"")[:_SUMMED]
+    file.seek(0)
+    file.write(head + hashlib.sha256(head).digest())
+    file.flush()
+    os.fsync(file.fileno())
+    return end

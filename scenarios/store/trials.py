@@ -1,14 +1,14 @@
-"""Trials of learning as arrays and texts of a batch: many results in a few large arrays.
+"""Trials of learning as batches of a store: many results in a few large arrays.
 
-The arrays of a blob, one row per trial: `metrics/NAME`; `TABLE/NAME` for each table of `fl.results.TrialResult`;
-`ledger/NAME`, the columns of the privacy ledger. `account` says which of `accounts`, texts in `detail`, is whose.
+The content of a blob, arrays with one row per trial: `metrics`, each table of `fl.results.TrialResult`, `ledger`, the
+columns of the privacy ledger; and `account`, the text of the rest of the account, which all trials of a batch share.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,60 +17,53 @@ from pydantic import TypeAdapter
 from fl.results import PrivacyAccount, TrialResult
 from privacy.events.claims import Claim
 from privacy.events.events import Ledger
-from scenarios.store.blobs import Blob, BlobError
+from scenarios.store.blobs import Blob, BlobError, Part, pack
+from scenarios.store.rows import Batch, Row
 
 SeriesTable = Literal["rounds", "link", "privacy", "bursts", "devices", "pictures"]
-SERIES_TABLES: tuple[SeriesTable, ...] = ("rounds", "link", "privacy", "bursts", "devices", "pictures")
+SERIES_TABLES: tuple[SeriesTable, ...] = get_args(SeriesTable)
 
-_MOST_ROWS = 1000
-_MOST_BYTES = 1 << 26
-"""Bytes of the arrays of a blob, before they are deflated, unless one trial has more."""
 _ACCOUNT = TypeAdapter(tuple[dict[str, Any], tuple[Claim, ...]])
 _KINDS = (np.dtype(np.int64), np.dtype(np.float64))
 
 
-def grouped(results: Iterable[TrialResult]) -> Iterator[tuple[list[TrialResult], list[str], dict[str, NDArray[Any]]]]:
-    """Yield trials whose arrays have the same names and shapes, the texts of their accounts and their arrays.
+def pack_trials(results: Mapping[str, TrialResult], *, physics: Mapping[str, Any], seconds: float) -> list[Part]:
+    """Return rows of a store for trials of one sweep point, by identity; trials share one if their shapes are equal.
 
-    Each group has a size that a reader can hold. Raises ValueError for an array that is neither int64 nor float64, or a
-    metric that is not a number.
+    `physics` is everything that determined the numbers; `seconds` is the wall time of all trials. Raises ValueError for
+    an array that is neither int64 nor float64, or a metric that is not a number.
     """
-    groups: dict[object, list[tuple[TrialResult, dict[str, NDArray[Any]]]]] = {}
-    for one in results:
-        arrays = _arrays(one)
-        alike = tuple(one.metrics), tuple((name, array.dtype, array.shape) for name, array in arrays.items())
-        groups.setdefault((alike, one.account is None), []).append((one, arrays))
-    for group in groups.values():
-        size = sum(array.nbytes for array in group[0][1].values())
-        step = max(1, min(_MOST_ROWS, _MOST_BYTES // max(size, 1)))
-        for start in range(0, len(group), step):
-            some, tables = map(list, zip(*group[start : start + step], strict=True))
-            yield some, *_stacked(some, tables)
-
-
-def _stacked(
-    results: list[TrialResult], tables: list[dict[str, NDArray[Any]]]
-) -> tuple[list[str], dict[str, NDArray[Any]]]:
-    """Return the texts of accounts, and all arrays, one row per trial."""
-    # Plus zero: without minus zero, as tables show numbers.
-    arrays = {
-        f"metrics/{name}": np.array([float(one.metrics[name]) + 0.0 for one in results]) for name in results[0].metrics
-    }
-    for name, first in tables[0].items():
-        if first.dtype not in _KINDS:
-            raise ValueError(f"{name} has type {first.dtype}; int64 and float64 can be stored")
-        arrays[name] = np.array([table[name] for table in tables])
-    accounts = {id(one.account): account_text(one.account) for one in results if one.account is not None}
-    lines = list(dict.fromkeys(accounts.values()))
-    if lines:
-        arrays["account"] = np.array([lines.index(accounts[id(one.account)]) for one in results])
-    return lines, arrays
+    groups: dict[tuple[Any, ...], list[tuple[str, TrialResult, dict[str, dict[str, NDArray[Any]]]]]] = {}
+    for task_id, one in results.items():
+        tables = {name: dict(getattr(one, name)) for name in SERIES_TABLES} | {"ledger": ledger_columns(one.account)}
+        shapes = [(table, name, a.dtype, a.shape) for table, of in tables.items() for name, a in of.items()]
+        account = "" if one.account is None else account_text(one.account)
+        groups.setdefault((account, *one.metrics, *shapes), []).append((task_id, one, tables))
+    parts = []
+    for (account, *_), group in groups.items():
+        ids, some, tables = zip(*group, strict=True)
+        # Plus zero: without minus zero, as tables show numbers.
+        metrics = {name: np.array([float(one.metrics[name]) + 0.0 for one in some]) for name in some[0].metrics}
+        content: dict[str, Any] = {"physics": physics, "account": account, "metrics": metrics}
+        for table, columns in tables[0].items():
+            content[table] = {name: np.array([each[table][name] for each in tables]) for name in columns}
+            if wrong := [name for name, array in content[table].items() if array.dtype not in _KINDS]:
+                raise ValueError(f"{wrong[0]} has type {columns[wrong[0]].dtype}; int64 and float64 can be stored")
+        failures = {row: one.failure for row, one in enumerate(some) if one.failure is not None}
+        batch = Batch(
+            ids=list(ids),
+            numbers=[one.trial for one in some],
+            # Names of files that are not text end up in errors.
+            failures={row: reason.encode(errors="replace").decode() for row, reason in failures.items()},
+            seconds=seconds / len(results),
+        )
+        parts += pack(Row(batch=batch).plain(), content)
+    return parts
 
 
 def table_of(blob: Blob, table: str, *, rows: int) -> dict[str, NDArray[Any]]:
     """Return the arrays of a table by name, one row per trial. Raises BlobError for any other blob."""
-    prefix = f"{table}/"
-    arrays = {name.removeprefix(prefix): blob.array(name) for name in blob.names if name.startswith(prefix)}
+    arrays: dict[str, NDArray[Any]] = blob.read(table)
     for name, array in arrays.items():
         if array.dtype not in _KINDS or array.shape[:1] != (rows,) or (table == "metrics" and array.ndim > 1):
             raise BlobError(f"{table} {name} is not an array of numbers with one row for each of {rows} tasks")
@@ -79,22 +72,16 @@ def table_of(blob: Blob, table: str, *, rows: int) -> dict[str, NDArray[Any]]:
 
 def accounts_of(blob: Blob, rows: int) -> list[PrivacyAccount | None]:
     """Return the privacy account of each trial. Raises ValueError, LookupError or TypeError for any other blob."""
-    if "account" not in blob.names:
+    if not (text := blob.read("account")):
         return [None] * rows
-    texts, ledger = list(map(_ACCOUNT.validate_json, blob.detail["accounts"])), table_of(blob, "ledger", rows=rows)
-    found: list[PrivacyAccount | None] = []
-    for row, which in enumerate(blob.array("account").tolist()):
-        columns = {name: array[row] for name, array in ledger.items()}
-        about, published = texts[which]
-        found.append(PrivacyAccount(ledger=Ledger.from_dict(about, **columns), published=published))
-    return found
+    about, published = _ACCOUNT.validate_json(text)
+    columns = table_of(blob, "ledger", rows=rows)
+    ledgers = [Ledger.from_dict(about, **{name: array[row] for name, array in columns.items()}) for row in range(rows)]
+    return [PrivacyAccount(ledger=one, published=published) for one in ledgers]
 
 
 def account_text(account: PrivacyAccount) -> str:
-    """Return all of an account but the columns of its ledger, as JSON.
-
-    Equal for equal accounts, so that trials of a sweep point share one text.
-    """
+    """Return all of an account but the columns of its ledger, as JSON: equal for equal accounts."""
     # Not `asdict`, which copies every value, deeply: claims hold plain ones.
     return json.dumps([account.ledger.to_dict(), [vars(claim) for claim in account.published]], sort_keys=True)
 
@@ -105,9 +92,3 @@ def ledger_columns(account: PrivacyAccount | None) -> dict[str, NDArray[np.float
         return {}
     columns = {"parameter": account.ledger.parameter, "uncredited": account.ledger.uncredited}
     return {name: array for name, array in columns.items() if array is not None}
-
-
-def _arrays(result: TrialResult) -> dict[str, NDArray[Any]]:
-    """Return all arrays of a trial by table and name."""
-    tables = [(table, getattr(result, table)) for table in SERIES_TABLES] + [("ledger", ledger_columns(result.account))]
-    return {f"{table}/{name}": array for table, arrays in tables for name, array in arrays.items()}

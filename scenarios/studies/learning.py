@@ -16,7 +16,6 @@ from scenarios.engine.limits import room as make_room
 from scenarios.engine.options import RunOptions
 from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
 from scenarios.files.log import event, logger
-from scenarios.plan.identity import physics
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
 from scenarios.report.claims import broken_budgets
@@ -94,18 +93,12 @@ class LearningStudy(Study):
 
     def keep(self, store: Store, results: Finished, *, progress: Progress) -> int:
         """See `Study`; deletes the checkpoints of the job."""
-        job = results.job
-        ids = self.plan.task_ids[job.point.index]
-        store.write(
-            {ids[one.trial]: one for one in results.results},
-            physics=physics(job.point.scenario),
-            seconds=results.seconds,
-            replace_failed=True,
-        )
-        discard(store.folder / CHECKPOINTS, tasks={ids[trial] for trial in job.trials})
+        store.append([results.rows])
+        ids = self.plan.task_ids[results.point]
+        discard(store.folder / CHECKPOINTS, tasks={ids[trial] for trial in results.trials})
         self._log_stored(results)
-        progress.settled(_key(job))
-        return len(results.results)
+        progress.settled((results.point, results.trials[-1]))
+        return len(results.trials)
 
     def write_report(self, folder: Path, store: Store) -> ReportPaths:
         return write_report(folder, self.plan, store=store)
@@ -148,30 +141,30 @@ class LearningStudy(Study):
             fields = event("job-taken", point=job.point.index, settings=job.point.settings, trials=ranges(job.trials))
             _log.debug("%s taken", trials, extra=fields)
             setting = setting_in_words(self.plan, job.point)
-            progress.taken(_key(job), f"{setting}, {trials}" if setting else trials)
+            key = job.point.index, job.trials[-1]
+            progress.taken(key, f"{setting}, {trials}" if setting else trials)
             yield job
 
     def _log_stored(self, finished: Finished) -> None:
         """Log each exception with all that it failed, each other failure, and the job."""
-        point, trials = finished.job.point, finished.job.trials
-        setting = setting_in_words(self.plan, point)
+        point, trials = finished.point, finished.trials
+        setting = setting_in_words(self.plan, self.plan.points[point])
         where = f"{setting}, " if setting else ""
 
         def of(subset: Sequence[int]) -> dict[str, Any]:
-            tasks = [self.plan.task_ids[point.index][trial][:12] for trial in subset[:TASKS_NAMED]]
-            return {"point": point.index, "setting": setting, "trials": ranges(subset), "tasks": tasks}
+            tasks = [self.plan.task_ids[point][trial][:12] for trial in subset[:TASKS_NAMED]]
+            return {"point": point, "setting": setting, "trials": ranges(subset), "tasks": tasks}
 
         for one in finished.incidents:
             fields = event("task-failed", **of(one.trials), reason=one.reason, trace=one.trace, many=True)
             trial = "trials" if len(one.trials) > 1 else "trial"
             _log.error("%s%s %s failed: %s", where, trial, ranges(one.trials), one.reason, extra=fields)
         logged = {trial for one in finished.incidents for trial in one.trials}
-        failed = [one for one in finished.results if one.failure is not None]
-        for result in failed:
-            if result.trial not in logged:
-                fields = event("task-failed", **of((result.trial,)), reason=result.failure, many=True)
-                _log.error("%strial %d failed: %s", where, result.trial, result.failure, extra=fields)
-        counts = {"stored": len(trials), "failed": len(failed), "seconds": round(finished.seconds, 3)}
+        for number, reason in finished.failures.items():
+            if number not in logged:
+                fields = event("task-failed", **of((number,)), reason=reason, many=True)
+                _log.error("%strial %d failed: %s", where, number, reason, extra=fields)
+        counts = {"stored": len(trials), "failed": len(finished.failures), "seconds": round(finished.seconds, 3)}
         _log.info("%d tasks stored", len(trials), extra=event("tasks-stored", **of(trials), **counts))
 
 
@@ -218,8 +211,3 @@ def ranges(trials: Sequence[int]) -> str:
         else:
             parts.append([trial])
     return ", ".join("-".join(map(str, part)) for part in parts)
-
-
-def _key(job: Job) -> tuple[int, int]:
-    """Name of a job."""
-    return job.point.index, job.trials[-1]

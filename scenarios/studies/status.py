@@ -16,9 +16,8 @@ from typing import Literal, cast
 from scenarios.files.heartbeat import Beat, read_heartbeat
 from scenarios.files.log import LOG, OLDER
 from scenarios.files.plain_files import RESULTS, holder
-from scenarios.store.results_file import telling_damage
 from scenarios.store.rows import Planned
-from scenarios.store.store import Store
+from scenarios.store.store import Store, telling_damage
 
 RECENT_S = 300.0
 """The rate is that of the last so many seconds of a run that goes on."""
@@ -97,7 +96,7 @@ def _status(store: Store, *, now: datetime) -> Status:
         window = max(min(RECENT_S, (now - datetime.fromisoformat(last.started_at)).total_seconds()), 1.0)
         # All times are written by `utc_now`: their order as text is theirs in time.
         since = (now - timedelta(seconds=window)).isoformat(timespec="seconds")
-        rate = 60.0 / window * sum(task.status != "part" and task.finished_at >= since for task in store.history)
+        rate = 60.0 / window * sum(task.status != "part" and task.finished_at >= since for task in store.tasks.values())
     done, failed, left = _count(store, planned, since=last.started_at if held and last is not None else None)
     plan = Planned(tasks=0, found=0) if planned is None else planned
     return Status(
@@ -123,7 +122,7 @@ def _status(store: Store, *, now: datetime) -> Status:
         started_at=getattr(last, "started_at", None),
         finished_at=getattr(last, "finished_at", None),
         command=getattr(last, "command", None),
-        attempts=len(store.failed_before()),
+        attempts=len(store.replaced),
         bytes=_sizes(folder),
     )
 
@@ -138,7 +137,7 @@ def _count(store: Store, planned: Planned | None, *, since: str | None) -> tuple
     failed -= planned.others_failed
     if since is not None and planned.again:
         # Failed tasks that wait to be computed again count as left.
-        failed -= max(planned.again - sum(at >= since for _, at in store.failed_before()), 0)
+        failed -= max(planned.again - sum(at >= since for _, at in store.replaced), 0)
     done, failed = max(done, 0), max(failed, 0)
     return done, failed, max(planned.tasks - done - failed - planned.skipped, 0)
 

@@ -18,7 +18,7 @@ import pytest
 from harness import COMMAND, ENVIRONMENT, LEARNING, PATIENCE_S, Outcome, Tally, stored, undisturbed_run
 
 from scenarios.files.log import LOG
-from scenarios.store.checkpoints import CHECKPOINTS
+from scenarios.store.checkpoints import CHECKPOINTS, read_checkpoint
 
 LONG = LEARNING.replace("trials: 2", "trials: 1").replace("rounds: 60", "rounds: 900").replace(", 8, 10, 12]", "]")
 """Two tasks, one for each worker, of many checkpoints."""
@@ -110,15 +110,14 @@ def test_workers_go_on_inside_the_tasks_in_which_workers_were_killed(
     _, said = last.communicate(timeout=LONG_S)
     assert last.returncode == 0, said
     log = [json.loads(line) for line in (run / LOG).read_text().splitlines()]
-    assert {line["file"][:32]: line["rounds"] for line in log if line["event"] == "checkpoint-taken"} == kept
+    assert {line["file"]: line["rounds"] for line in log if line["event"] == "checkpoint-taken"} == kept
     assert not (run / CHECKPOINTS).exists()
     row.finish(run, long)
 
 
 def kept_rounds(run: Path) -> dict[str, int]:
-    """Rounds of the newest checkpoint of each task."""
-    found = sorted((path.name[:32], int(path.name.split(".")[1])) for path in (run / CHECKPOINTS).glob("*.ckpt"))
-    return dict(found)
+    """Rounds of the checkpoint of each task."""
+    return {path.name: read_checkpoint(path)[0]["rounds"] for path in (run / CHECKPOINTS).glob("*.ckpt")}
 
 
 @contextmanager

@@ -11,13 +11,15 @@ import numpy as np
 
 from fl.results import TrialResult
 from fl.tasks.base import LearningError
-from scenarios.engine.cluster.task import Answer, Order, Told, scenario_from
+from scenarios.engine.batch import Finished, Job, finished
+from scenarios.engine.cluster.task import Order, Told, scenario_from
+from scenarios.plan.points import Point
 
 MARK = "PHYLOOP_TEST_MARK"
 """Environment variable of workers: a file that says that something has happened already."""
 
 
-def draw(order: Order) -> Answer:
+def draw(order: Order) -> Finished:
     """Numbers that hang on seed and trial alone; later trials are faster, so that jobs end in another order."""
     told = Told(order)
     scenario = scenario_from(order["scenario"])
@@ -28,16 +30,15 @@ def draw(order: Order) -> Answer:
         told.advance(scenario.learning.rounds)
         metrics = {"mse": float(numbers.mean()), "nothing": float("nan")}
         results.append(TrialResult(trial=trial, metrics=metrics, rounds={"amplitude": numbers}))
-    return {
-        "results": results,
-        "seconds": 0.0,
-        "computed": told.computed,
-        "restored": 0,
-        "incidents": [],
-    }
+    return finished(job_of(order), results, seconds=0.0)
 
 
-def die_once(order: Order) -> Answer:
+def job_of(order: Order) -> Job:
+    point = Point(index=order["point"], settings={}, scenario=scenario_from(order["scenario"]))
+    return Job(point=point, trials=tuple(order["trials"]))
+
+
+def die_once(order: Order) -> Finished:
     """The worker that has trial 3 first is killed, halfway through its rounds."""
     mark = Path(os.environ[MARK])
     if order["trials"][0] == 3 and not mark.exists():
@@ -48,7 +49,7 @@ def die_once(order: Order) -> Answer:
     return draw(order)
 
 
-def die_always(order: Order) -> Answer:
+def die_always(order: Order) -> Finished:
     """Whoever has trial 3 is killed."""
     if order["trials"][0] == 3:
         Told(order)
@@ -57,12 +58,12 @@ def die_always(order: Order) -> Answer:
     return draw(order)
 
 
-def raise_an_error_of_ours(order: Order) -> Answer:
+def raise_an_error_of_ours(order: Order) -> Finished:
     """A sentence on the scenario."""
     raise LearningError(f"trial {order['trials'][0]} cannot be")
 
 
-def go_on_and_on(order: Order) -> Answer:
+def go_on_and_on(order: Order) -> Finished:
     """Rounds without end, as long as somebody waits."""
     told = Told(order)
     try:

@@ -5,23 +5,26 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
-import zlib
 from typing import Any
 
-LENGTHS = struct.Struct("<IIQ")
+LENGTHS = struct.Struct("<QQ")
+ARRAY = "\0array"
 
 
-def forged(about: Any, index: Any = (None, ()), *, parts: bytes = b"", lengths: tuple[int, ...] | None = None) -> bytes:
+def forged(about: Any, content: Any = None, *, parts: bytes = b"", lengths: tuple[int, int] | None = None) -> bytes:
     """The blob with these two (JSON, or bytes as they are) and these parts."""
-    texts = [one if isinstance(one, bytes) else json.dumps(one).encode() for one in (about, index)]
-    texts[1] = zlib.compress(texts[1])
-    rest = LENGTHS.pack(*(lengths or (*map(len, texts), len(parts)))) + b"".join(texts)
-    return b"phyblob4" + hashlib.sha256(rest).digest() + rest + parts
+    both = about, {} if content is None else content
+    front = b"\n".join(one if isinstance(one, bytes) else json.dumps(one).encode() for one in both)
+    rest = LENGTHS.pack(*(lengths or (len(front), len(parts)))) + front
+    return b"phyblob5" + hashlib.sha256(rest).digest() + rest + parts
 
 
-def forged_array(*entry: object, parts: bytes = b"", about: object = None, detail: object = None) -> bytes:
-    """The blob of one array that has this entry: name, dtype, dtype written, shape, rows, bytes."""
-    return forged(about, (detail, [[*entry, digest(parts)]]), parts=parts)
+def forged_array(*entry: object, parts: bytes = b"", about: object = None, name: str = "a") -> bytes:
+    """The blob of one array that has this entry: dtype, dtype written, shape, rows, start, bytes."""
+    content: dict[str, Any] = {ARRAY: [*entry, digest(parts)]}
+    for one in reversed(name.split("/")):
+        content = {one: content}
+    return forged(about, content, parts=parts)
 
 
 def digest(part: bytes) -> str:
@@ -32,16 +35,18 @@ def resealed(content: bytes) -> bytes:
     """The same bytes with the SHA-256 that their front and their parts have, as far as there are any."""
     rest = content[40:]
     try:
-        about, index, _ = LENGTHS.unpack(rest[:16])
-        end = 16 + about + index
-        detail, entries = json.loads(zlib.decompress(rest[16 + about : end]))
-        place = end
-        for entry in entries:
-            entry[6] = digest(rest[place : place + entry[5]])
-            place += entry[5]
-        deflated = zlib.compress(json.dumps([detail, entries]).encode())
-        lengths = LENGTHS.pack(about, len(deflated), len(rest) - end)
-        rest, end = lengths + rest[16 : 16 + about] + deflated + rest[end:], 16 + about + len(deflated)
-    except (zlib.error, ValueError, RecursionError, TypeError, LookupError, struct.error):
-        end = len(rest)
-    return content[:8] + hashlib.sha256(rest[:end]).digest() + rest
+        length, parts = LENGTHS.unpack(rest[:16])
+        about, _, text = rest[16 : 16 + length].partition(b"\n")
+        found = rest[16 + length :]
+
+        def sealed(plain: dict[str, Any]) -> Any:
+            if ARRAY in plain:
+                start, size = plain[ARRAY][4:6]
+                plain[ARRAY][6] = digest(found[start : start + size])
+            return plain
+
+        front = about + b"\n" + json.dumps(json.loads(text, object_hook=sealed)).encode()
+        front, rest = LENGTHS.pack(len(front), parts) + front, found
+    except (ValueError, RecursionError, TypeError, LookupError, struct.error):
+        front, rest = rest, b""
+    return content[:8] + hashlib.sha256(front).digest() + front + rest

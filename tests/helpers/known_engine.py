@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fl.results import TrialResult
-from scenarios.engine.batch import Finished, Job
+from scenarios.engine.batch import Finished, Job, finished
 from scenarios.engine.study import Progress
 
 
@@ -38,7 +38,7 @@ class Known:
                 time.sleep(self.seconds)
                 progress.advance(len(piece) * job.point.scenario.learning.rounds)
                 results = tuple(map(self._result, piece))
-                yield Finished(job=Job(point=job.point, trials=piece), results=results, seconds=1.0)
+                yield finished(Job(point=job.point, trials=piece), results, seconds=1.0)
 
     def _result(self, trial: int) -> TrialResult:
         failure = f"round 1: trial {trial} diverged" if trial in self.failing else None

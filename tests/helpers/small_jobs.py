@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +17,8 @@ from scenarios.engine.study import Progress
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Point
 from scenarios.schema.loader import load_scenario
-from scenarios.store.trials import SERIES_TABLES, account_text, ledger_columns
+from scenarios.store.blobs import Blob
+from scenarios.store.trials import SERIES_TABLES
 
 _FLMC = ("learning.rounds=20", "learning.burn_in=10")
 _OFDM = ("learning.rounds=3", "learning.burn_in=1")
@@ -70,17 +73,23 @@ def digests(finished: Iterable[Finished]) -> dict[str, dict[str, str]]:
     """SHA-256 of every number that is stored, by task and by what it is."""
     told: dict[str, dict[str, str]] = {}
     for one in finished:
-        for result in one.results:
-            task = f"{one.job.point.index}/{result.trial}"
-            assert task not in told
-            told[task] = {"failure": str(result.failure)}
-            told[task] |= {f"metrics {name}": _digest(np.float64(value)) for name, value in result.metrics.items()}
-            for table in SERIES_TABLES:
-                told[task] |= {f"{table} {name}": _digest(array) for name, array in getattr(result, table).items()}
-            if result.account is not None:
-                told[task] |= {f"ledger {name}": _digest(a) for name, a in ledger_columns(result.account).items()}
-                told[task]["account"] = account_text(result.account)
+        for about, content in rows_of(one):
+            for row, trial in enumerate(about["numbers"]):
+                task = f"{one.point}/{trial}"
+                assert task not in told
+                told[task] = {"failure": str(one.failures.get(trial)), "account": content["account"]}
+                for table in ("metrics", "ledger", *SERIES_TABLES):
+                    told[task] |= {f"{table} {name}": _digest(array[row]) for name, array in content[table].items()}
     return told
+
+
+def rows_of(finished: Finished) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Yield each batch of what was computed, and its content."""
+    place = 0
+    while place < len(finished.rows):
+        blob = Blob(io.BytesIO(finished.rows), start=place, most=len(finished.rows))
+        yield json.loads(blob.about)["batch"], blob.read()
+        place = blob.end
 
 
 def differing(found: Mapping[str, Mapping[str, str]], expected: Mapping[str, Mapping[str, str]]) -> list[str]:

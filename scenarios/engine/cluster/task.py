@@ -16,11 +16,9 @@ from typing import Any, TypedDict
 
 from distributed import Worker, get_worker
 
-from fl.results import TrialResult
 from phy.numerics.workers import THREADS_VARIABLE
-from scenarios.engine.batch import Job, compute
+from scenarios.engine.batch import Finished, Job, compute
 from scenarios.engine.cluster.compatibility import refuse_other_versions, versions
-from scenarios.engine.failures import Incident
 from scenarios.engine.start import prepare_tensorflow
 from scenarios.engine.study import Progress
 from scenarios.files.log import our_logger
@@ -36,44 +34,30 @@ from scenarios.store.checkpoints import CheckpointPolicy
 class Order(TypedDict):
     """What a worker is asked for; its scenario is JSON, which a worker of any version can read and refuse.
 
-    - `scenario`: JSON of the point as resolved; `trials`: their numbers within the point;
+    - `scenario`: JSON of the point as resolved, `point`: its index; `trials`: their numbers within the point;
     - `plugins`: see `scenarios.schema.plugins.send_plugins`;
     - `checkpoints`: see `scenarios.engine.batch.compute`; the folder is used where the worker has it;
     - `versions`: see `scenarios.engine.cluster.compatibility`;
-    - `topic`, `ticket`, `every_s`: where rounds are told, under which number, and how seldom;
+    - `topic`, `every_s`: where rounds are told, and how seldom;
     - `log_level`: from which level on records of the log are told there, too.
     """
 
     scenario: str
     plugins: dict[str, dict[str, Any]]
+    point: int
     trials: Sequence[int]
     checkpoints: CheckpointPolicy | None
     versions: dict[str, str]
     topic: str
-    ticket: int
     every_s: float
     log_level: int
-
-
-class Answer(TypedDict):
-    """What a worker sends back.
-
-    Results, seconds of all trials, the trial-rounds that were computed, and restored from checkpoints, and exceptions
-    that failed trials.
-    """
-
-    results: Sequence[TrialResult]
-    seconds: float
-    computed: int
-    restored: int
-    incidents: Sequence[Incident]
 
 
 class NobodyWaitsError(Exception):
     """Whoever gave the order took it back, or is gone."""
 
 
-def run_order(order: Order) -> Answer:
+def run_order(order: Order) -> Finished:
     """Compute the trials of an order; ScenarioError where this worker would compute other numbers than the client."""
     receive_plugins(order["plugins"])
     worker, scenario = get_worker(), scenario_from(order["scenario"])
@@ -84,24 +68,17 @@ def run_order(order: Order) -> Answer:
     our_logger().setLevel(order["log_level"])
     our_logger().addHandler(told)  # a worker has no run folder to write to
     try:
-        finished = compute(
-            Job(point=Point(index=0, settings={}, scenario=scenario), trials=tuple(order["trials"])),
+        return compute(
+            Job(point=Point(index=order["point"], settings={}, scenario=scenario), trials=tuple(order["trials"])),
             progress=Progress(advance=told.advance, restored=lambda rounds: told.advance(restored=rounds)),
             checkpoints=order["checkpoints"],
         )
     finally:
         our_logger().removeHandler(told)
-    return {
-        "results": finished.results,
-        "seconds": finished.seconds,
-        "computed": told.computed,
-        "restored": told.restored,
-        "incidents": finished.incidents,
-    }
 
 
 class Told(logging.Handler):
-    """Tells the client that an order is begun, what is logged, and now and then how many trial-rounds are done.
+    """Tells the client what is logged, and now and then how many trial-rounds are done.
 
     Ends the work where nobody waits for it any more.
     """
@@ -112,7 +89,7 @@ class Told(logging.Handler):
         self._order = order
         self._worker = get_worker()
         self._key = self._worker.get_current_task()
-        self._say(begun=True)
+        self._spoken = time.monotonic()
 
     def advance(self, rounds: int = 0, *, restored: int = 0) -> None:
         """Hear of rounds that were computed, or restored from checkpoints. Raises NobodyWaitsError."""
@@ -122,17 +99,14 @@ class Told(logging.Handler):
         if task is None or task.state != "executing":
             raise NobodyWaitsError(self._key)
         if time.monotonic() - self._spoken >= self._order["every_s"]:
-            self._say(begun=False)
+            self._spoken = time.monotonic()
+            progress = (self._key, self.computed, self.restored)
+            self._worker.log_event(self._order["topic"], {"progress": progress})
 
     def emit(self, record: logging.LogRecord) -> None:
         """Send a record; a message that is not JSON is no reason to fail a trial."""
         with suppress(TypeError, ValueError):
             self._worker.log_event(self._order["topic"], {"record": plain_record(record)})
-
-    def _say(self, *, begun: bool) -> None:
-        self._spoken = time.monotonic()
-        progress = (self._order["ticket"], self.computed, self.restored, begun)
-        self._worker.log_event(self._order["topic"], {"progress": progress})
 
 
 def plain_record(record: logging.LogRecord) -> dict[str, Any]:

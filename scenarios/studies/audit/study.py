@@ -23,9 +23,8 @@ from scenarios.report.figures.style import write_picture
 from scenarios.report.tables.table import say
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario, as_yaml, resolved_root
-from scenarios.store.results_file import telling_damage
-from scenarios.store.rows import NewBatch
-from scenarios.store.store import Store
+from scenarios.store.rows import Batch, Row
+from scenarios.store.store import Store, telling_damage
 from scenarios.studies.audit.figure import FIGURE, draw_audit
 from scenarios.studies.audit.plan import AuditOptions, auditable, delta_of
 from scenarios.studies.audit.results import Audits, print_audits
@@ -36,7 +35,7 @@ _OPTIONS = TypeAdapter(AuditOptions)
 
 
 class AuditStore(Store):
-    """Run folder of an audit: each point is a task, its extra what was `Audited` as plain JSON."""
+    """Run folder of an audit: each point is a task, its content what was `Audited`."""
 
     study = "audit"
 
@@ -68,7 +67,7 @@ class AuditStudy(Study):
         return as_yaml(root), root
 
     def batches(self, store: Store, *, done: Collection[str], progress: Progress) -> tuple[Iterable[Point], int]:
-        store.add(options=asdict(self.options))
+        store.add(Row(options=asdict(self.options)))
         points = [point for point, one in zip(self.points, self.ids, strict=True) if one not in done]
         return points, len(points) * self.options.games
 
@@ -90,15 +89,14 @@ class AuditStudy(Study):
     def keep(self, store: Store, results: tuple[Point, Audited | None, str], *, progress: Progress) -> int:
         """See `Study`; writes the tables anew."""
         point, audited, reason = results
-        batch = NewBatch(
+        batch = Batch(
             ids=[self.ids[self.points.index(point)]],
             numbers=[0],
-            about={"physics": physics(point.scenario)},
             seconds=0.0,
             failures={0: reason} if audited is None else {},
-            extras=[None if audited is None else asdict(audited)],
         )
-        store.add([batch])
+        found = None if audited is None else asdict(audited)
+        store.add(Row(batch=batch), {"physics": physics(point.scenario), "audited": found})
         progress.settled(point.index)
         self.read(store).write(store.folder)
         return int(audited is not None)
@@ -167,6 +165,7 @@ class AuditStudy(Study):
             if task is not None and task.status == "failed":
                 self._audits.failed.append((point, task.failure or ""))
             elif task is not None:
+                kept = store.read(task, "audited")
                 with telling_damage(store.path):
-                    self._audits.done.append((point, _AUDITED.validate_python(task.extra)))
+                    self._audits.done.append((point, _AUDITED.validate_python(kept)))
         return self._audits

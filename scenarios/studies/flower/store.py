@@ -12,7 +12,7 @@ from fl.results import PrivacyAccount
 from scenarios.files.provenance import collect_provenance
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import as_yaml
-from scenarios.store.rows import NewBatch
+from scenarios.store.rows import Batch, Row
 from scenarios.store.store import Store
 from scenarios.studies.flower.account import account_of
 from scenarios.studies.flower.rounds import RoundOfClients
@@ -43,17 +43,12 @@ class FlowerStore(Store):
     def keep(self, measured: RoundOfClients) -> None:
         """Store a transmission; the run may end after each."""
         columns = {
-            f"link/{name}": one.astype(np.int64 if one.dtype.kind in "iub" else np.float64)[None]
+            name: one.astype(np.int64 if one.dtype.kind in "iub" else np.float64)[None]
             for name, one in measured.columns.items()
         }
-        batch = NewBatch(
-            ids=[f"flower-{measured.index:08d}"],
-            numbers=[measured.index],
-            seconds=0.0,
-            extras=[{"nodes": [str(node) for node in measured.nodes], "numbers": dict(measured.numbers)}],
-            arrays=columns,
-        )
-        self.add([batch])
+        batch = Batch(ids=[f"flower-{measured.index:08d}"], numbers=[measured.index], seconds=0.0)
+        nodes = [str(node) for node in measured.nodes]
+        self.add(Row(batch=batch), {"nodes": nodes, "numbers": measured.numbers, "link": columns})
         self.finish_run(len(self.read_runs()))
 
     def read_accounts(self, task_ids: Iterable[str]) -> dict[str, PrivacyAccount]:
@@ -66,5 +61,5 @@ class FlowerStore(Store):
         ids = list(self.tasks)
         for task_id, columns in self.read_series(ids, "link").items():
             task = self.tasks[task_id]
-            nodes = tuple(int(node) for node in task.extra["nodes"])
-            yield RoundOfClients(index=task.trial, nodes=nodes, columns=columns, numbers=task.extra["numbers"])
+            nodes = tuple(int(node) for node in self.read(task, "nodes"))
+            yield RoundOfClients(index=task.trial, nodes=nodes, columns=columns, numbers=self.read(task, "numbers"))

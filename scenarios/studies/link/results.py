@@ -10,9 +10,8 @@ from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 
 from phy.measure.monte_carlo import RateEstimate, Stop, estimate_rates
-from scenarios.store.results_file import telling_damage
-from scenarios.store.rows import NewBatch
-from scenarios.store.store import Store
+from scenarios.store.rows import Batch, Row
+from scenarios.store.store import Store, telling_damage
 from scenarios.studies.link.measure import Measured
 from scenarios.studies.link.plan import Curve, LinkPlan, LinkPoint
 
@@ -69,15 +68,14 @@ def write_point(store: Store, result: PointResult) -> None:
     """Store everything measured at a point so far."""
     measured, stop = result.measured, result.stop
     plain = to_jsonable_python(measured, fallback=np.ndarray.tolist)
-    batch = NewBatch(
+    batch = Batch(
         ids=[result.point.point_id],
         numbers=[measured.tally.batches],
-        about={"physics": result.point.physics, "measured": plain},
         seconds=measured.seconds,
         status="part" if stop is None else "done",
-        extras=[None if stop is None else asdict(stop)],
     )
-    store.add([batch])
+    stopped = None if stop is None else asdict(stop)
+    store.add(Row(batch=batch), {"physics": result.point.physics, "measured": plain, "stop": stopped})
 
 
 def read_point(store: Store, curve: Curve, point: LinkPoint) -> PointResult:
@@ -85,10 +83,10 @@ def read_point(store: Store, curve: Curve, point: LinkPoint) -> PointResult:
     task = store.read_tasks([point.point_id]).get(point.point_id)
     if task is None:
         return PointResult(curve=curve, point=point, measured=Measured.nothing(curve.num_devices))
-    blob = store.blob(task.batch)
+    kept = store.read(task)
     with telling_damage(store.path):
-        measured = _MEASURED.validate_python(blob.detail["measured"])
-        return PointResult(curve=curve, point=point, measured=measured, stop=_STOP.validate_python(task.extra))
+        measured, stop = _MEASURED.validate_python(kept["measured"]), _STOP.validate_python(kept["stop"])
+        return PointResult(curve=curve, point=point, measured=measured, stop=stop)
 
 
 def read_results(store: Store, plan: LinkPlan) -> Results:

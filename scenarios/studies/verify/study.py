@@ -19,9 +19,8 @@ from scenarios.files.replacement import replace_text, writing
 from scenarios.plan.identity import identity_of
 from scenarios.report.tables.table import csv_text, say
 from scenarios.schema.loader import as_yaml
-from scenarios.store.results_file import telling_damage
-from scenarios.store.rows import NewBatch
-from scenarios.store.store import Store
+from scenarios.store.rows import Batch, Row
+from scenarios.store.store import Store, telling_damage
 from scenarios.studies.link.measure import Measured, PointRadio
 from scenarios.studies.link.plan import LinkPoint, expand_link
 from scenarios.studies.verify.cards import Card, load_card
@@ -56,7 +55,7 @@ _CHECKS, _OPTIONS = TypeAdapter(list[Check]), TypeAdapter(_Options)
 
 
 class VerifyStore(Store):
-    """Run folder of reference checks: each is a task, its extra the list of its checks."""
+    """Run folder of reference checks: each is a task, its content the list of its checks."""
 
     study = "verify"
 
@@ -111,15 +110,14 @@ class VerifyStudy(Study):
         """See `Study`: one with a check that does not pass has failed, and is measured again next time."""
         number, checks = results
         wrong = [check.verdict for check in checks if not check.passed]
-        batch = NewBatch(
+        batch = Batch(
             ids=[self.ids[number]],
             numbers=[0],
-            about={"card": self.cards[number].name},
             seconds=sum(check.seconds for check in checks),
             failures={0: "; ".join(wrong)} if wrong else {},
-            extras=[[asdict(check) for check in checks]],
         )
-        store.add([batch])
+        found = [asdict(check) for check in checks]
+        store.add(Row(batch=batch), {"card": self.cards[number].name, "checks": found})
         return 1
 
     def write_report(self, folder: Path, store: Store) -> ReportPaths:
@@ -142,10 +140,9 @@ class VerifyStudy(Study):
             print(f"{outcome.found} of them were measured before, by this version on this machine")
 
     def read(self, store: Store) -> list[Check]:
-        tasks = store.read_tasks(self.ids)
+        found = [store.read(task, "checks") for task in store.read_tasks(self.ids).values()]
         with telling_damage(store.path):
-            kept = [_CHECKS.validate_python(tasks[one].extra) for one in self.ids if one in tasks]
-        return list(chain.from_iterable(kept))
+            return list(chain.from_iterable(map(_CHECKS.validate_python, found)))
 
 
 def run_card(card: Card, *, fast: bool = False, debug: bool = False) -> Iterator[Check]:

@@ -15,8 +15,7 @@ from privacy.errors import PrivacyError
 from privacy.events.events import Ledger
 from privacy.events.merging import side_by_side
 from privacy.events.published import local_claim, theorem_1_claim
-from scenarios.store.results_file import DamagedStoreError
-from scenarios.store.store import Store
+from scenarios.store.store import DamagedStoreError, Store
 
 LEDGER = Ledger(
     kind="flipped-bits",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import resource
@@ -18,9 +17,9 @@ from hypothesis import strategies as some
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from scenarios.store.blobs import BlobError
-from scenarios.store.checkpoints import About, read_checkpoint, write_checkpoint
+from scenarios.store.checkpoints import read_checkpoint, write_checkpoint
 
-ABOUT = About(rounds_done=2, tasks=["a"], versions={"phyloop": None})
+ABOUT = {"tasks": ["a"], "versions": {"phyloop": None}}
 KINDS = some.sampled_from(["bool", "u1", "i4", "u4", "i8", "u8", "f4", "f8"])
 LEAVES = some.one_of(
     some.none(),
@@ -61,7 +60,8 @@ def test_every_state_comes_back_bit_for_bit(state: dict[str, Any], tmp_path: Pat
 def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The bytes of a file of some 70 KB."""
     path = tmp_path_factory.mktemp("whole") / "one.ckpt"
-    state = {"weights": np.arange(9000.0), "b": 0.5, "part": {"sent": np.arange(7)}}
+    weights = np.random.default_rng(3).normal(size=9000)
+    state = {"weights": weights, "b": 0.5, "part": {"sent": np.arange(7)}}
     write_checkpoint(path, about=ABOUT, state=state)
     return path.read_bytes()
 
@@ -89,30 +89,12 @@ def test_a_single_wrong_bit_is_noticed_wherever_it_is(whole: bytes, tmp_path: Pa
         assert refused(tmp_path / "flipped.ckpt", bytes(damaged))
 
 
-ARRAY = "\0array"
-
-
-def of(state: object, *, about: object = vars(ABOUT)) -> bytes:
-    """A file that says it is a checkpoint with this state."""
-    return forged(about, (json.dumps(state), ()))
-
-
 HOSTILE: dict[str, bytes] = {
-    "an array that is not there": of({"a": {ARRAY: "0"}}),
-    "no place for an array": of({"a": {ARRAY: None}}),
-    "a list for a place": of({"a": {ARRAY: ["0"]}}),
-    "more numbers than bytes": forged_array(
-        "0", "<f8", "<f8", [1 << 39], None, 1 << 42, about=vars(ABOUT), detail="{}"
-    ),
-    "bytes of no array": forged(vars(ABOUT), ("{}", ()), parts=bytes(8)),
-    "no names": of(3),
-    "no state": forged(vars(ABOUT)),
-    "no header": forged(b""),
-    "depth": forged(vars(ABOUT), ('{"a": ' * 99_999, ())),
-    "a number of rounds that is none": of({}, about={**vars(ABOUT), "rounds_done": "2"}),
-    "tasks that are numbers": of({}, about={**vars(ABOUT), "tasks": [7]}),
-    "half of it": of({}, about={"rounds_done": 2}),
-    "a blob of another kind": forged({"identity": ["a", "b"]}),
+    "more numbers than bytes": forged_array("<f8", "<f8", [1 << 39], None, 0, 1 << 42, about=ABOUT),
+    "a state that is a number": forged(ABOUT, 3),
+    "no state": forged(ABOUT, b""),
+    "no header": forged(b"", {"a": 1}),
+    "depth": forged(ABOUT, b'{"a": ' * 99_999),
     "a pickle": b"\x80\x04\x95" + bytes(200),
 }
 

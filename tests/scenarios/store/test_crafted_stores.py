@@ -16,8 +16,9 @@ from tampered import change_heads, change_row, replace_batches
 from fl.results import TrialResult
 from scenarios.files.plain_files import RESULTS
 from scenarios.store.blobs import Part, pack
-from scenarios.store.results_file import DamagedStoreError, write_anew
-from scenarios.store.store import Store
+from scenarios.store.store import DamagedStoreError, Store, write_anew
+
+MSE = "metrics/mse"
 
 
 def keep(folder: Path) -> None:
@@ -39,8 +40,6 @@ def keep(folder: Path) -> None:
         lambda head: head.update(status="elsewhere"),
         lambda head: head.update(seconds="1"),
         lambda head: head.update(finished_at=None),
-        lambda head: head.update(extras=3),
-        lambda head: head.update(extras=[]),
         lambda head: head.update(more=3),
         lambda head: head.pop("numbers"),
     ],
@@ -82,7 +81,7 @@ def test_notes_that_nobody_wrote_are_refused(about: object, tmp_path: Path) -> N
 
 
 def test_a_store_without_an_identity_is_refused(tmp_path: Path) -> None:
-    write_anew(tmp_path / RESULTS, pack({}, about={}))
+    write_anew(tmp_path / RESULTS, pack({}))
     with pytest.raises(DamagedStoreError):
         Store.open_existing(tmp_path)
 
@@ -90,11 +89,13 @@ def test_a_store_without_an_identity_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda about: [forged_array("metrics/mse", "<f8", "<f8", [1 << 39], None, 1 << 42, about=about)],
-        lambda about: [forged_array("metrics/mse", "<f8", "|u1", [1 << 30], None, 9, parts=b"\xff" * 9, about=about)],
-        lambda about: pack({"metrics/mse": np.zeros(2)}, about=about),
-        lambda about: pack({"metrics/mse": np.zeros((1, 3))}, about=about),
-        lambda about: pack({"metrics/mse": np.zeros(1, np.uint8)}, about=about),
+        lambda about: [forged_array("<f8", "<f8", [1 << 39], None, 0, 1 << 42, about=about, name=MSE)],
+        lambda about: [forged_array("<f8", "|u1", [1 << 30], None, 0, 9, parts=b"\xff" * 9, about=about, name=MSE)],
+        lambda about: pack(about, {"metrics": {"mse": np.zeros(2)}}),
+        lambda about: pack(about, {"metrics": {"mse": np.zeros((1, 3))}}),
+        lambda about: pack(about, {"metrics": {"mse": np.zeros(1, np.uint8)}}),
+        lambda about: pack(about, {"metrics": {"mse": 3}}),
+        lambda about: pack(about, {"metrics": [1.0]}),
     ],
 )
 def test_arrays_that_nobody_wrote_are_refused_and_take_no_memory(
@@ -110,9 +111,8 @@ def test_arrays_that_nobody_wrote_are_refused_and_take_no_memory(
 
 def test_an_account_that_nobody_wrote_is_refused(tmp_path: Path) -> None:
     keep(tmp_path)
-    lines = [json.dumps([{"kind": 3}, []])]
-    arrays = {"account": np.zeros(1, int)}
-    replace_batches(tmp_path, lambda blob: pack(arrays, about=json.loads(blob.about), detail={"accounts": lines}))
+    account = json.dumps([{"kind": 3}, []])
+    replace_batches(tmp_path, lambda blob: pack(json.loads(blob.about), {"account": account}))
     with pytest.raises(DamagedStoreError), Store.open_existing(tmp_path) as store:
         store.read_accounts(["task"])
 

@@ -66,7 +66,7 @@ def test_failed_tasks_stay_failed_unless_they_are_asked_for_again(
         assert len(store.tasks) == 8
         assert store.read_metrics([ids[0][1]])[ids[0][1]] == {"mse": 1.0, "wasserstein2": 1.0}
         np.testing.assert_array_equal(store.read_series([ids[0][1]], "rounds")[ids[0][1]]["squared_error"], [1.0, 1.0])
-        attempts = store.failed_before()
+        attempts = store.replaced
     assert {(one.task_id, one.trial, one.failure) for one, _ in attempts} == {
         (ids[point][trial], trial, f"round 1: trial {trial} diverged") for point in range(2) for trial in (1, 2)
     }
@@ -105,25 +105,17 @@ def test_a_failed_attempt_stays_if_what_replaces_it_cannot_be_stored(tmp_path: P
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (store.path.stat().st_size + 100, limits[1]))
         try:
-            with pytest.raises(ScenarioError, match=r"results cannot be written .*; free or change the disk"):
-                store.write({"a": broken}, physics={}, seconds=1.0, replace_failed=True)
+            with pytest.raises(ScenarioError, match=r"results cannot be written here .*; free or change the disk"):
+                store.write({"a": broken}, physics={}, seconds=1.0)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         assert store.read_tasks(["a"])["a"].failure == "diverged"
         assert store.read_series(["a"], "rounds")["a"]["x"].shape == (3,)
-        assert store.failed_before() == []
+        assert store.replaced == []
     with Store.open(tmp_path, scenario_name="demo") as store:
         assert store.statuses(["a"]) == {"a": "failed"}
-        store.write({"a": broken}, physics={}, seconds=1.0, replace_failed=True)
+        store.write({"a": broken}, physics={}, seconds=1.0)
         assert store.statuses(["a"]) == {"a": "done"}
-
-
-def test_a_task_that_is_done_is_never_replaced(tmp_path: Path) -> None:
-    done = TrialResult(trial=0, metrics={"mse": 1.0}, rounds={})
-    with Store.open(tmp_path, scenario_name="demo") as store:
-        store.write({"a": done}, physics={}, seconds=1.0)
-        with pytest.raises(ValueError, match="already stored"):
-            store.write({"a": done}, physics={}, seconds=1.0, replace_failed=True)
 
 
 # --- a finished run ---------------------------------------------------------------------------------

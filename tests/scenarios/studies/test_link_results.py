@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from command import write_scenario
 from scenarios.engine.run import run_study
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario
-from scenarios.store.rows import NewBatch
+from scenarios.store.rows import Batch, Row
 from scenarios.studies.export import export
 from scenarios.studies.folders import study_in
 from scenarios.studies.link.results import LinkStore
@@ -42,10 +41,9 @@ def test_counts_that_no_study_wrote_are_said_in_one_sentence(
     run_study(LinkStudy(load_scenario(write_scenario(tmp_path, TEXT))), folder=tmp_path / "run")
     with LinkStore.open(tmp_path / "run", scenario_name="small-link") as store:
         (task, *_) = store.tasks.values()
-        about = json.loads(json.dumps(store.blob(task.batch).detail))
-        change(about["measured"])
-        batch = NewBatch(ids=[task.task_id], numbers=[1], about=about, seconds=1.0, extras=[task.extra])
-        store.add([batch])
+        content = store.read(task)
+        change(content["measured"])
+        store.add(Row(batch=Batch(ids=[task.task_id], numbers=[1], seconds=1.0)), content)
     with pytest.raises(ScenarioError, match=r"is damaged .*run the scenario"):
         export(study_in(tmp_path / "run"), tmp_path / "run", tmp_path / "csv")
 
