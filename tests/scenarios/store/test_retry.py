@@ -208,5 +208,5 @@ def test_a_finished_run_of_another_scenario_is_still_refused(
     other = small[0].source.with_name("other.yaml")
     other.write_text(small[0].source.read_text().replace("name: small", "name: other"))
     loaded = load_scenario(str(other))
-    with pytest.raises(ScenarioError, match="holds results of scenario small"):
+    with pytest.raises(ScenarioError, match="holds results of phyloop run, scenario small"):
         run((loaded, expand(loaded)), tmp_path / "run", Known())

@@ -203,7 +203,7 @@ def test_trials_of_one_batch_may_differ_in_their_arrays(tmp_path: Path) -> None:
 def test_a_folder_of_another_scenario_is_refused_untouched(tmp_path: Path) -> None:
     fill(tmp_path)
     before = contents(tmp_path)
-    with pytest.raises(ScenarioError, match="results of phyloop run, scenario demo, not of phyloop run, scenario other;"):
+    with pytest.raises(ScenarioError, match="of phyloop run, scenario demo, not of phyloop run, scenario other;"):
         Store.open(tmp_path, scenario_name="other")
     assert contents(tmp_path) == before
 
