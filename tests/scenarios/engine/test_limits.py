@@ -120,13 +120,12 @@ def test_the_option_sets_the_memory_of_each_remote_worker() -> None:
 
 def test_batches_shrink_to_the_limit_and_tasks_stay_the_same() -> None:
     plan = plan_of("flmc-error-models", trials=200)
-    ids = tuple(tuple(f"{p.index}-{t}" for t in range(plan.trials)) for p in plan.points)
     large, small = (room(limit).process_bytes for limit in ("20GB", "300MB"))
     sizes = [[batch_size(p.scenario, limit_bytes=size) for p in plan.points] for size in (large, small)]
     assert sizes[0] != sizes[1]
     assert all(1 <= few <= many for many, few in zip(*sizes, strict=True))
     tasks = [
-        {(job.point.index, trial) for job in missing_jobs(plan, ids, set(), limit_bytes=size) for trial in job.trials}
+        {(job.point.index, trial) for job in missing_jobs(plan, set(), limit_bytes=size) for trial in job.trials}
         for size in (large, small)
     ]
     assert tasks[0] == tasks[1]
