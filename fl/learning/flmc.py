@@ -193,6 +193,14 @@ class FlmcConfig(Learning):
         if modulation != "auto" and (refused := self.sends.refused(modulation)) is not None:
             yield Conflict("link.modulation learning.scheme", *refused)
 
+        if self.superposes and link.receiver.combining != "mrc":
+            yield Conflict(
+                "link.receiver.combining learning.algorithm",
+                "flmc takes the receiver's noise as that of Langevin sampling, and combining "
+                f"{link.receiver.combining} changes its power from round to round",
+                "write combining: mrc, or algorithm: fedavg",
+            )
+
     def _bound_conflicts(self, link: LinkConfig) -> Iterator[Conflict]:
         """Yield what the bounds of Zhang et al. 2022 do not hold for: more than one uncoded symbol at one antenna."""
         if not self.superposes and not link.plain:
@@ -201,6 +209,13 @@ class FlmcConfig(Learning):
                 "the privacy bound (16) holds for one uncoded symbol per bit at one antenna; codes, antennas, "
                 "repetitions and unequal carriers give the server more information than it assumes",
                 "write privacy: none, or leave coding, packets, ofdm, receiver and noma out",
+            )
+        if self.superposes and link.receiver.num_antennas > 1:
+            yield Conflict(
+                "privacy link.receiver.num_antennas",
+                f"the privacy bound holds for one antenna, and {link.receiver.num_antennas} show the server each "
+                "symbol as many times",
+                "write privacy: none, or num_antennas: 1",
             )
         if self.superposes and link.mixes_carriers:
             yield Conflict(

@@ -191,7 +191,8 @@ class LinkConfig(Frozen):
         channel = self.channel
         varies = channel.fades or self.csi_error_variance > 0.0
         changing = ("symbol", "packet") if self.ofdm == "none" else ("symbol", "doppler")
-        one_number = not (channel.selective or isinstance(self.csi, CsiEstimation) or self.combines)
+        aligned = self.combines and self.receiver.combining != "mrc"  # by the server: devices know no channel
+        one_number = not (channel.selective or isinstance(self.csi, CsiEstimation) or aligned)
         return one_number and not (varies and channel.coherence in changing)
 
     @property

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from phy.fading.block_taps import FlatChannel, UplinkContext
 from phy.fading.gains import BlockGains
+from phy.links.antennas import CombinedTaps
 from phy.links.power import AmplitudeDecision
 
 
@@ -22,13 +23,15 @@ class OnAir:
     - `decision`: power control of the round;
     - `own` `[num_trials, num_devices]` float32 of `phy.links.jamming.own_amplitude`, None if all follow power control;
     - `clipping_reference` `[num_trials, num_devices]` float32: mean power above which amplifiers clip, zeros without
-      clipping.
+      clipping;
+    - `combined`: of `combine`, None for a server with one antenna.
     """
 
     payload: NDArray[Any]
     decision: AmplitudeDecision
     own: NDArray[np.float32] | None
     clipping_reference: NDArray[np.float32]
+    combined: CombinedTaps | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +58,10 @@ class AirChain(Protocol):
 
     def measure_gains(self, channel: FlatChannel, context: UplinkContext) -> BlockGains:
         """Return the gains on which power control bases its decision for this round."""
+        ...
+
+    def combine(self, channel: FlatChannel, context: UplinkContext) -> CombinedTaps:
+        """Return the channels behind the combiner of several antennas in this round."""
         ...
 
     def add_up(self, sent: OnAir, channel: FlatChannel, *, context: UplinkContext) -> Arrivals:

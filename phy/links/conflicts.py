@@ -12,6 +12,7 @@ from phy.config.coding import CodingConfig
 from phy.config.conflict import Conflict
 from phy.config.delays import interference_share, power_delay_profile
 from phy.config.link import LinkConfig
+from phy.links.antennas import antenna_conflicts
 
 MAX_LAGS = 1024
 """Longest filter that the time domain unrolls."""
@@ -35,7 +36,7 @@ def link_conflicts(link: LinkConfig, *, num_devices: int, payload_bits: int) -> 
     yield from _sharing(link, num_devices)
     yield from engine_conflicts(link)
     if link.access == "superposition":
-        yield from _superposition(link)
+        yield from _superposition(link, num_devices)
         return
     yield from _sums_only(link)
     yield from _noma(link, num_devices)
@@ -255,7 +256,7 @@ def _sharing(link: LinkConfig, num_devices: int) -> Iterator[Conflict]:
         )
 
 
-def _superposition(link: LinkConfig) -> Iterator[Conflict]:
+def _superposition(link: LinkConfig, num_devices: int) -> Iterator[Conflict]:
     if isinstance(link.coding, CodingConfig) or link.mcs is not None:
         yield Conflict(
             "coding mcs access",
@@ -268,12 +269,7 @@ def _superposition(link: LinkConfig) -> Iterator[Conflict]:
             "a sum of devices has no packets to check or send again",
             "leave packets out, or write access: orthogonal",
         )
-    if link.combines:
-        yield Conflict(
-            "receiver.num_antennas access",
-            f"superposition aligns the phases at one antenna, the receiver has {link.receiver.num_antennas}",
-            "write num_antennas: 1, or access: orthogonal",
-        )
+    yield from antenna_conflicts(link, num_devices=num_devices)
     yield from link.control.conflicts(link)
     if not link.steady:
         yield from _one_gain(link)
@@ -296,9 +292,9 @@ def _superposition(link: LinkConfig) -> Iterator[Conflict]:
 
 def _one_gain(link: LinkConfig) -> Iterator[Conflict]:
     """What takes one channel gain per device and round, on a link that has several."""
-    several = "but this link has several (antennas, paths, pilots, or a coherence shorter than a round)"
-    remedy = "write a flat channel of coherence: round or run, one antenna and no csi.estimator"
-    keys = "channel.coherence channel.model csi.estimator receiver.num_antennas"
+    several = "but this link has several (paths, pilots, or a coherence shorter than a round)"
+    remedy = "write a flat channel of coherence: round or run, combining mrc and no csi.estimator"
+    keys = "channel.coherence channel.model csi.estimator receiver.combining"
     if link.receiver.scaling == "mmse":
         yield Conflict(
             f"receiver.scaling {keys}",

@@ -13,6 +13,7 @@ from phy.config import ImpairmentsConfig, LinkConfig
 from phy.fading.block_taps import FlatChannel, UplinkContext
 from phy.fading.gains import BlockGains
 from phy.links.air_chain import AirChain, OnAir
+from phy.links.antennas import CombinedTaps
 from phy.links.jamming import on_air, own_amplitude
 from phy.links.link import Superposition, check_payload
 from phy.links.power import AmplitudeDecision, PowerControl, decide_sum, depends_on_payload
@@ -42,6 +43,7 @@ class SuperpositionLink:
         )
         self._payload_power = payload_bound**2
         self._decide = PowerControl(max_power=config.max_power, payload_power=self._payload_power)
+        self._combined: tuple[tuple[object, ...], CombinedTaps] | None = None
         # Not a bound method: the link would keep itself and its arrays alive.
         self._airtime_s = LastResult(partial(_airtime, each_s=num_symbols * config.symbol_s))
 
@@ -58,7 +60,9 @@ class SuperpositionLink:
         num_trials, analog = len(context.trials), self.config.modulation == "analog"
         width = self.num_symbols if analog else -(-self.num_symbols // 8)
         check_payload(payload, expected=(num_trials, self.num_devices, width), dtype="fc" if analog else "u")
-        gains = self._channel.block_gains(context).without(context.silent)
+        combined = self._combine(context) if self.config.combines else None
+        gains = combined.gains if combined is not None else self._channel.block_gains(context)
+        gains = gains.without(context.silent)
         if depends_on_payload(self.config, max_power):
             decision = decide_sum(
                 self.config, gains, payload, payload_power=self._payload_power, caps=caps, max_power=max_power
@@ -74,16 +78,26 @@ class SuperpositionLink:
             decision=decision,
             own=own,
             clipping_reference=clipping_reference(payload, gains, decision, impairments=impairments, own=own),
+            combined=combined,
         )
+        noise_gain = np.ones(num_trials) if combined is None else combined.noise_gain
         arrivals = self._chain.add_up(sent, self._channel, context=context)
         return Superposition(
             received=arrivals.received,
             num_active=arrivals.num_active,
             decision=decision,
-            noise_power=np.full(num_trials, self.config.channel.noise_power),
+            noise_power=self.config.channel.noise_power * noise_gain,
             airtime_s=self._airtime_s(on_air(decision, jammers)),
             energy_j=arrivals.energy_j,
         )
+
+    def _combine(self, context: UplinkContext) -> CombinedTaps:
+        """Channels behind the combiner, kept while neither they nor the devices on the air change."""
+        round_index = 0 if self._channel.same_every_round else context.round_index
+        which = (context.seed, context.trials, context.silent, round_index)
+        if self._combined is None or self._combined[0] != which:
+            self._combined = (which, self._chain.combine(self._channel, context))
+        return self._combined[1]
 
 
 def _airtime(sending: NDArray[np.bool_], *, each_s: float) -> NDArray[np.float64]:

@@ -24,6 +24,9 @@ from phy.numerics.lazy_tensorflow import tf
 RECEIVER = 0xFFFFFFFF
 """Device number of the server."""
 
+ANTENNA_BITS = 26
+"""Antenna n of device k draws as device k + n 2^26: 64 antennas of 67 million devices, all below `RECEIVER`."""
+
 _ROUNDS_AT_ONCE = 32
 _KEYS_AT_ONCE = 1 << 15
 

@@ -33,6 +33,22 @@ CHANNELS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"power": {"policy": "truncated-inversion", "cutoff_db": -3.0}},
     ),
     "nakagami per run": ({"fading": "nakagami", "coherence": "run"}, {"csi": {"error_variance": 0.05}}),
+    "3 antennas, rayleigh per round": (
+        {"fading": "rayleigh"},
+        {"receiver": {"num_antennas": 3}, "power": {"policy": "truncated-inversion", "cutoff_db": -3.0}},
+    ),
+    "6 antennas, zf, nakagami per packet": (
+        {"fading": "nakagami", "coherence": "packet"},
+        {"receiver": {"num_antennas": 6, "combining": "zf"}, "csi": {"error_variance": 0.05}},
+    ),
+    "2 antennas, mmse, rician per symbol": (
+        {"fading": "rician", "coherence": "symbol"},
+        {"receiver": {"num_antennas": 2, "combining": "mmse"}, "csi": {"error_variance": 0.05}},
+    ),
+    "4 antennas, blind, rayleigh per run": (
+        {"fading": "rayleigh", "coherence": "run"},
+        {"receiver": {"num_antennas": 4, "combining": "blind"}},
+    ),
 }
 
 
@@ -89,7 +105,14 @@ def test_both_engines_agree_for_every_kind_of_symbol(kind: str) -> None:
     assert_same(*(superposed(kind, "rayleigh per packet", engine) for engine in ("fused", "sionna")))
 
 
-@pytest.mark.parametrize("channel", ["rayleigh per round", "nakagami per symbol"])
+@pytest.mark.parametrize(
+    "channel",
+    [
+        "rayleigh per round",
+        "nakagami per symbol",
+        "3 antennas, rayleigh per round",
+    ],
+)
 def test_both_engines_add_the_same_jammers(channel: str) -> None:
     jammed = [superposed("real", channel, engine, jammed=True) for engine in ("fused", "sionna")]
     assert_same(*jammed)
@@ -101,7 +124,7 @@ def test_the_cutoff_case_has_a_cutoff_symbol() -> None:
     assert active.min() < DEVICES == active.max()
 
 
-@pytest.mark.parametrize("channel", ["rayleigh per round", "rician per symbol"])
+@pytest.mark.parametrize("channel", ["rayleigh per round", "rician per symbol", "6 antennas, zf, nakagami per packet"])
 def test_any_number_of_threads_gives_the_same_bits(channel: str) -> None:
     config = link("analog", channel, "fused")
 

@@ -21,6 +21,8 @@ WAVEFORMS: dict[str, dict[str, Any]] = {
     "single-carrier": {"engine": "sionna"},
     "single-carrier-fused": {"engine": "fused"},
     "single-carrier-impaired": {"impairments": IMPAIRED},
+    "antennas": {"engine": "fused", "receiver": {"num_antennas": 3}, "csi": {"error_variance": 0.1}},
+    "antennas-impaired": {"impairments": IMPAIRED, "receiver": {"num_antennas": 3}},
     "ofdm": {"ofdm": GRID},
     "ofdm-estimated": {
         "ofdm": GRID,
@@ -60,8 +62,8 @@ def modulation(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-LATER = {"single-carrier-impaired", "ofdm"}
-"""`ofdm-estimated` covers them, too."""
+LATER = {"single-carrier-impaired", "antennas-impaired", "ofdm"}
+"""Others cover them, too."""
 
 
 @pytest.fixture(
@@ -258,16 +260,19 @@ def without_two(round_index: int = 2) -> UplinkContext:
     return UplinkContext(seed=1, trials=tuple(range(NUM_TRIALS)), round_index=round_index, silent=SILENT)
 
 
-def test_a_silent_device_is_off_the_air_and_counts_nowhere(uplink: AirUplink, payload: NDArray[Any]) -> None:
+def test_a_silent_device_is_off_the_air_and_counts_nowhere(
+    uplink: AirUplink, waveform: str, payload: NDArray[Any]
+) -> None:
     heard = uplink.superpose(payload, context=without_two(), caps={})
     everybody = uplink.superpose(payload, context=on_air(), caps={})
     assert not heard.decision.active[:, SILENT].any()
-    assert np.array_equal(heard.decision.active[:, OTHERS], everybody.decision.active[:, OTHERS])
     assert (heard.num_active <= len(OTHERS)).all()
-    some = heard.decision.active.any(axis=1)
-    # The weakest device, which holds the others down, may be among those silent; mean gains are 1 to float32 rounding.
-    assert (heard.decision.level[some] >= everybody.decision.level[some] * (1.0 - 1e-6)).all()
-    assert (heard.decision.level[~some] <= everybody.decision.level[~some]).all()
+    if "antennas" not in waveform:  # a combiner matched to fewer devices changes the gains of all
+        assert np.array_equal(heard.decision.active[:, OTHERS], everybody.decision.active[:, OTHERS])
+        some = heard.decision.active.any(axis=1)
+        # The weakest device, which holds others down, may be among those silent; mean gains are 1 to float32 rounding.
+        assert (heard.decision.level[some] >= everybody.decision.level[some] * (1.0 - 1e-6)).all()
+        assert (heard.decision.level[~some] <= everybody.decision.level[~some]).all()
     changed = payload.copy()
     changed[:, SILENT] = 0
     assert same(uplink.superpose(changed, context=without_two(), caps={}), heard)

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from phy.coding.modulation import modulator
 from phy.config import ImpairmentsConfig, LinkConfig
+from phy.engines.fused.flat.antennas import combined_taps
 from phy.fading.block_taps import (
     CHUNK_SYMBOLS,
     CUTOFF,
@@ -26,6 +27,7 @@ from phy.fading.block_taps import (
 from phy.fading.gains import BlockGains
 from phy.frontends.impairments import draw_offsets, impair_stream
 from phy.links.air_chain import AirChain, Arrivals, OnAir
+from phy.links.antennas import CombinedTaps
 from phy.links.jamming import with_own_amplitude
 from phy.links.packets.layout import impairment_keys
 from phy.links.policies.fixed import Fixed
@@ -37,8 +39,9 @@ from phy.numerics.streaming import Cut, Program, stream
 class _Chain:
     """Compiled part of a superposition; `trials` sums of `devices` each in one chunk.
 
-    `phase_blocks`: residual phases change from coherence block to coherence block; `symbol_s` is 0 where it plays no
-    part; `own`: some devices do not follow power control.
+    `combined`: blocks of the channels behind a combiner of antennas, 0 where taps are drawn here. `phase_blocks`:
+    residual phases change from coherence block to coherence block; `symbol_s` is 0 where it plays no part; `own`: some
+    devices do not follow power control.
     """
 
     modulation: str
@@ -47,6 +50,7 @@ class _Chain:
     phase_blocks: bool
     symbol_s: float
     own: bool
+    combined: int
     trials: int
     devices: int
     columns: int
@@ -67,7 +71,13 @@ def _compiled(chain: _Chain) -> Any:
     def draw(start: Any, rows_in: Any, block: Any, numbers: Any) -> Any:
         channel_key, csi_key, device, gain, _, noise_key = rows_in[:6]
         receiver = tf.fill([chain.trials], tf.constant(RECEIVER, tf.uint32))
-        noise = draw_normals(noise_key, receiver, tf.cast(tf.range(chain.columns), tf.uint32) + start)
+        position = tf.cast(tf.range(chain.columns), tf.uint32) + start
+        noise = draw_normals(noise_key, receiver, position)
+        if chain.combined:
+            of_symbol = tf.minimum(tf.cast(position // block, tf.int32), chain.combined - 1)
+            of_tap = of_symbol[: chain.fading.columns]
+            taps, estimate = (tf.reshape(tf.gather(given, of_tap, axis=2), [rows, -1]) for given in rows_in[-3:-1])
+            return noise * tf.cast(tf.gather(rows_in[-1], of_symbol, axis=1), tf.complex64), taps, estimate
         return noise, *draw_taps(
             chain.fading,
             tf.reshape(channel_key, [rows, 2]),
@@ -141,6 +151,8 @@ def _compiled(chain: _Chain) -> Any:
                 per_device_key,
                 (shape, tf.float32),
                 *[(shape, tf.float32)] * chain.own,
+                *([((*shape, chain.combined), tf.complex64)] * 2 if chain.combined else []),
+                *([((chain.trials, chain.combined), tf.float32)] if chain.combined else []),
             ),
             outputs=(tf.complex64, tf.int32, tf.float32),
         )
@@ -155,6 +167,9 @@ class SionnaAir(AirChain):
 
     def measure_gains(self, channel: FlatChannel, context: UplinkContext) -> BlockGains:
         return measure_gains(channel, context)
+
+    def combine(self, channel: FlatChannel, context: UplinkContext) -> CombinedTaps:
+        return combined_taps(channel, context, link=self._config)
 
     def add_up(self, sent: OnAir, channel: FlatChannel, *, context: UplinkContext) -> Arrivals:
         num_trials, num_devices = sent.payload.shape[:2]
@@ -173,12 +188,14 @@ class SionnaAir(AirChain):
             phase_blocks=impairments.phase_error_deg > 0.0 and config.channel.coherence in ("symbol", "packet"),
             symbol_s=config.symbol_s if impairments.cfo_hz > 0.0 else 0.0,
             own=sent.own is not None,
+            combined=0 if sent.combined is None else sent.combined.channel.shape[2],
             trials=cut.rows_per_chunk,
             devices=num_devices,
             columns=cut.columns,
         )
         per_device = (array.reshape(num_trials, num_devices, -1) for array in channel.rows(context))
         channel_key, csi_key, device, gain = per_device
+        given = sent.combined
         received, active, energy = _compiled(chain)(
             cut.chunks(
                 sent.payload.astype(np.complex64) if analog else sent.payload,
@@ -197,6 +214,7 @@ class SionnaAir(AirChain):
                 cut.by_row(impairment_keys(context, num_devices=num_devices)),
                 cut.by_row(sent.clipping_reference),
                 *([] if sent.own is None else [cut.by_row(sent.own)]),
+                *([] if given is None else map(cut.by_row, (given.channel, given.estimate, given.noise_amplitude))),
             ),
             *channel.numbers.feed(),
         )

@@ -61,9 +61,9 @@ class MseOptimal(PowerPolicy):
             )
         elif not link.steady:
             yield Conflict(
-                "power.policy channel.coherence channel.model csi.estimator receiver.num_antennas",
-                "mse-optimal takes one channel gain per device and round, but this link has several (antennas, paths, "
+                "power.policy channel.coherence channel.model csi.estimator receiver.combining",
+                "mse-optimal takes one channel gain per device and round, but this link has several (paths, "
                 "pilots, or a coherence shorter than a round)",
-                "write a flat channel of coherence: round or run, one antenna and no csi.estimator, or policy: "
+                "write a flat channel of coherence: round or run, combining mrc and no csi.estimator, or policy: "
                 "truncated-inversion",
             )

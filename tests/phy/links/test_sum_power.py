@@ -21,7 +21,7 @@ from phy.links.power import AmplitudeDecision, decide_sum
 
 POLICIES = ("fixed", "inversion", "truncated-inversion", "mse-optimal")
 SYMBOLS = 2001
-SEVERAL = "but this link has several (antennas, paths, pilots, or a coherence shorter than a round)"
+SEVERAL = "but this link has several (paths, pilots, or a coherence shorter than a round)"
 ROUND = UplinkContext(seed=5, trials=(0, 1, 2), round_index=4)
 
 

@@ -3,7 +3,7 @@
     y[s] = sum_k A w_k h_k x_k[s] + sigma z[s]
 
 Devices are added up in their order, a tile of symbols at a time. Where taps hold for the round, those of all devices
-are drawn side by side; else those of a tile, device by device.
+are drawn side by side; else those of a tile, device by device. Of several antennas the combined taps are given.
 """
 
 from __future__ import annotations
@@ -20,14 +20,17 @@ from phy.engines.fused.flat.air_taps import (
     ADDED_IMAG,
     ADDED_REAL,
     SENT_POWER,
+    added_as_given,
     added_at_positions,
     added_by_devices,
 )
+from phy.engines.fused.flat.antennas import combined_taps
 from phy.engines.fused.flat.gains import measure_gains
 from phy.engines.fused.flat.taps import NUM_LANES, OF_SYMBOLS, TILE, TapLaw, expand, tap_law
 from phy.fading.block_taps import FlatChannel, UplinkContext
 from phy.fading.gains import BlockGains
 from phy.links.air_chain import AirChain, Arrivals, OnAir
+from phy.links.antennas import CombinedTaps
 from phy.links.power import AmplitudeDecision
 from phy.numerics.cache import LastResult
 from phy.numerics.compiled import kernel, read_only, stage
@@ -99,6 +102,26 @@ def _finish(symbols: Any, noise: Any, noise_key: Any, noise_std: Any, base: Any,
 
 
 @stage
+def _finish_combined(
+    symbols: Any,
+    noise: Any,
+    noise_key: Any,
+    noise_std: Any,
+    amplitudes: Any,
+    block: Any,
+    base: Any,
+    received: Any,
+    count: Any,
+) -> None:
+    """`_finish` where the noise has the amplitude of the combiner of each coherence block."""
+    draw_normals(noise_key, positions(_RECEIVER, base, 1), noise, np.int64(0), np.int64(_WIDTH), count)
+    for i in range(count):
+        scale = noise_std * amplitudes[(base + i) // block]
+        received[2 * (base + i)] = symbols[SUM_REAL + i] + scale * noise[i]
+        received[2 * (base + i) + 1] = symbols[SUM_IMAG + i] + scale * noise[_WIDTH + i]
+
+
+@stage
 def _count_active(taps: Any, active: Any, base: Any, count: Any) -> None:
     for i in range(count):
         active[base + i] += np.int64(taps[OF_SYMBOLS + ACTIVE + i])
@@ -115,6 +138,8 @@ def _superpose(
     gains: Any,
     levels: Any,
     own: Any,
+    given: Any,
+    noise_amplitudes: Any,
     num_symbols: Any,
     symbol_s: Any,
     received: Any,
@@ -126,9 +151,11 @@ def _superpose(
     """Tasks `first` to `last`, each `_TILES_OF_A_TASK` tiles of one trial.
 
     `keys` `[trials, 4]` of taps and of channel knowledge, `noise_keys` `[trials, 2]`; `amplitudes` float64; `energy_j`
-    `[trials, spans, devices]`: sums of |A w x|^2, times `symbol_s`.
+    `[trials, spans, devices]`: sums of |A w x|^2, times `symbol_s`. `given` `[trials, 4, devices, blocks]` as from
+    `CombinedTaps.added`, without blocks where taps are drawn here; `noise_amplitudes` `[trials, blocks]`.
     """
     spans, num_devices = energy_j.shape[1], energy_j.shape[2]
+    combined = given.shape[3] > 0
     one_tap = law.block_symbols >= num_symbols
     symbols = np.empty(_NUM_SYMBOL_LANES, np.float32)
     taps, noise = np.empty(NUM_LANES, np.float32), np.empty(2 * _WIDTH, np.float32)
@@ -138,13 +165,17 @@ def _superpose(
         level = levels[trial]
         spent = energy_j[trial, span]
         spent[:] = 0.0
-        if one_tap:
+        if one_tap and combined:
+            for device in range(num_devices):
+                for i in range(4):
+                    of_devices[i, device] = given[trial, i, device, 0]
+        elif one_tap:
             for start in range(0, num_devices, TILE):
                 some = min(num_devices - start, TILE)
                 added_by_devices(law, keys[trial], gains[trial], level, own[trial], taps, of_devices, start, some)
-            if span == 0:
-                for device in range(num_devices):
-                    active[trial, :] += np.int64(of_devices[3, device])
+        if one_tap and span == 0:
+            for device in range(num_devices):
+                active[trial, :] += np.int64(of_devices[3, device])
         for tile in range(span * _TILES_OF_A_TASK, (span + 1) * _TILES_OF_A_TASK):
             base = tile * TILE
             count = min(num_symbols - base, TILE)
@@ -161,13 +192,23 @@ def _superpose(
                     first_tap = base // law.block_symbols
                     num_taps = (base + count - 1) // law.block_symbols - first_tap + 1
                     gain, other = gains[trial, device], own[trial, device]
-                    added_at_positions(
-                        law, keys[trial], np.uint32(device), gain, level, other, first_tap, taps, num_taps
-                    )
+                    if combined:
+                        added_as_given(given[trial, :, device], first_tap, taps, num_taps)
+                    else:
+                        added_at_positions(
+                            law, keys[trial], np.uint32(device), gain, level, other, first_tap, taps, num_taps
+                        )
                     expand(first_tap, law.block_symbols, base, 1, taps, count)
                     _count_active(taps, active[trial], base, count)
                     spent[device] += _add(symbols, taps, count)
-            _finish(symbols, noise, noise_keys[trial], law.noise_std, base, received[trial], count)
+            if one_tap or not combined:
+                noise_std = law.noise_std * noise_amplitudes[trial, 0]
+                _finish(symbols, noise, noise_keys[trial], noise_std, base, received[trial], count)
+            else:
+                of_blocks, block = noise_amplitudes[trial], law.block_symbols
+                _finish_combined(
+                    symbols, noise, noise_keys[trial], law.noise_std, of_blocks, block, base, received[trial], count
+                )
         for device in range(num_devices):
             spent[device] *= symbol_s
 
@@ -176,11 +217,14 @@ def _superpose(
 class _OfRun:
     """Arrays that are the same in every round: gains, zeros `[num_trials, num_devices]`, keys of constant channels.
 
-    Also empty payloads `[num_trials, num_devices, 0]` of the kind that is not sent.
+    Also empty payloads `[num_trials, num_devices, 0]` of the kind that is not sent, and what stands for the combiner of
+    one antenna.
     """
 
     gains: NDArray[np.float32]
     nobody: NDArray[np.float32]
+    nothing_given: NDArray[np.float32]
+    one_antenna: NDArray[np.float32]
     no_bits: NDArray[np.uint8]
     no_amplitudes: NDArray[np.float64]
     keys: NDArray[np.uint32] | None
@@ -191,7 +235,7 @@ class FusedAir(AirChain):
 
     def __init__(self, config: LinkConfig, *, threads: int | None = None) -> None:
         self._bits = config.modulation != "analog"
-        self._symbol_s = config.symbol_s
+        self._config = config
         self._threads = threads or available_threads()
         self._run: tuple[tuple[FlatChannel, int, tuple[int, ...]], _OfRun] | None = None
         self._law = LastResult(_law_of)
@@ -199,6 +243,9 @@ class FusedAir(AirChain):
 
     def measure_gains(self, channel: FlatChannel, context: UplinkContext) -> BlockGains:
         return measure_gains(channel, context, threads=self._threads)
+
+    def combine(self, channel: FlatChannel, context: UplinkContext) -> CombinedTaps:
+        return combined_taps(channel, context, link=self._config)
 
     def add_up(self, sent: OnAir, channel: FlatChannel, *, context: UplinkContext) -> Arrivals:
         num_trials, num_devices = sent.payload.shape[:2]
@@ -214,6 +261,7 @@ class FusedAir(AirChain):
             run.gains,
             self._levels(sent.decision),
             run.nobody if sent.own is None else read_only(sent.own),
+            *self._combined(sent, run),
         )
         law, num_symbols = self._law(channel), channel.num_symbols
         run_tasks(
@@ -226,7 +274,7 @@ class FusedAir(AirChain):
                 num_symbols,
                 # Of many spans the sum alone is multiplied, as the other engine does: their products would add up to
                 # other last digits.
-                self._symbol_s if spans == 1 else 1.0,
+                self._config.symbol_s if spans == 1 else 1.0,
                 received,
                 active,
                 energy_j,
@@ -239,8 +287,15 @@ class FusedAir(AirChain):
         return Arrivals(
             received=received.view(np.complex64),
             num_active=active,
-            energy_j=energy_j[:, 0] if spans == 1 else energy_j.sum(axis=1) * self._symbol_s,
+            energy_j=energy_j[:, 0] if spans == 1 else energy_j.sum(axis=1) * self._config.symbol_s,
         )
+
+    def _combined(self, sent: OnAir, run: _OfRun) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """What antennas make of the taps, and the amplitude of their noise."""
+        if sent.combined is None:
+            return run.nothing_given, run.one_antenna
+        added = sent.combined.added(sent.decision.level, sent.own)
+        return read_only(added), read_only(sent.combined.noise_amplitude)
 
     def _of_run(self, channel: FlatChannel, context: UplinkContext) -> _OfRun:
         whose = (channel, context.seed, context.trials)
@@ -250,6 +305,8 @@ class FusedAir(AirChain):
             run = _OfRun(
                 gains=read_only(gains),
                 nobody=read_only(np.zeros_like(gains)),
+                nothing_given=read_only(np.empty((len(gains), 4, channel.num_devices, 0), np.float32)),
+                one_antenna=read_only(np.ones((len(gains), 1), np.float32)),
                 no_bits=read_only(np.empty((*gains.shape, 0), np.uint8)),
                 no_amplitudes=read_only(np.empty((*gains.shape, 0))),
                 keys=keys,

@@ -66,6 +66,16 @@ def added_at_positions(
 
 
 @stage
+def added_as_given(given: Any, first: Any, lanes: Any, count: Any) -> None:
+    """Coefficients `[4, taps]` of taps number `first` on of one device, `count` of them, behind `OF_TAPS`."""
+    for i in range(count):
+        lanes[OF_TAPS + ADDED_REAL + i] = given[0, first + i]
+        lanes[OF_TAPS + ADDED_IMAG + i] = given[1, first + i]
+        lanes[OF_TAPS + SENT_POWER + i] = given[2, first + i]
+        lanes[OF_TAPS + ACTIVE + i] = given[3, first + i]
+
+
+@stage
 def added_by_devices(
     law: Any, keys: Any, gains: Any, level: Any, own: Any, lanes: Any, out: Any, first: Any, count: Any
 ) -> None:
