@@ -11,10 +11,9 @@ from pathlib import Path
 
 from scenarios.plan.points import Plan, value_of
 from scenarios.report.library import difference
-from scenarios.report.reference import COLUMNS, REFERENCE
+from scenarios.report.published import COLUMNS, REFERENCE
 from scenarios.report.settings import cells_of
-from scenarios.report.tables.quantities import ROUND_AXES
-from scenarios.report.tables.tables import summarise
+from scenarios.report.tables.summaries import ROUND_AXES, summarise
 from scenarios.schema.schema import ReportConfig
 from scenarios.store.store import Store
 from scenarios.studies.learning import LearningStudy

@@ -20,7 +20,7 @@ from phy.links.conflicts import link_conflicts
 from phy.links.link import LinkError, Reception, Superposition
 from phyloop.arguments import checked
 from scenarios.engine.start import quiet_standard_error
-from scenarios.report.tables.quantities import Rate, rate_interval
+from scenarios.report.tables.summaries import Rate, rate_interval
 from scenarios.schema.consistency.conflicts import check_consistency
 from scenarios.schema.errors import ScenarioError, together
 from scenarios.schema.loader import Source, load_scenario

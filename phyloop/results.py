@@ -12,14 +12,12 @@ import pandas as pd
 
 from phyloop.arguments import checked
 from scenarios.report.check import check_figures
-from scenarios.report.figures.choice import figures_of
-from scenarios.report.figures.curves import Drawing, arrange
-from scenarios.report.figures.data import rows_of
+from scenarios.report.figures.curves import Drawing, arrange, rows_of
 from scenarios.report.figures.draw import draw
-from scenarios.report.figures.round_curves import over_rounds
+from scenarios.report.figures.learning import figures_of, over_rounds
 from scenarios.report.rows import metrics_rows
 from scenarios.report.settings import settings_by_words, words_of
-from scenarios.report.tables.tables import PointSummary, summarise
+from scenarios.report.tables.summaries import PointSummary, summarise
 from scenarios.schema.errors import KeyPath, Mark, ScenarioError, listing
 from scenarios.schema.labels.labels import plain_label
 from scenarios.schema.loader import validate

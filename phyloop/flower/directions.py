@@ -18,7 +18,7 @@ from phyloop.flower.numbers import Layout, Numbers, layout_of, pieces_of, vector
 from phyloop.flower.path import CodecPath, Path, Radio, build_path
 from phyloop.flower.settings import Settings
 from scenarios.schema.errors import ScenarioError
-from scenarios.studies.flower.rounds import RoundOfClients
+from scenarios.studies.flower.store import RoundOfClients
 
 Contents = Mapping[int, RecordDict]
 """Content of a message by node id."""

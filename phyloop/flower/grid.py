@@ -14,8 +14,7 @@ from phyloop.arguments import checked
 from phyloop.flower.directions import Downlink, Senders, Sent, Uplink
 from phyloop.flower.settings import LinkSource, read_settings
 from phyloop.links import in_words
-from scenarios.studies.flower.rounds import RoundOfClients
-from scenarios.studies.flower.store import FlowerStore
+from scenarios.studies.flower.store import FlowerStore, RoundOfClients
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -20,7 +20,7 @@ from phy.fading.block_taps import UplinkContext
 from phy.links.link import Reception
 from phy.numerics.random import Purpose
 from phyloop.flower.settings import Settings
-from scenarios.studies.flower.account import AppConfig
+from scenarios.studies.flower.store import AppConfig
 
 Numbers = NDArray[np.floating[Any]]
 

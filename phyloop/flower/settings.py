@@ -21,7 +21,7 @@ from scenarios.schema.errors import Mark, ScenarioError
 from scenarios.schema.loader import find_source, validate
 from scenarios.schema.schema import Scenario
 from scenarios.schema.yaml_marks import read_yaml
-from scenarios.studies.flower.account import AppConfig
+from scenarios.studies.flower.store import AppConfig
 
 LinkSource = str | Path | Mapping[str, Any] | LinkConfig
 """A file with a `link:` section or its keys alone, a library scenario, the keys themselves, or a configuration."""

@@ -333,8 +333,8 @@ def export(
     allow_code: AllowCodeOption = False,
 ) -> None:
     """Write metrics and curves of a run as CSV files, or other tables and formats."""
-    from scenarios.studies.export import export as write_tables
     from scenarios.studies.folders import study_in
+    from scenarios.studies.tables import export as write_tables
 
     with code_allowed(allow_code):
         for path in write_tables(study_in(folder), folder, out, tables=table or (), file_format=file_format):

@@ -16,13 +16,14 @@ from scenarios.schema.errors import ScenarioError
 from scenarios.schema.permission import code_allowed
 from scenarios.schema.plugins import load_plugins
 
-_MODULES = {
-    **{kind: kind for kind in ("scheme", "codec", "attack", "model")},
-    "data set": "data",
-    "fading law": "fading",
-    "power policy": "policy",
+_CHECKS = {
+    **{kind: (kind, "CHECKS") for kind in ("scheme", "codec", "attack")},
+    "model": ("data", "MODEL"),
+    "data set": ("data", "DATA"),
+    "fading law": ("radio", "FADING"),
+    "power policy": ("radio", "POLICY"),
 }
-"""Modules of this package with `CHECKS`, functions of one thing that raise AssertionError, by kind."""
+"""Module of this package, and its functions of one thing that raise AssertionError, by kind."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +55,9 @@ def checks_of(path: Path) -> Iterator[Check]:
     for kind, word in registered:
         thing = _made(kind, word, path)
         checks: tuple[Callable[[Any], None], ...] = ()
-        if kind in _MODULES:
-            checks = importlib.import_module(f"{__name__}.{_MODULES[kind]}").CHECKS
+        if kind in _CHECKS:
+            module, name = _CHECKS[kind]
+            checks = getattr(importlib.import_module(f"{__name__}.{module}"), name)
         if not checks:
             yield Check(kind=kind, word=word, sentence="It can be made with its defaults.", problem=None)
         for check in checks:

@@ -22,7 +22,7 @@ from scenarios.schema.consistency.resolve import resolve_auto
 from scenarios.schema.consistency.unused import unused_keys
 from scenarios.schema.consistency.warnings import find_warnings
 from scenarios.schema.errors import KeyPath, Mark, ScenarioError, flow, mark_of, shorten, together, value_at
-from scenarios.schema.labels.guarantees import unequal_guarantees
+from scenarios.schema.labels.labels import unequal_guarantees
 from scenarios.schema.loader import LoadedScenario
 from scenarios.schema.messages.explain import explain, explain_within
 from scenarios.schema.overrides import set_path

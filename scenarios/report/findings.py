@@ -11,7 +11,7 @@ import numpy as np
 from fl.config.learning import PointFacts
 from scenarios.plan.points import Plan
 from scenarios.report.settings import short_setting
-from scenarios.report.tables.tables import done_series, summarise
+from scenarios.report.tables.summaries import done_series, summarise
 from scenarios.store.store import Store
 
 

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from scenarios.engine.study import ReportPaths
 from scenarios.files.replacement import writing
-from scenarios.plan.points import Plan
+from scenarios.plan.points import Plan, Point
 from scenarios.report import rows
-from scenarios.report.claims import claim_parts
-from scenarios.report.figures.choice import figures_of
+from scenarios.report.claims import MOST_ROWS, claim_parts
 from scenarios.report.figures.curves import Drawing, arrange
 from scenarios.report.figures.draw import write_figures
 from scenarios.report.figures.images import draw_attacks, draw_partitions
-from scenarios.report.figures.round_curves import over_rounds
+from scenarios.report.figures.learning import figures_of, over_rounds
 from scenarios.report.findings import read_findings, silent_trials
 from scenarios.report.html import FIGURES, Page, Part, counted, data_uri, pictures, write_page
-from scenarios.report.published import read_published, write_published
-from scenarios.report.reference import agreeing, reference_parts
+from scenarios.report.published import COLUMNS, agreeing, mean_of, read_published, read_reference, write_published
 from scenarios.report.settings import cells_of, links_on_air, setting_in_words
-from scenarios.report.tables.quantities import INTERVALS
+from scenarios.report.tables.summaries import INTERVALS, PointSummary, summarise
 from scenarios.report.tables.table import Table
-from scenarios.report.tables.tables import PointSummary, summarise
+from scenarios.schema.labels.labels import plain_label
 from scenarios.store.store import Store
 
 TABLES = "tables"
@@ -71,7 +69,7 @@ def write_report(folder: Path, plan: Plan, *, store: Store) -> ReportPaths:
             for one in published
             for part in (Part(head=one.title, table=one.table), Part(soft=one.caption), Part(soft=one.config.note))
         ],
-        "Beside the stored results": reference_parts(scenario.name, summaries, same or {}),
+        "Beside the stored results": _stored(scenario.name, summaries, same or {}),
         "Who holds which samples": pictures(partitions),
         "Results per point": _table(
             "Mean over whole trials [95 % t interval of the mean]; without brackets a single trial. "
@@ -155,3 +153,26 @@ def _failures(store: Store, plan: Plan, summaries: Sequence[PointSummary]) -> It
     if lines:
         heads, words = ("setting", "trial", "reason"), ("setting", "reason")
         yield Part(table=Table(columns=heads, rows=tuple(lines[:MOST_LINES]), left=words, wrapped=words))
+
+
+def _stored(name: str, summaries: Sequence[PointSummary], same: Mapping[int, Point]) -> list[Part]:
+    """Return the stored results of the sweep points `same` beside those of the run; nothing without any."""
+    stored = read_reference(name)
+    paths = tuple(path for path in (stored[0] if stored else ()) if path not in COLUMNS)
+    ours = {cells_of(same[one.point.index], paths): one for one in summaries if one.point.index in same}
+    rows, origins = [], {}
+    for row in stored:
+        settings, metric = tuple(row[path] for path in paths), row["metric"]
+        if (summary := ours.get(settings)) is None or metric not in summary.metrics:
+            continue
+        mean = summary.metrics[metric]
+        beside = (str(mean_of(row)), row["trials"], str(mean.within(metric)), str(mean.trials))
+        rows.append((*settings, plain_label(metric), *beside))
+        origins[f"{row['source']}, phyloop {row['version']}, seed {row['seed']}, {row['date']}"] = True
+    if not rows:
+        return []
+    words = (*map(plain_label, paths), "quantity")
+    table = Table(columns=(*words, "stored", "stored trials", "ours", "trials"), rows=tuple(rows), left=words)
+    lead = "Mean over trials [95 % t interval of the mean]. The same seed gives the same numbers on the same versions."
+    fold = f"{len(rows)} results" if len(rows) > MOST_ROWS else ""
+    return [Part(soft=f"{lead} Stored: {'; '.join(origins)}."), Part(table=table, fold=fold)]

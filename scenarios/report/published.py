@@ -1,21 +1,25 @@
-"""Published numbers beside ours: each finds its sweep point by its settings. Tables on the page and as files."""
+"""Published numbers and stored results beside ours: each finds its sweep point by its settings."""
 
 from __future__ import annotations
 
+import csv
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 from scenarios.files.replacement import file_name, replace_text, writing
-from scenarios.plan.identity import canonical_json
+from scenarios.plan.identity import canonical_json, physics
+from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan, Point, value_of
+from scenarios.report.library import library_scenario
 from scenarios.report.settings import is_set
-from scenarios.report.tables.quantities import Mean
+from scenarios.report.tables.summaries import Mean, PointSummary
 from scenarios.report.tables.table import Table, csv_text, escape_markdown
-from scenarios.report.tables.tables import PointSummary
 from scenarios.schema.labels.labels import plain_label, plain_setting, setting_cell
+from scenarios.schema.loader import LIBRARY
 from scenarios.schema.schema import PublishedConfig, Scenario, TableConfig
 
 Verdict = Literal["in our interval", "within its rounding", "outside"]
@@ -232,3 +236,49 @@ def write_published(folder: Path, tables: Sequence[PublishedTable]) -> tuple[Pat
             paths.append(replace_text(folder / f"{stem}.md", one.markdown()))
             paths.append(replace_text(folder / f"{stem}.csv", one.csv()))
     return tuple(paths)
+
+
+# --- stored results of library scenarios ----------------------------------------------------------
+
+REFERENCE = LIBRARY / "reference"
+
+COLUMNS = ("metric", "mean", "low", "high", "trials", "seed", "version", "date", "source")
+"""Columns of a file behind its settings; `low` and `high` are empty for one trial."""
+
+
+@cache
+def library_plan(name: str) -> Plan | None:
+    """Return the sweep points of the learning scenario of the library with this name, None without one."""
+    loaded = library_scenario(name)
+    return None if loaded is None or loaded.scenario.measure is not None else expand(loaded)
+
+
+def agreeing(plan: Plan) -> dict[int, Point] | None:
+    """Index of each sweep point -> the library's point with the same settings, whatever its seed, label and trials.
+
+    None where the library has no learning scenario of this name.
+    """
+    library = library_plan(plan.points[0].scenario.name)
+    if library is None:
+        return None
+    points = {_settings_of(point): point for point in library.points}
+    return {one.index: points[key] for one in plan.points if (key := _settings_of(one)) in points}
+
+
+def _settings_of(point: Point) -> str:
+    return canonical_json({name: part for name, part in physics(point.scenario).items() if name != "seed"})
+
+
+def read_reference(name: str) -> list[dict[str, str]]:
+    """Return the stored results of a library scenario, a row per sweep point and metric; none without a file."""
+    file = REFERENCE / f"{name}.csv"
+    if not file.exists():
+        return []
+    with file.open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def mean_of(row: Mapping[str, str]) -> Mean:
+    """Return the mean of a row with its interval."""
+    low, high = (float(row[key]) if row[key] else None for key in ("low", "high"))
+    return Mean(mean=float(row["mean"]), low=low, high=high, trials=int(row["trials"]))

@@ -16,14 +16,13 @@ from phy.measure.burstiness import Burstiness
 from phy.measure.independence import Independence, assess, verdict
 from privacy.mechanisms.flip_plans import CLAMP_WORDS
 from scenarios.plan.points import Plan, Point
-from scenarios.report.figures.choice import figures_of
 from scenarios.report.figures.curves import Curve, Drawing, Spot
 from scenarios.report.figures.draw import draw
+from scenarios.report.figures.learning import figures_of
 from scenarios.report.figures.style import render
 from scenarios.report.settings import point_table, setting_in_words, short_setting
-from scenarios.report.tables.quantities import CODED, RATES, word_of
+from scenarios.report.tables.summaries import CODED, RATES, PointSummary, done_series, word_of
 from scenarios.report.tables.table import Table, in_groups
-from scenarios.report.tables.tables import PointSummary, done_series
 from scenarios.schema.labels.labels import plain_label
 from scenarios.schema.schema import FigureConfig
 from scenarios.store.store import Store

@@ -25,8 +25,8 @@ from scenarios.report.page import drawings, write_report
 from scenarios.report.published import without_others
 from scenarios.report.rows import results_table
 from scenarios.report.settings import setting_in_words
+from scenarios.report.tables.summaries import summarise
 from scenarios.report.tables.table import Table
-from scenarios.report.tables.tables import summarise
 from scenarios.schema.loader import LoadedScenario, as_yaml, resolved_root
 from scenarios.store.checkpoints import CHECKPOINTS, CheckpointPolicy, discard
 from scenarios.store.store import Store

@@ -27,8 +27,8 @@ from scenarios.schema.errors import ScenarioError
 from scenarios.store.rows import Planned
 from scenarios.store.store import DamagedStoreError, Store
 from scenarios.store.trials import SERIES_TABLES
-from scenarios.studies.link.measure import AMOUNTS, COUNTS, Measured
-from scenarios.studies.link.results import LinkStore, read_point, write_point
+from scenarios.studies.link.level import AMOUNTS, COUNTS
+from scenarios.studies.link.results import LinkStore, Measured, read_point, write_point
 from scenarios.studies.status import read_status
 
 POINTS, TRIALS = 3, 3

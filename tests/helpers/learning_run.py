@@ -17,8 +17,8 @@ from scenarios.plan.points import Plan
 from scenarios.schema.loader import LoadedScenario
 from scenarios.studies import folders, prepare
 from scenarios.studies.audit.plan import AuditOptions
-from scenarios.studies.export import export as export_tables
 from scenarios.studies.learning import LearningStudy
+from scenarios.studies.tables import export as export_tables
 from scenarios.studies.tables import read_table
 
 

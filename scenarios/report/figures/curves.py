@@ -1,24 +1,25 @@
-"""Which points of a run make which curve of a figure, and what the caption says of them."""
+"""Which points of a run make which curve of a figure, what its caption says, and its data as rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scenarios.files.replacement import file_name
 from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, Point, is_number, listed, value_of
 from scenarios.report.settings import is_set, said
-from scenarios.report.tables.quantities import INTERVALS, RATES, ROUND_AXES, Mean
-from scenarios.schema.labels.guarantees import AGGREGATION, guarantee, unequal_guarantees
-from scenarios.schema.labels.labels import setting_label
+from scenarios.report.tables.summaries import INTERVALS, RATES, ROUND_AXES, Mean
+from scenarios.report.tables.table import csv_text
+from scenarios.schema.labels.labels import AGGREGATION, guarantee, plain, setting_label, unequal_guarantees
 from scenarios.schema.schema import FigureConfig
 
 if TYPE_CHECKING:
-    from scenarios.report.tables.tables import PointSummary
+    from scenarios.report.tables.summaries import PointSummary
 
 EVERYWHERE = "everywhere"
 
@@ -279,3 +280,34 @@ def _caption(config: FigureConfig, plan: Plan, spots: Sequence[Spot]) -> str:
     if not along and any(s.x is None for s in spots):
         text += " Horizontal lines: settings to which the x axis does not apply."
     return f"{text} Seed {plan.seed}."
+
+
+DATA = ("series", "panel", "quantity", "mean", "low", "high", "n")
+"""Columns beside x."""
+
+
+def stem(number: int, drawing: Drawing) -> str:
+    """Name of the files of the figure of this number, from 1."""
+    return f"{number:02d}-{file_name(drawing.config.y)}"
+
+
+def rows_of(drawing: Drawing, *, x: str) -> Iterator[dict[str, Any]]:
+    """A row per spot, in the columns `x` and `DATA`.
+
+    `series` and `panel` are labels, empty where there is one. `quantity` is y, or `beside`, or `theory` for a closed
+    form. x is empty for a horizontal line, `mean` where no error was seen and `high` is the upper limit; `n` counts
+    trials, of a link study observations.
+    """
+    y, beside = drawing.config.y, drawing.config.beside or "theory"
+    for title, curves in drawing.panels:
+        for curve in curves:
+            for quantity, spots in ((y, curve.spots), (beside, curve.theory)):
+                words = {"series": plain(curve.label), "panel": plain(title), "quantity": quantity}
+                for one in spots:
+                    yield {x: one.x, **words, "mean": one.y, "low": one.low, "high": one.high, "n": one.n or None}
+
+
+def data_csv(drawing: Drawing) -> str:
+    """The data of a figure as CSV; the column of x has its name."""
+    x = drawing.config.x
+    return csv_text((x, *DATA), rows_of(drawing, x=x))

@@ -15,10 +15,9 @@ import numpy as np
 from scenarios.files.replacement import replace_text, writing
 from scenarios.plan.points import is_number
 from scenarios.report.figures import style
-from scenarios.report.figures.curves import Curve, Drawing
-from scenarios.report.figures.data import data_csv, stem
+from scenarios.report.figures.curves import Curve, Drawing, data_csv, stem
 from scenarios.report.figures.style import FigureFiles, wrap, write_picture
-from scenarios.report.tables.quantities import RATES
+from scenarios.report.tables.summaries import RATES
 from scenarios.schema.labels.labels import axis_label, plain_label
 from scenarios.schema.schema import Axis
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scenarios.files.replacement import replacement
-from scenarios.report.tables.quantities import RATES, ROUND_AXES
+from scenarios.report.tables.summaries import RATES, ROUND_AXES
 from scenarios.schema.labels.labels import format_value, value_names
 
 if TYPE_CHECKING:

@@ -1,11 +1,11 @@
-"""Names of paths, metrics and settings on an axis, in a legend and in a table; times and sizes in words."""
+"""Names of paths, metrics and settings on an axis, in a legend and in a table; guarantees of privacy in words."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 from pydantic import BaseModel
@@ -13,6 +13,9 @@ from pydantic import BaseModel
 from fl.config.scheme import schemes
 from phy.config.by_word import registry_in
 from scenarios.schema.schema_keys import SECTIONS, TAGS, schema_keys
+
+if TYPE_CHECKING:
+    from scenarios.schema.schema import Scenario
 
 KINDS = ("name", "kind", "code", "policy", "algorithm", "optimizer", "estimator", "scenario")
 """Keys that select one of several things: a label names their value even where it is the default."""
@@ -187,3 +190,33 @@ def format_value(value: Any) -> str:
 def _without_mathematics(text: str) -> str:
     """Text of the user for matplotlib, with every dollar escaped."""
     return text.replace("$", r"\$")
+
+
+AGGREGATION = "learning.aggregation"
+
+
+def guarantee(scenario: Scenario) -> str:
+    """Return the epsilon of the aggregation scheme: `ε = 0.5`, or `no ε`; empty without a scheme."""
+    scheme = scenario.learning.upload_scheme
+    if scheme is None:
+        return ""
+    if scheme.own_epsilon is None:
+        return "no ε"
+    return setting_label(f"{AGGREGATION}.epsilon", scheme.own_epsilon)
+
+
+def unequal_guarantees(scenarios: Iterable[Scenario]) -> dict[str, str]:
+    """Return scheme: guarantees in words, where schemes that are compared differ in them; else nothing.
+
+    Mechanisms and budgets under `privacy:` have guarantees of their own; sweep points with one do not count.
+    """
+    found: dict[str, dict[str, None]] = {}
+    for scenario in scenarios:
+        scheme = scenario.learning.upload_scheme
+        if scheme is not None and scenario.mechanism is None:
+            word = setting_label(f"{AGGREGATION}.name", scheme.name)
+            per = "" if scheme.own_epsilon is None else f" per {scheme.epsilon_per}"
+            found.setdefault(word, {})[guarantee(scenario) + per] = None
+    if len({tuple(words) for words in found.values()}) < 2:
+        return {}
+    return {word: " and ".join(words) for word, words in found.items()}

@@ -25,9 +25,8 @@ from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario, as_yaml, resolved_root
 from scenarios.store.rows import Batch, Row
 from scenarios.store.store import Store, telling_damage
-from scenarios.studies.audit.figure import FIGURE, draw_audit
 from scenarios.studies.audit.plan import AuditOptions, auditable, delta_of
-from scenarios.studies.audit.results import Audits, print_audits
+from scenarios.studies.audit.results import FIGURE, Audits, draw_audit, print_audits
 from scenarios.studies.folders import stored_scenario
 
 _AUDITED = TypeAdapter(Audited)

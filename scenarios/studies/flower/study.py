@@ -12,7 +12,7 @@ from scenarios.plan.points import Plan, Point
 from scenarios.report.figures.curves import Curve, Drawing, Spot
 from scenarios.report.figures.draw import write_figures
 from scenarios.report.html import FIGURES, Page, Part, counted, pictures, write_page
-from scenarios.report.tables.quantities import RATES, rate_interval
+from scenarios.report.tables.summaries import RATES, rate_interval
 from scenarios.report.tables.table import Table
 from scenarios.schema.labels.labels import plain_label
 from scenarios.schema.schema import FigureConfig

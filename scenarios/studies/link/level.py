@@ -1,4 +1,4 @@
-"""The axes of a link study, the transmit power behind a value on them, and closed forms over them."""
+"""The axes of a link study, the power behind a value on them, closed forms over them, and names of what is counted."""
 
 from __future__ import annotations
 
@@ -23,6 +23,15 @@ MEANINGS: dict[Axis, str] = {
     "esno_db": "mean received energy per data symbol at one antenna over the complex noise power",
     "snr_db": "received SNR over all antennas, Es/N0 x number of antennas",
 }
+
+COUNTS = (
+    *("bits", "bit_errors", "packets", "packet_errors", "dropped", "retransmissions"),
+    *("raw_bits", "raw_bit_errors", "symbols"),
+)
+"""Fields of `LinkCounts` kept per device."""
+
+AMOUNTS = ("transmit_energy", "signal_energy", "noise_energy", "airtime_s", "energy_j")
+"""The others, energies and airtime."""
 
 
 @dataclass(frozen=True, kw_only=True)

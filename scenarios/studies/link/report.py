@@ -11,9 +11,9 @@ import numpy as np
 from fl.config.measured import LINK_RATES
 from phy.measure.independence import FEWEST_ERRORS, FEWEST_PACKETS_IN_ERROR, assess, verdict
 from scenarios.engine.study import ReportPaths
-from scenarios.report.figures.choice import MOST_CURVES
 from scenarios.report.figures.curves import Drawing, Shown, Spot, sort_into_panels
 from scenarios.report.figures.draw import write_figures
+from scenarios.report.figures.learning import MOST_CURVES
 from scenarios.report.html import FIGURES, Page, Part, counted, pictures, write_page
 from scenarios.report.rows import BURST_HEADS, INDEPENDENT, burst_cells
 from scenarios.report.tables.table import Table

@@ -18,10 +18,9 @@ from scenarios.schema.loader import LoadedScenario, as_yaml
 from scenarios.store.store import Store
 from scenarios.studies.folders import stored_scenario
 from scenarios.studies.link import tables
-from scenarios.studies.link.measure import PointRadio
 from scenarios.studies.link.plan import Curve, LinkPlan, LinkPoint, expand_link
 from scenarios.studies.link.report import drawings, write_study_report
-from scenarios.studies.link.results import LinkStore, PointResult, read_point, read_results, write_point
+from scenarios.studies.link.results import LinkStore, PointRadio, PointResult, read_point, read_results, write_point
 
 COMMIT_EVERY_S = 1.0
 """A kill loses at most this much work and the current batch [s]."""

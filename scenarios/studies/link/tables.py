@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from scenarios.report.settings import columns_of_settings
-from scenarios.report.tables.quantities import rate_text
+from scenarios.report.tables.summaries import rate_text
 from scenarios.schema.labels.labels import plain
 from scenarios.schema.schema import Axis
-from scenarios.studies.link.level import MEANINGS, PLAIN_LABELS, theory
-from scenarios.studies.link.measure import AMOUNTS, COUNTS
+from scenarios.studies.link.level import AMOUNTS, COUNTS, MEANINGS, PLAIN_LABELS, theory
 
 if TYPE_CHECKING:
     from phy.measure.monte_carlo import RateEstimate, StopReason

@@ -1,10 +1,11 @@
-"""Reference checks: scenario files whose `card:` section has a claim, its source and the known answers."""
+"""Reference checks: scenario files with a claim, its source and known answers; and the table of all comparisons."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from math import isfinite, isnan, nan
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -12,12 +13,189 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from phy.config import Frozen
 from phy.config.registry import Registry
+from phy.measure.monte_carlo import ClusteredCounts, estimate_rate
+from scenarios.report.tables.table import Table
 from scenarios.schema.errors import ScenarioError, listing
 from scenarios.schema.loader import LoadedScenario, load_scenario
 from scenarios.schema.messages.explain import explain
-from scenarios.studies.link.measure import Measured
 from scenarios.studies.link.plan import Curve, LinkPoint
-from scenarios.studies.verify.check import Check, Reference
+from scenarios.studies.link.results import Measured
+
+FAMILY = 0.999
+"""Confidence in the table as a whole: a faultless simulator fails somewhere in one run of a thousand."""
+MAX_CHECKS = 125
+"""Checks that share it (Bonferroni); tests hold the reference checks to this number."""
+CONFIDENCE = 1.0 - (1.0 - FAMILY) / MAX_CHECKS
+"""Confidence of the interval of each check."""
+MIN_ERRORS = 30
+"""Below it the spread of bursts is not known well enough to widen an interval by it."""
+_FARTHEST_DB = 40.0
+
+INTERVAL_NOTE = (
+    f"Intervals hold at {100 * CONFIDENCE:.4f} % each, widened for bursts, so that the table as a whole holds at "
+    f"{100 * FAMILY:g} % (Bonferroni)."
+)
+RESOLVES_NOTE = "resolves: the smallest difference that a check surely notices."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """`measured` in `[low, high]`, which has to meet the band `expected`; counts None where nothing is counted.
+
+    `resolves` names the smallest difference that is surely noticed, tolerances included; `enough`: the interval is as
+    narrow as the reference check asks; `card`, `seconds`: its reference check, and the time since the check before [s].
+    """
+
+    what: str
+    measured: float = nan
+    low: float = nan
+    high: float = nan
+    expected: tuple[float, float] = (nan, nan)
+    resolves: str = ""
+    enough: bool = True
+    errors: int | None = None
+    observations: int | None = None
+    problem: str | None = None
+    card: str = ""
+    seconds: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        """True if interval and band meet, and nothing is missing."""
+        return self.verdict == "pass"
+
+    @property
+    def verdict(self) -> str:
+        """`pass`, or what is wrong."""
+        if self.problem is not None:
+            return f"FAIL: {self.problem}"
+        if not self.enough:
+            return "FAIL: too little data"
+        if self.low <= self.expected[1] and self.high >= self.expected[0]:
+            return "pass"
+        return "FAIL: too high" if self.low > self.expected[1] else "FAIL: too low"
+
+
+def exact(what: str, found: float, known: float, *, tolerance: float) -> Check:
+    """Return the check of a number without randomness, known to `tolerance`."""
+    band = (known - tolerance, known + tolerance)
+    return Check(what=what, measured=found, low=found, high=found, expected=band, resolves=f"{tolerance:g}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reference:
+    """Known error rate of a link: `rate(shift_db)` if the link were better by `shift_db`, falling in it.
+
+    The measured rate may be better than `rate(0)` by `better_db` and worse by `worse_db`.
+    """
+
+    what: str
+    packets: bool
+    rate: Callable[[float], float]
+    better_db: float = 0.0
+    worse_db: float = 0.0
+    device: int | None = None
+
+    def shift_db(self, rate: float) -> float:
+        """Return how much better the link must be to have this error rate, to a thousandth [dB]."""
+        low, high = -_FARTHEST_DB, _FARTHEST_DB
+        while high - low > 1e-3:
+            middle = (low + high) / 2.0
+            low, high = (middle, high) if self.rate(middle) > rate else (low, middle)
+        return (low + high) / 2.0
+
+    def width_db(self, counts: ClusteredCounts) -> float:
+        """Return the width of the interval of the error rate, as a shift of the link [dB]; infinite without data."""
+        if counts.errors < MIN_ERRORS or counts.clusters < 2:
+            return float("inf")
+        found = estimate_rate(counts, confidence=CONFIDENCE)
+        return self.shift_db(found.low) - self.shift_db(found.high)
+
+    def check(self, counts: ClusteredCounts, *, resolves_db: float, where: str) -> Check:
+        """Compare counts with this reference."""
+        found = estimate_rate(counts, confidence=CONFIDENCE)
+        width = self.width_db(counts)
+        resolved = width + max(self.better_db, self.worse_db)
+        return Check(
+            what=f"{where}: {self.what}",
+            measured=nan if found.rate is None else found.rate,
+            low=found.low,
+            high=found.high,
+            expected=(self.rate(self.better_db), self.rate(-self.worse_db)),
+            resolves=f"{resolved:.2f} dB" if isfinite(resolved) else "nothing",
+            enough=width <= resolves_db,
+            errors=counts.errors,
+            observations=counts.observations,
+        )
+
+
+# --- table ----------------------------------------------------------------------------------------
+
+
+def table_of(checks: Sequence[Check]) -> Table:
+    """The table of all checks; each reference check is named in its first row only."""
+    counted = ("errors / counted", "measured", "interval", "expected", "resolves", "verdict")
+    heads = ("reference check", "what", *counted, "time")
+    before = ["", *(check.card for check in checks)]
+    rows = tuple(_cells(check, first=check.card != card) for check, card in zip(checks, before, strict=False))
+    return Table(columns=heads, rows=rows, left=heads[:-1], wrapped=("what", "verdict"))
+
+
+def screen_table(checks: Sequence[Check]) -> Table:
+    """The table for a terminal of 80 columns: intervals and verdicts, below the name of each reference check."""
+    rows: list[tuple[str, ...]] = []
+    for before, check in zip([None, *checks], checks, strict=False):
+        if before is None or before.card != check.card:
+            rows.append((check.card, "", "", ""))
+        _, what, _, measured, interval, expected, _, verdict, _ = _cells(check, first=False)
+        rows.append((f"  {what}", interval or measured, expected, verdict))
+    heads = ("reference check", "measured", "expected", "verdict")
+    return Table(columns=heads, rows=tuple(rows), left=heads, wrapped=(heads[0], heads[-1]))
+
+
+def _cells(check: Check, *, first: bool) -> tuple[str, ...]:
+    counted = "" if check.observations is None else f"{check.observations:,}"
+    if check.errors is not None:
+        counted = f"{check.errors:,} / {counted}"
+    low, high = check.expected
+    exact = isnan(low) or high - low <= 1e-9 * abs(high)
+    return (
+        *(check.card if first else "", check.what, counted, _number(check.measured)),
+        "" if isnan(check.low) or check.low == check.high else f"{_number(check.low)} to {_number(check.high)}",
+        _number(low) if exact else f"{_number(low)} to {_number(high)}",
+        *(check.resolves, check.verdict, f"{check.seconds:.1f} s"),
+    )
+
+
+def _number(value: float) -> str:
+    return "" if isnan(value) else f"{value:.4g}"
+
+
+def summary(checks: Sequence[Check], *, seconds: float) -> str:
+    """Return the last line: how many checks, and which failed."""
+    failed = [check for check in checks if not check.passed]
+    number = len({check.card for check in checks})
+    counts = f"{number} reference check{'s' if number != 1 else ''}, {len(checks)} comparison"
+    counts += "s" if len(checks) != 1 else ""
+    if not failed:
+        return f"{counts}: all pass, in {seconds:.0f} s"
+    names = ", ".join(dict.fromkeys(check.card for check in failed))
+    return f"{counts}: {len(failed)} FAIL ({names}), in {seconds:.0f} s"
+
+
+CSV_HEADS = (
+    *("card", "what", "errors", "observations", "measured", "low", "high", "expected_low", "expected_high"),
+    *("resolves", "verdict", "seconds"),
+)
+
+
+def csv_values(check: Check) -> dict[str, object]:
+    """One check in the columns of `CSV_HEADS`; None where nothing is counted or known."""
+    low, high = check.expected
+    row = {**vars(check), "expected_low": low, "expected_high": high, "verdict": check.verdict}
+    row["seconds"] = round(check.seconds, 3)
+    return {name: None if row[name] != row[name] else row[name] for name in CSV_HEADS}
+
 
 CARDS = Path(__file__).parent / "cards"
 

@@ -21,16 +21,17 @@ from scenarios.report.tables.table import csv_text, say
 from scenarios.schema.loader import as_yaml
 from scenarios.store.rows import Batch, Row
 from scenarios.store.store import Store, telling_damage
-from scenarios.studies.link.measure import Measured, PointRadio
 from scenarios.studies.link.plan import LinkPoint, expand_link
-from scenarios.studies.verify.cards import Card, load_card
-from scenarios.studies.verify.check import (
+from scenarios.studies.link.results import Measured, PointRadio
+from scenarios.studies.verify.cards import (
     CSV_HEADS,
     INTERVAL_NOTE,
     RESOLVES_NOTE,
+    Card,
     Check,
     Reference,
     csv_values,
+    load_card,
     screen_table,
     summary,
     table_of,

@@ -18,8 +18,7 @@ from privacy.accounting import account
 from privacy.events.events import Ledger, Spending
 from privacy.events.noise_events import GaussianNoise
 from scenarios.cli.claims import account_run
-from scenarios.studies.flower.account import TRAINED
-from scenarios.studies.flower.store import FlowerStore
+from scenarios.studies.flower.store import TRAINED, FlowerStore
 
 SIZE = 600
 UPDATES = {

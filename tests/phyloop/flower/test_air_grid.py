@@ -19,8 +19,8 @@ from fl.tasks.base import LearningError
 from phy.config import LinkConfig
 from phyloop.flower import LOST, AirGrid
 from scenarios.schema.errors import ScenarioError
-from scenarios.studies.export import export
 from scenarios.studies.folders import study_in, write_report_of
+from scenarios.studies.tables import export
 
 SIZE = 1000
 ORDER = sorted(NODES)

@@ -9,7 +9,7 @@ import pytest
 from scenarios.cli.check import check_scenario
 from scenarios.cli.library import is_scenario, list_library, show_scenario
 from scenarios.plan.plan import expand, learning_warnings
-from scenarios.report.reference import read_reference
+from scenarios.report.published import read_reference
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import library_names, load_scenario
 

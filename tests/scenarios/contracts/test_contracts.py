@@ -17,7 +17,6 @@ from fl.config.model import Model, models
 from scenarios.contracts import attack as attack_contract
 from scenarios.contracts import codec as codec_contract
 from scenarios.contracts import data as data_contract
-from scenarios.contracts import model as model_contract
 
 
 @pytest.mark.parametrize("check", codec_contract.CHECKS, ids=lambda check: check.__name__)
@@ -70,7 +69,7 @@ def test_a_faulty_codec_breaks_the_contract(fault: str, check: Callable[[Codec],
         check(Broken(fault=fault))
 
 
-@pytest.mark.parametrize("check", model_contract.CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", data_contract.MODEL, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("name", ["linear", "mlp", "cnn2"])
 def test_models_keep_the_contract(name: str, check: Callable[[Model], None]) -> None:
     check(models.read(name))

@@ -12,16 +12,16 @@ from phy.config.fading import FadingLaw, fading_laws
 from phy.config.power import PowerPolicy, power_policies
 from phy.fading.laws.nakagami import Nakagami
 from phy.fading.quantile_table import quantile_table
-from scenarios.contracts import fading, policy
+from scenarios.contracts import radio
 
 
-@pytest.mark.parametrize("check", fading.CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", radio.FADING, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("word", fading_laws.words())
 def test_every_fading_law_keeps_the_contract(word: str, check: Callable[[FadingLaw], None]) -> None:
     check(fading_laws.read(word))
 
 
-@pytest.mark.parametrize("check", policy.CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", radio.POLICY, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("word", power_policies.words())
 def test_every_power_policy_keeps_the_contract(word: str, check: Callable[[PowerPolicy], None]) -> None:
     check(power_policies.read(word))
@@ -70,9 +70,9 @@ class Negative(PowerPolicy):
 @pytest.mark.parametrize(
     ("law", "check"),
     [
-        (Strong, fading.the_mean_power_is_one),
-        (Upside, fading.the_quantile_function_rises),
-        (Short, fading.the_quantile_function_rises),
+        (Strong, radio.the_mean_power_is_one),
+        (Upside, radio.the_quantile_function_rises),
+        (Short, radio.the_quantile_function_rises),
     ],
 )
 def test_a_faulty_law_breaks_the_contract(law: type[Nakagami], check: Callable[[FadingLaw], None]) -> None:
@@ -80,7 +80,7 @@ def test_a_faulty_law_breaks_the_contract(law: type[Nakagami], check: Callable[[
         check(law())
 
 
-@pytest.mark.parametrize("check", policy.CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", radio.POLICY, ids=lambda check: check.__name__)
 def test_a_faulty_policy_breaks_the_contract(check: Callable[[PowerPolicy], None]) -> None:
     with pytest.raises(AssertionError):
         check(Negative())

@@ -19,8 +19,8 @@ from scenarios.plan.points import Plan, Point
 from scenarios.report.check import check_figures
 from scenarios.report.figures.curves import arrange
 from scenarios.report.figures.draw import draw, write_figures
-from scenarios.report.figures.round_curves import MOST_SPOTS, over_rounds
-from scenarios.report.tables.tables import KEYS
+from scenarios.report.figures.learning import MOST_SPOTS, over_rounds
+from scenarios.report.tables.summaries import KEYS
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario
 from scenarios.schema.schema import FigureConfig

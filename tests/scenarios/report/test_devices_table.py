@@ -15,9 +15,9 @@ from fl.results import TrialResult
 from phy.measure.counts import rate_interval
 from scenarios.plan.points import Plan
 from scenarios.report.figures.curves import arrange
-from scenarios.report.figures.round_curves import over_rounds
+from scenarios.report.figures.learning import over_rounds
 from scenarios.report.rows import privacy_table, rates_rows
-from scenarios.report.tables.tables import summarise
+from scenarios.report.tables.summaries import summarise
 from scenarios.schema.schema import FigureConfig
 from scenarios.store.store import Store
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fake_runs import make_plan
 
-from scenarios.report.figures.choice import MOST_CURVES, default_figures, figures_of
+from scenarios.report.figures.learning import MOST_CURVES, default_figures, figures_of
 from scenarios.report.figures.style import scale
 from scenarios.report.settings import axes_of
 

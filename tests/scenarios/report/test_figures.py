@@ -15,8 +15,7 @@ from scenarios.plan.points import Plan
 from scenarios.report.figures.curves import Curve, Drawing, Spot, arrange, band
 from scenarios.report.figures.draw import draw, write_figures
 from scenarios.report.figures.style import log_limits
-from scenarios.report.tables.quantities import Mean, rate_interval
-from scenarios.report.tables.tables import PointSummary
+from scenarios.report.tables.summaries import Mean, PointSummary, rate_interval
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.labels.labels import axis_label, setting_cell, setting_label
 from scenarios.schema.schema import FigureConfig

@@ -11,8 +11,7 @@ from scenarios.plan.points import Plan
 from scenarios.report.figures.curves import NONE_OF_THESE, Drawing, arrange
 from scenarios.report.figures.draw import WIDEST, draw
 from scenarios.report.figures.style import log_ticks
-from scenarios.report.tables.quantities import Mean
-from scenarios.report.tables.tables import PointSummary
+from scenarios.report.tables.summaries import Mean, PointSummary
 from scenarios.schema.labels.labels import axis_label, format_value, plain_label, plain_setting, setting_label
 from scenarios.schema.schema import FigureConfig
 

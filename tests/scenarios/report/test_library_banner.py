@@ -9,7 +9,7 @@ from fake_runs import library_run
 
 from scenarios.plan.plan import expand
 from scenarios.report.library import difference
-from scenarios.report.reference import agreeing
+from scenarios.report.published import agreeing
 from scenarios.schema.loader import library_names, load_scenario, resolved_root
 from scenarios.studies.link.study import LinkStudy
 

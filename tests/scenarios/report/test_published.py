@@ -26,8 +26,7 @@ from scenarios.report.published import (
     verdict,
     without_others,
 )
-from scenarios.report.tables.quantities import Mean, mean_interval
-from scenarios.report.tables.tables import PointSummary, summarise
+from scenarios.report.tables.summaries import Mean, PointSummary, mean_interval, summarise
 from scenarios.schema.loader import LoadedScenario, as_yaml, library_names, load_scenario, resolved_root
 from scenarios.schema.schema import TableConfig
 from scenarios.store.store import Store

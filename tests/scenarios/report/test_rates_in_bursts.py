@@ -8,7 +8,7 @@ from scipy.stats import norm
 
 from phy.config import LinkConfig
 from phy.measure.monte_carlo import ClusteredCounts
-from scenarios.report.tables.quantities import observed_rate, rate_interval
+from scenarios.report.tables.summaries import observed_rate, rate_interval
 
 BITS, UPLOADS, RUNS = 2000, 100, 400
 FADING = LinkConfig.model_validate({"access": "orthogonal", "modulation": "bpsk", "channel": {"fading": "rayleigh"}})

@@ -11,8 +11,8 @@ from fake_runs import library_run
 
 from benchmarks.reference_results import telling_paths, write
 from scenarios.plan.plan import expand
-from scenarios.report import reference
-from scenarios.report.reference import COLUMNS, REFERENCE, library_plan, mean_of, read_reference
+from scenarios.report import published
+from scenarios.report.published import COLUMNS, REFERENCE, library_plan, mean_of, read_reference
 from scenarios.report.settings import cells_of
 from scenarios.schema.labels.labels import axis_label
 from scenarios.schema.loader import load_scenario
@@ -46,7 +46,7 @@ def test_every_stored_result_is_that_of_a_sweep_point_and_names_its_origin(name:
 def test_results_of_a_run_are_written_and_stand_on_the_page_of_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reference, "REFERENCE", tmp_path)
+    monkeypatch.setattr(published, "REFERENCE", tmp_path)
     plan, page = library_run(tmp_path / "first", "cpa-table5", step=0.01)
     assert "Beside the stored results" not in page.read_text()
     file = write(tmp_path / "first", into=tmp_path)

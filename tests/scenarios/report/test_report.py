@@ -13,7 +13,7 @@ from scenarios.engine.study import ReportPaths
 from scenarios.plan.points import Plan
 from scenarios.report.html import reflow
 from scenarios.report.page import write_report
-from scenarios.report.tables.quantities import Mean, rate_interval
+from scenarios.report.tables.summaries import Mean, rate_interval
 from scenarios.schema.errors import ScenarioError
 from scenarios.store.store import Store
 

@@ -11,10 +11,9 @@ from learning_run import table_of
 from scipy import stats
 
 from scenarios.plan.points import Plan
-from scenarios.report.figures.round_curves import over_rounds
+from scenarios.report.figures.learning import over_rounds
 from scenarios.report.rows import metrics_rows, rates_rows, results_table
-from scenarios.report.tables.quantities import mean_interval, rate_interval
-from scenarios.report.tables.tables import summarise
+from scenarios.report.tables.summaries import mean_interval, rate_interval, summarise
 from scenarios.schema.schema import FigureConfig
 from scenarios.store.store import Store
 

@@ -7,8 +7,7 @@ from typing import Any
 from scenarios.plan.plan import expand, learning_warnings
 from scenarios.plan.points import Plan
 from scenarios.report.figures.curves import arrange
-from scenarios.report.tables.quantities import Mean
-from scenarios.report.tables.tables import PointSummary
+from scenarios.report.tables.summaries import Mean, PointSummary
 from scenarios.schema.loader import load_scenario
 from scenarios.schema.schema import FigureConfig
 

@@ -18,8 +18,8 @@ from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario
 from scenarios.schema.permission import code_allowed
 from scenarios.schema.plugins import import_plugins
-from scenarios.studies.export import export
 from scenarios.studies.folders import study_in
+from scenarios.studies.tables import export
 
 CODEC = """\
 from typing import Literal

@@ -21,8 +21,8 @@ from scenarios.schema import plugins
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario, load_scenario
 from scenarios.schema.permission import code_allowed
-from scenarios.studies.export import export
 from scenarios.studies.folders import study_in
+from scenarios.studies.tables import export
 
 PLUGIN = """\
 from typing import Literal

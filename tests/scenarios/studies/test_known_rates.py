@@ -17,8 +17,7 @@ from known_rates import (
 
 from phy.measure.monte_carlo import ClusteredCounts
 from scenarios.studies.link.plan import Curve, expand_link, packet_plan
-from scenarios.studies.verify.cards import load_card
-from scenarios.studies.verify.check import Reference
+from scenarios.studies.verify.cards import Reference, load_card
 from scenarios.studies.verify.kinds.rates import ClosedForm, Rates, log_linear
 
 

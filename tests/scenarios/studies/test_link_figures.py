@@ -18,10 +18,9 @@ from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario, load_scenario
 from scenarios.schema.schema import FigureConfig
 from scenarios.studies.link.level import has_closed_form, theory
-from scenarios.studies.link.measure import Measured
 from scenarios.studies.link.plan import Curve, LinkPlan, expand_link
 from scenarios.studies.link.report import DENSE, arrange, figures_of
-from scenarios.studies.link.results import PointResult, Results
+from scenarios.studies.link.results import Measured, PointResult, Results
 from scenarios.studies.link.study import LinkStudy
 
 TEXT = """\

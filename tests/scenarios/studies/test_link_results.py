@@ -14,10 +14,10 @@ from scenarios.engine.run import run_study
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario
 from scenarios.store.rows import Batch, Row
-from scenarios.studies.export import export
 from scenarios.studies.folders import study_in
 from scenarios.studies.link.results import LinkStore
 from scenarios.studies.link.study import LinkStudy
+from scenarios.studies.tables import export
 
 TEXT = """\
 name: small-link

@@ -19,13 +19,12 @@ from scenarios.files.plain_files import RESULTS
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario, load_scenario
 from scenarios.store.store import Store
-from scenarios.studies.export import export
 from scenarios.studies.folders import study_in
 from scenarios.studies.link.level import theory
-from scenarios.studies.link.measure import PointRadio
 from scenarios.studies.link.plan import LinkPlan, expand_link
-from scenarios.studies.link.results import LinkStore, Results, read_results
+from scenarios.studies.link.results import LinkStore, PointRadio, Results, read_results
 from scenarios.studies.link.study import LinkStudy
+from scenarios.studies.tables import export
 
 SMALL = """\
 name: small-link

@@ -16,8 +16,18 @@ from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario
 from scenarios.studies.link.level import Budget
 from scenarios.studies.link.plan import expand_link
-from scenarios.studies.verify.cards import EXPECTED, Expected, card_names, load_card
-from scenarios.studies.verify.check import CONFIDENCE, FAMILY, MAX_CHECKS, Check, exact, screen_table
+from scenarios.studies.verify.cards import (
+    CONFIDENCE,
+    EXPECTED,
+    FAMILY,
+    MAX_CHECKS,
+    Check,
+    Expected,
+    card_names,
+    exact,
+    load_card,
+    screen_table,
+)
 from scenarios.studies.verify.kinds.rates import Rates
 from scenarios.studies.verify.study import run_card
 

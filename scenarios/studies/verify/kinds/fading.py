@@ -11,8 +11,7 @@ from pydantic import Field
 
 from phy.config import ChannelConfig
 from scenarios.schema.loader import LoadedScenario
-from scenarios.studies.verify.cards import EXPECTED, Expected
-from scenarios.studies.verify.check import CONFIDENCE, Check, exact
+from scenarios.studies.verify.cards import CONFIDENCE, EXPECTED, Check, Expected, exact
 
 _Array = NDArray[np.float64]
 _DRAWS = 4096

@@ -14,8 +14,7 @@ from scenarios.plan.plan import expand
 from scenarios.schema.consistency.resolve import resolve_auto
 from scenarios.schema.loader import LoadedScenario
 from scenarios.schema.schema import Scenario
-from scenarios.studies.verify.cards import EXPECTED, Expected
-from scenarios.studies.verify.check import CONFIDENCE, Check, exact
+from scenarios.studies.verify.cards import CONFIDENCE, EXPECTED, Check, Expected, exact
 
 _TRIALS = 16
 

@@ -15,10 +15,9 @@ from phy.config import LinkConfig
 from phy.measure.monte_carlo import estimate_rate
 from scenarios.plan.points import value_of
 from scenarios.studies.link.level import theory
-from scenarios.studies.link.measure import Measured
 from scenarios.studies.link.plan import Curve, LinkPoint
-from scenarios.studies.verify.cards import EXPECTED, Decibels, Expected
-from scenarios.studies.verify.check import CONFIDENCE, Check, Reference
+from scenarios.studies.link.results import Measured
+from scenarios.studies.verify.cards import CONFIDENCE, EXPECTED, Check, Decibels, Expected, Reference
 
 _WIDEST_ORDER = 0.9
 """An interval of a diversity order narrower than this holds one whole number at most."""

@@ -1,4 +1,4 @@
-"""The contract of fading laws. Its functions raise AssertionError with the numbers that break it."""
+"""The contracts of fading laws and power policies. Their functions raise AssertionError with what breaks them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from phy.config import ChannelConfig
 from phy.config.fading import FadingLaw
+from phy.config.power import PowerPolicy
 from phy.numerics.lazy_tensorflow import tf
 from phy.numerics.random import Purpose, round_keys
 
@@ -67,4 +68,28 @@ def _drawn(law: FadingLaw) -> NDArray[np.float64]:
     return power
 
 
-CHECKS = (the_quantile_function_rises, the_mean_power_is_one, drawn_powers_follow_the_law)
+FADING = (the_quantile_function_rises, the_mean_power_is_one, drawn_powers_follow_the_law)
+
+_GAINS = np.logspace(-6, 3, 97)
+
+
+def amplitudes_are_finite_and_not_negative(policy: PowerPolicy) -> None:
+    """Transmit amplitudes are finite and not negative for every channel gain."""
+    found = np.asarray(policy.amplitude(_GAINS, np.ones_like(_GAINS), np))
+    assert found.shape == _GAINS.shape, f"amplitudes have shape {found.shape}, gains {_GAINS.shape}"
+    assert np.isfinite(found).all(), f"amplitudes are not finite at gain {_GAINS[~np.isfinite(found)][:1]}"
+    assert (found >= 0.0).all(), f"the amplitude is {found.min():.3g} at gain {_GAINS[int(np.argmin(found))]:.3g}"
+    assert found.any(), "no device ever sends"
+    assert policy.silences or found.all(), f"the amplitude is 0 at gain {_GAINS[found == 0][0]:.3g}, without `silences`"
+
+
+def both_libraries_give_the_same_amplitudes(policy: PowerPolicy) -> None:
+    """TensorFlow gives the amplitudes that NumPy gives, to 1e-6."""
+    gains = _GAINS.astype(np.float32)
+    ours = np.asarray(policy.amplitude(gains, np.ones_like(gains), np))
+    theirs = np.asarray(policy.amplitude(tf.constant(gains), tf.ones_like(gains), tf))
+    worst = float(np.abs(ours - theirs).max(initial=0.0) / np.abs(ours).max())
+    assert worst < 1e-6, f"amplitudes differ by {worst:.2g} of the largest"
+
+
+POLICY = (amplitudes_are_finite_and_not_negative, both_libraries_give_the_same_amplitudes)
