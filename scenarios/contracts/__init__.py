@@ -77,11 +77,8 @@ def _made(kind: str, word: str, path: Path) -> BaseModel:
         made: BaseModel = registry.read(given)
     except ValidationError as error:
         keys = ", ".join(".".join(map(str, one["loc"])) for one in error.errors())
-        raise ScenarioError(
-            file=path,
-            problem=f"{kind} {word} cannot be made with its defaults ({keys})",
-            remedy="give every parameter a default",
-        ) from error
+        problem, remedy = f"{kind} {word} cannot be made with its defaults ({keys})", "give every parameter a default"
+        raise ScenarioError(file=path, problem=problem, remedy=remedy) from error
     return made
 
 

@@ -32,8 +32,12 @@ def physics(scenario: Scenario, *, execution_mode: str = EXECUTION_MODE) -> dict
     counts = scenario.link.error_model != "error_free" and getattr(scheme, "channel", None) == "native"
     if not counts and getattr(scheme, "confidence", None) == "auto":
         parts["learning"]["aggregation"]["confidence"] = UNSETTLED  # one level for all where no error counts
-    if parts["privacy"] != "none":
-        _leave_out_later_privacy(parts["privacy"])
+    if (privacy := parts["privacy"]) != "none":
+        if privacy["budget"] is None:
+            del privacy["budget"]
+        for name in ("noise_tolerance_db", "listener_advantage_db"):
+            if privacy.get(name) == 0.0:
+                del privacy[name]
     if scenario.plugins:
         parts["plugins"] = sorted(scenario.code[word] for word in scenario.plugins)
     return {
@@ -70,14 +74,6 @@ def _leave_out_later_keys(learning: dict[str, Any]) -> None:
         del model["digest"]
     if (attack := learning.get("attack")) is not None and attack.get("signal") == "random":
         del attack["signal"]
-
-
-def _leave_out_later_privacy(privacy: dict[str, Any]) -> None:
-    if privacy["budget"] is None:
-        del privacy["budget"]
-    for name in ("noise_tolerance_db", "listener_advantage_db"):
-        if privacy.get(name) == 0.0:
-            del privacy[name]
 
 
 def canonical_json(value: Any) -> str:

@@ -83,11 +83,7 @@ def expand(loaded: LoadedScenario, reading: Reading = LEARNING) -> Plan:
     Raises ScenarioError for a sweep that makes no sense, for points that are no valid or consistent
     scenarios, and for two points that would compute the same numbers.
     """
-    sweep = loaded.document.get("sweep", {})
-    blocks: list[tuple[KeyPath, Any]] = [(("sweep",), sweep or {})]
-    if isinstance(sweep, list) and sweep:
-        blocks = [(("sweep", number), block) for number, block in enumerate(sweep)]
-    axes = _each(lambda block: _axes(loaded, block[1], block[0]), blocks)
+    axes = sweep_axes(loaded)
     total = sum(prod(len(axis) for axis in block) for block in axes)
     if total > MAX_POINTS:
         raise loaded.error(("sweep",), f"{total} points, more than {MAX_POINTS}", "shorten the lists, or zip them")
@@ -112,12 +108,8 @@ def expand(loaded: LoadedScenario, reading: Reading = LEARNING) -> Plan:
     if refused:
         raise together(_of_points(refused, root, everywhere=len(refused) == min(total, _MAX_REFUSED)))
     paths = (setting.path for block in axes for axis in block for setting in axis[0])
-    return Plan(
-        points=tuple(points),
-        swept_paths=tuple(dict.fromkeys(paths)),
-        trials=loaded.scenario.trials,
-        seed=loaded.scenario.seed,
-    )
+    trials, seed = loaded.scenario.trials, loaded.scenario.seed
+    return Plan(points=tuple(points), swept_paths=tuple(dict.fromkeys(paths)), trials=trials, seed=seed)
 
 
 def learning_warnings(plan: Plan) -> list[str]:
@@ -156,7 +148,7 @@ def check_sweep(loaded: LoadedScenario) -> None:
 
 def sweep_axes(loaded: LoadedScenario) -> list[list[_Axis]]:
     """The axes of every block of the sweep; raises ScenarioError for all wrong paths and lists."""
-    sweep = loaded.document.get("sweep", {})
+    sweep = loaded.document.get("sweep") or {}
     if not isinstance(sweep, list):
         return [_axes(loaded, sweep, ("sweep",))]
     return _each(lambda block: _axes(loaded, block[1], ("sweep", block[0])), enumerate(sweep)) or [[]]

@@ -35,18 +35,14 @@ def read_findings(store: Store, plan: Plan) -> tuple[str, ...]:
             wrong.insert(0, failed_trials(failures, of=len(tasks)))
         for sentence in wrong:
             found.setdefault(sentence, []).append(", ".join(short_setting(plan, summary.point)))
-    return tuple(_at(settings, sentence) for sentence, settings in found.items())
+    more = {sentence: f" and {len(others)} more" if others else "" for sentence, (_, *others) in found.items()}
+    return tuple(f"{one}{more[s]}: {s}" if one else s for s, (one, *_) in found.items())
 
 
 def failed_trials(failures: Sequence[str], *, of: int) -> str:
     """Return how many trials failed, and the commonest reason."""
     reason, times = Counter(re.sub(r"^(before )?round \d+: ", "", one) for one in failures).most_common(1)[0]
     return f"{times} of {of} trials failed: {reason}"
-
-
-def _at(settings: Sequence[str], sentence: str) -> str:
-    more = f" and {len(settings) - 1} more" if len(settings) > 1 else ""
-    return f"{settings[0]}{more}: {sentence}" if settings[0] else sentence
 
 
 def _growth(store: Store, task_ids: Sequence[str]) -> float:

@@ -39,7 +39,7 @@ def difference(root: Mapping[str, Any]) -> str:
     for path, value, other in _pairs(ours, theirs, whole=swept | sweeps):
         if not _within(path, swept) and (_within(path, sweeps) or value != other):
             was = "swept" if _within(path, sweeps) else setting_cell(path, other) or "none"
-            found.append(f"{_short(path)} {setting_cell(path, value) or 'none'} ({was})")
+            found.append(f"{path.partition('.')[2] or path} {setting_cell(path, value) or 'none'} ({was})")
     if ours["sweep"] != theirs["sweep"]:
         count, usual = _num_points(ours["sweep"]), _num_points(theirs["sweep"])
         found.append(f"sweep points {count} ({usual})" if count != usual else "other values in the sweep")
@@ -68,11 +68,6 @@ def _pairs(
             yield from _pairs(value, other, here, whole=whole)
         else:
             yield here, value, other
-
-
-def _short(path: str) -> str:
-    """A path without its section, as `rounds` for `learning.rounds`."""
-    return path.partition(".")[2] or path
 
 
 def _swept(data: Mapping[str, Any]) -> set[str]:

@@ -19,7 +19,7 @@ from scenarios.report.figures.learning import figures_of, over_rounds
 from scenarios.report.findings import read_findings, silent_trials
 from scenarios.report.html import FIGURES, Page, Part, counted, data_uri, pictures, write_page
 from scenarios.report.published import COLUMNS, agreeing, mean_of, read_published, read_reference, write_published
-from scenarios.report.settings import cells_of, links_on_air, setting_in_words
+from scenarios.report.settings import cells_of, links_on_air, point_table, setting_in_words
 from scenarios.report.tables.summaries import INTERVALS, PointSummary, summarise
 from scenarios.report.tables.table import Table
 from scenarios.schema.labels.labels import plain_label
@@ -129,7 +129,7 @@ def _bursts(store: Store, plan: Plan) -> Iterator[Part]:
     against = "Against independent flips at each device's mean rate over all rounds and trials."
     yield Part(soft=f"{against} {rows.INDEPENDENT}")
     yield Part(items=verdicts, fold="In words, point by point" if len(verdicts) > MOST_VERDICTS else "")
-    yield Part(table=rows.bursts_rows(plan, bursts))
+    yield Part(table=point_table(plan, rows.BURST_HEADS, ((b.point, rows.burst_cells(b.found)) for b in bursts)))
     if (svg := rows.draw_runs(plan, bursts)) is not None:
         soft = (
             "Marks: share of runs by their length, as measured. Dashed: independent flips at the same rates. At most "

@@ -182,11 +182,6 @@ def burst_cells(found: Independence) -> tuple[str | None, ...]:
     return (f"{found.packets:,}", ratio, f"{found.lag1_correlation:.2g}", runs, labels)
 
 
-def bursts_rows(plan: Plan, bursts: Sequence[PointBursts]) -> Table:
-    """A row per point whose payloads were compared: how its errors lie together."""
-    return point_table(plan, BURST_HEADS, ((one.point, burst_cells(one.found)) for one in bursts))
-
-
 def draw_runs(plan: Plan, bursts: Sequence[PointBursts]) -> bytes | None:
     """SVG: share of runs by length, measured (marks) and independent (lines), of the points whose runs are longest.
 

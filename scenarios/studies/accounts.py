@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast, get_args
+from typing import Any, get_args
 
 from privacy.errors import PrivacyError
 from privacy.events.events import Relation
@@ -13,11 +13,6 @@ from scenarios.plan.points import Plan, value_of
 from scenarios.report.claims import ACCOUNTANTS, FlippingTable, PointClaims, flipping_tables, gather_claims
 from scenarios.schema.errors import ScenarioError, listing
 from scenarios.studies.folders import study_in
-
-if TYPE_CHECKING:
-    from privacy.events.claims import Accountant
-    from scenarios.studies.flower.study import FlowerStudy
-    from scenarios.studies.learning import LearningStudy
 
 CSV_COLUMNS = (
     *("scope", "epsilon", "delta", "delta_evidence", "renyi_order", "accountant", "unit", "relation"),
@@ -53,55 +48,30 @@ def account(folder: Path, *, delta: float | None, accountants: Sequence[str], re
     `delta` None: that of the scenario, or 1e-5; no accountant: all of them; `relation` None: that of each ledger.
     Raises ScenarioError for other names and values, and for a folder without a ledger.
     """
-    chosen = _known(folder, accountants)
-    relations = get_args(Relation)
-    if relation is not None and relation not in relations:
-        raise ScenarioError(
-            file=folder, key="--relation", value=relation, problem="is not known", remedy=f"choose {listing(relations)}"
-        )
+    relations = () if relation is None else (relation,)
+    for key, given, known in (
+        ("--accountant", accountants, ACCOUNTANTS),
+        ("--relation", relations, get_args(Relation)),
+    ):
+        if unknown := [name for name in given if name not in known]:
+            remedy = f"choose {listing(known)}"
+            raise ScenarioError(file=folder, key=key, value=unknown[0], problem="is not known", remedy=remedy)
     if delta is not None and not 0.0 <= delta < 1.0:
-        raise ScenarioError(
-            file=folder, key="--delta", value=delta, problem="is no probability below 1", remedy="give for example 1e-5"
-        )
-    study = cast("LearningStudy | FlowerStudy", study_in(folder))
+        problem, remedy = "is no probability below 1", "give for example 1e-5"
+        raise ScenarioError(file=folder, key="--delta", value=delta, problem=problem, remedy=remedy)
+    study: Any = study_in(folder)
     if (kind := study.store.study) not in ("run", "flower"):
-        raise ScenarioError(
-            file=folder,
-            problem=f"holds results of phyloop {kind}, which sends no updates to account for",
-            remedy="name the folder of a learning run or of a Flower app",
-        )
-    plan = study.plan
+        problem = f"holds results of phyloop {kind}, which sends no updates to account for"
+        raise ScenarioError(file=folder, problem=problem, remedy="name the folder of a learning run or of a Flower app")
+    plan, chosen = study.plan, tuple(name for name in ACCOUNTANTS if name in accountants) or ACCOUNTANTS
+    options: Any = {"delta": delta, "accountants": chosen, "relation": relation}
     with study.store.open_existing(folder) as store:
         try:
-            found = tuple(
-                gather_claims(
-                    store,
-                    plan,
-                    delta=delta,
-                    accountants=chosen,
-                    relation=cast(Relation | None, relation),
-                )
-            )
+            found = tuple(gather_claims(store, plan, **options))
             flipping = tuple(flipping_tables(store, plan, delta=delta))
         except PrivacyError as error:
             raise ScenarioError(file=folder, problem=str(error), remedy="choose other options") from error
     if not found:
-        raise ScenarioError(
-            file=folder,
-            problem="holds no ledger: nothing was sent, or it was written before ledgers were kept",
-            remedy="run the scenario into a new folder",
-        )
+        problem = "holds no ledger: nothing was sent, or it was written before ledgers were kept"
+        raise ScenarioError(file=folder, problem=problem, remedy="run the scenario into a new folder")
     return Accounts(plan=plan, claims=found, flipping=flipping)
-
-
-def _known(folder: Path, names: Sequence[str]) -> tuple[Accountant, ...]:
-    unknown = [name for name in names if name not in ACCOUNTANTS]
-    if unknown:
-        raise ScenarioError(
-            file=folder,
-            key="--accountant",
-            value=unknown[0],
-            problem="is not known",
-            remedy=f"choose {listing(ACCOUNTANTS)}",
-        )
-    return tuple(name for name in ACCOUNTANTS if name in names) if names else ACCOUNTANTS

@@ -53,11 +53,9 @@ def refuse_foreign(study: Study, store: Store) -> None:
     """Raise ScenarioError where tasks are stored and none is of the study: no empty figure replaces the others."""
     stored = len(store.tasks)
     if stored and not store.statuses(study.ids):
-        raise ScenarioError(
-            file=store.folder,
-            problem=f"none of the {stored} tasks stored here is one that this version of phyloop computes",
-            remedy="keep the figures and tables there are, or run the scenario again into a new folder",
-        )
+        problem = f"none of the {stored} tasks stored here is one that this version of phyloop computes"
+        remedy = "keep the figures and tables there are, or run the scenario again into a new folder"
+        raise ScenarioError(file=store.folder, problem=problem, remedy=remedy)
 
 
 def stored_scenario(store: Store) -> LoadedScenario:
@@ -69,11 +67,9 @@ def stored_scenario(store: Store) -> LoadedScenario:
     except (ValueError, TypeError, RecursionError) as error:
         root, problem = {}, f"not JSON, {type(error).__name__}"
     if problem:
-        raise ScenarioError(
-            file=folder,
-            problem=f"the scenario kept here cannot be read ({problem}): phyloop did not write it",
-            remedy="ask for the folder again, or run the scenario into a new one",
-        )
+        problem = f"the scenario kept here cannot be read ({problem}): phyloop did not write it"
+        remedy = "ask for the folder again, or run the scenario into a new one"
+        raise ScenarioError(file=folder, problem=problem, remedy=remedy)
     marks: dict[KeyPath, Mark] = {(): Mark(folder, None)}
     pin_plugins(root, marks, folder=folder)
     return LoadedScenario(scenario=validate(root, marks=marks), document=root, marks={}, source=folder)

@@ -81,9 +81,7 @@ def _load_learning(source: Source, changes: dict[str, Any]) -> LoadedScenario:
     """Load a scenario; ScenarioError for one that only measures a link."""
     loaded = load_scenario(source, **changes)
     if loaded.scenario.measure is not None and "learning" not in loaded.document:
-        raise ScenarioError(
-            problem="this scenario has a measure: section and no learning:, so there is nothing to learn",
-            remedy="use phyloop link, or add learning:",
-            file=loaded.source,
-        )
+        problem = "this scenario has a measure: section and no learning:, so there is nothing to learn"
+        remedy = "use phyloop link, or add learning:"
+        raise ScenarioError(problem=problem, remedy=remedy, file=loaded.source)
     return loaded

@@ -43,11 +43,8 @@ def read_table(study: AnyStudy, folder: Path, table: str) -> pd.DataFrame:
 def read_from(study: Any, store: Store, table: str) -> pd.DataFrame:
     """One table of an open store, see `read_table`."""
     if table not in (readers := READERS[study.store.study]):
-        raise ScenarioError(
-            file=store.folder,
-            problem=f"results of phyloop {study.store.study} have no table {table}",
-            remedy=f"use {listing(readers)}",
-        )
+        problem, remedy = f"results of phyloop {study.store.study} have no table {table}", f"use {listing(readers)}"
+        raise ScenarioError(file=store.folder, problem=problem, remedy=remedy)
     return readers[table](study, store)
 
 
@@ -210,12 +207,9 @@ def _write_parquet(frame: pd.DataFrame, file: IO[bytes]) -> None:
     try:
         _plain(frame).to_parquet(file, engine="pyarrow", index=False)
     except ImportError as error:
-        raise ScenarioError(
-            key="--format",
-            value="parquet",
-            problem="needs pyarrow, which is not installed",
-            remedy="run pip install 'phyloop[parquet]', or write --format csv",
-        ) from error
+        problem = "needs pyarrow, which is not installed"
+        remedy = "run pip install 'phyloop[parquet]', or write --format csv"
+        raise ScenarioError(key="--format", value="parquet", problem=problem, remedy=remedy) from error
 
 
 def _write_netcdf(frame: pd.DataFrame, file: IO[bytes]) -> None:

@@ -98,13 +98,8 @@ def csv_cell(value: object) -> object:
     return f"'{value}" if isinstance(value, str) and value.startswith(_BEGINS_A_FORMULA) else value
 
 
-def csv_row(values: Iterable[object]) -> str:
-    """One line of CSV, quoted where needed; None is an empty cell."""
-    buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerow([csv_cell(value) for value in values])
-    return buffer.getvalue()
-
-
 def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
-    """A CSV file; a value that a row does not have is an empty cell."""
-    return "".join([csv_row(columns), *(csv_row(row.get(name) for name in columns) for row in rows)])
+    """A CSV file, quoted where needed; None, and a value that a row does not have, is an empty cell."""
+    buffer, lines = io.StringIO(), [columns, *([row.get(name) for name in columns] for row in rows)]
+    csv.writer(buffer, lineterminator="\n").writerows([csv_cell(value) for value in line] for line in lines)
+    return buffer.getvalue()

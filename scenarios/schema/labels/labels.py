@@ -161,14 +161,12 @@ def _mapping_label(path: str, value: Mapping[str, Any]) -> str:
             return "no attack"
         chosen["kind"] = f"{100 * share:.4g} % {setting_label(f'{path}.kind', value['kind'])}"
     parts = (
-        _value_name(path, str(entry)) if key == "name" else setting_label(f"{path}.{key}", entry)
+        value_names(f"{path}.name").get(str(entry), _without_mathematics(str(entry)))
+        if key == "name"
+        else setting_label(f"{path}.{key}", entry)
         for key, entry in chosen.items()
     )
     return ", ".join(filter(None, parts))
-
-
-def _value_name(path: str, name: str) -> str:
-    return value_names(f"{path}.name").get(name) or _without_mathematics(name)
 
 
 def format_value(value: Any) -> str:

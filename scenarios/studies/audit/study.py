@@ -104,11 +104,9 @@ class AuditStudy(Study):
         """See `Study`: the figure and the tables. ScenarioError if no point was audited."""
         audits = self.read(store)
         if not audits.done:
-            raise ScenarioError(
-                file=self.loaded.source,
-                problem=f"none of {len(self.points)} points could be audited, for the reasons above",
-                remedy="change what they say",
-            )
+            problem = f"none of {len(self.points)} points could be audited, for the reasons above"
+            remedy = "change what they say"
+            raise ScenarioError(file=self.loaded.source, problem=problem, remedy=remedy)
         tables = audits.write(folder)
         with writing(folder, "figures"):
             figure = write_picture(draw_audit(audits), folder / FIGURE)
@@ -141,11 +139,8 @@ class AuditStudy(Study):
             )
         except (LearningError, PrivacyError) as error:
             problem, _, remedy = str(error).partition("; ")
-            raise ScenarioError(
-                file=self.loaded.source,
-                problem=f"point {point.index + 1}: {problem}",
-                remedy=remedy.removesuffix(".") or "change it",
-            ) from error
+            problem, remedy = f"point {point.index + 1}: {problem}", remedy.removesuffix(".") or "change it"
+            raise ScenarioError(file=self.loaded.source, problem=problem, remedy=remedy) from error
         return audit(
             game,
             num_games=options.games,

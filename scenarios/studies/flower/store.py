@@ -130,12 +130,8 @@ class FlowerStore(Store):
         store = cls.open(folder, scenario_name=root["name"])
         if store.tasks:
             store.close()
-            raise ScenarioError(
-                key="out",
-                value=str(folder),
-                problem=f"holds {len(store.tasks)} rounds of an earlier run",
-                remedy="choose a new folder",
-            )
+            problem, remedy = f"holds {len(store.tasks)} rounds of an earlier run", "choose a new folder"
+            raise ScenarioError(key="out", value=str(folder), problem=problem, remedy=remedy)
         store.save_scenario(yaml=as_yaml(dict(root)), root=root)
         store.record_run(collect_provenance())
         return store

@@ -142,7 +142,9 @@ def write_study_report(folder: Path, plan: LinkPlan, *, store: Store) -> ReportP
     measured = [Part(soft=lead), Part(text="No point has been measured yet.")]
     if points:
         timed = any(point.stop is not None and point.stop.reason == "time" for point in points)
-        measured = [Part(soft=lead, table=_points_table(plan, points)), *([Part(soft=TIME_NOTE)] if timed else [])]
+        rows = tuple((plain(one.curve.label), *cells(one)) for one in points)
+        table = Table(columns=("curve", *heads(plan)), rows=rows, left=("curve", heads(plan)[-1]))
+        measured = [Part(soft=lead, table=table), *([Part(soft=TIME_NOTE)] if timed else [])]
     devices, bursts = _devices_table(plan, results), _bursts_table(plan, points)
     flips = f"Against independent flips at each device's mean rate. {INDEPENDENT}"
     errors = [Part(soft=flips, items=list(_verdicts(plan, results))), Part(table=bursts, fold="Point by point")]
@@ -177,12 +179,6 @@ def _skipped(plan: LinkPlan, curve: Curve, points: Sequence[PointResult]) -> int
     return sum(one.value_db > min(silent) and one.value_db not in seen for one in curve.points)
 
 
-def _points_table(plan: LinkPlan, points: Sequence[PointResult]) -> Table:
-    names = heads(plan)
-    rows = tuple((plain(one.curve.label), *cells(one)) for one in points)
-    return Table(columns=("curve", *names), rows=rows, left=("curve", names[-1]))
-
-
 def _devices_table(plan: LinkPlan, results: Results) -> Table:
     """A row per point and device, where there are several."""
     rows, names = [], heads(plan)
@@ -200,13 +196,9 @@ def _bursts_table(plan: LinkPlan, points: Sequence[PointResult]) -> Table:
     for one in points:
         counts = one.measured.bursts
         if counts is not None and counts.bit_errors.sum():
-            found = assess(counts, bad_packets=_bad_packets(one))
+            found = assess(counts, bad_packets=one.measured.tally.packets.errors)
             rows.append((plain(one.curve.label), f"{one.point.value_db:g}", *burst_cells(found)))
     return Table(columns=("curve", PLAIN_LABELS[plan.measure.over], *BURST_HEADS), rows=tuple(rows), left=("curve",))
-
-
-def _bad_packets(point: PointResult) -> int:
-    return int(point.measured.of_device(None)["packet_errors"])
 
 
 def _verdicts(plan: LinkPlan, results: Results) -> Iterator[tuple[str, str]]:
@@ -214,7 +206,7 @@ def _verdicts(plan: LinkPlan, results: Results) -> Iterator[tuple[str, str]]:
     axis = PLAIN_LABELS[plan.measure.over].removesuffix(" [dB]")
     for points in results:
         for one in reversed(points):
-            counts, bad = one.measured.bursts, _bad_packets(one)
+            counts, bad = one.measured.bursts, one.measured.tally.packets.errors
             if counts is not None and counts.bit_errors.sum() >= FEWEST_ERRORS and bad >= FEWEST_PACKETS_IN_ERROR:
                 at = f"{plain(one.curve.label)}, {axis} = {one.point.value_db:g} dB"
                 yield at, verdict(counts, bad_packets=bad)

@@ -281,18 +281,14 @@ def load_card(source: str | Path, *, seed: int | None = None, overrides: Sequenc
         path = CARDS / f"{source}.yaml"
         if str(source) not in card_names():
             near = get_close_matches(str(source), card_names())
-            raise ScenarioError(
-                problem="no reference check has this name",
-                remedy=(f"did you mean {listing(near)}? " if near else "") + "see phyloop verify --list",
-                file=str(source),
-            )
+            problem = "no reference check has this name"
+            remedy = (f"did you mean {listing(near)}? " if near else "") + "see phyloop verify --list"
+            raise ScenarioError(problem=problem, remedy=remedy, file=str(source))
     loaded = load_scenario(path, seed=seed, overrides=overrides)
     if loaded.scenario.card is None:
-        raise ScenarioError(
-            problem="a reference check needs a card: section, and this scenario has none",
-            remedy="add card: {claim: ..., source: ..., expect: [...]}, or use phyloop link",
-            file=path,
-        )
+        problem = "a reference check needs a card: section, and this scenario has none"
+        remedy = "add card: {claim: ..., source: ..., expect: [...]}, or use phyloop link"
+        raise ScenarioError(problem=problem, remedy=remedy, file=path)
     try:
         config = _Carded.model_validate(loaded.document).card
     except ValidationError as error:
