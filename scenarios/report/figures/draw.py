@@ -7,6 +7,7 @@ store yields the same SVG, byte for byte.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -198,5 +199,6 @@ def write_figures(folder: Path, drawings: Iterable[Drawing]) -> tuple[FigureFile
             path = folder / stem(number, drawing)
             title = config.title or f"{plain_label(config.y)} over {plain_label(config.x)}"
             replace_text(path.with_name(f"{path.name}.csv"), data_csv(drawing))
-            files.append(write_picture(draw(drawing), path, title=title, caption=drawing.caption))
+            make = partial(draw, drawing)
+            files.append(write_picture(make, path, shows=drawing, title=title, caption=drawing.caption))
     return tuple(files)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,8 +54,9 @@ def draw_partitions(folder: Path, plan: Plan) -> tuple[FigureFiles, ...]:
             paths = ("learning.data.name", "learning.partition.kind")
             words = (setting_cell(path, value_of(point, path)) for path in paths)
             title = f"{', '.join(words)}, {dealt.num_devices} devices: samples in the first trial"
-            figure, caption = partition_figure(counts, title=title), partition_caption(counts)
-            drawn.append(write_picture(figure, folder / f"partition-{number}", title=title, caption=caption))
+            make, shows = partial(partition_figure, counts, title=title), (counts.tolist(), title)
+            path, caption = folder / f"partition-{number}", partition_caption(counts)
+            drawn.append(write_picture(make, path, shows=shows, title=title, caption=caption))
     if drawn and len(seen) > MOST_PARTITIONS:
         more = f"The sweep deals in {len(seen)} ways; the first {MOST_PARTITIONS} are drawn."
         drawn[-1] = replace(drawn[-1], caption=f"{drawn[-1].caption} {more}")
@@ -208,9 +210,10 @@ def draw_attacks(folder: Path, plan: Plan, *, store: Store) -> tuple[FigureFiles
                 f"trial: mean correlation with {which}, and share of images recognised among all of the set. "
                 f"Seed {plan.seed}."
             )
-            figure = reconstruction_figure(originals, rows, title=title, told="correlation,\nrecognised")
-            stem = folder / f"reconstruction-{len(drawn) + 1}"
-            drawn.append(write_picture(figure, stem, title=title, caption=caption))
+            told, shows = "correlation,\nrecognised", (title, [(r.setting, r.told, r.images.tolist()) for r in rows])
+            make = partial(reconstruction_figure, originals, rows, title=title, told=told)
+            path = folder / f"reconstruction-{len(drawn) + 1}"
+            drawn.append(write_picture(make, path, shows=shows, title=title, caption=caption))
     return tuple(drawn)
 
 

@@ -6,16 +6,18 @@ out by counting letters.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from scenarios.files.provenance import find_version
 from scenarios.files.replacement import replacement
 from scenarios.report.tables.summaries import RATES, ROUND_AXES
 from scenarios.schema.labels.labels import format_value, value_names
@@ -63,36 +65,41 @@ class FigureFiles:
     svg: Path
 
 
-def write_picture(figure: Figure, stem: Path, *, title: str = "", caption: str = "") -> FigureFiles:
-    """Write `figure` as PNG (150 dpi) and SVG beside each other, each whole or not; it is laid out once for both."""
-    _lay_out(figure)
-    png, svg = (stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "svg"))
-    for path in (png, svg):
-        with replacement(path) as file:
-            file.write(render(figure, path.suffix[1:]))
+def write_picture(
+    make: Callable[[], Figure], stem: Path, *, shows: object, title: str = "", caption: str = ""
+) -> FigureFiles:
+    """Write the figure that `make` draws as PNG (150 dpi) and SVG beside each other, each whole or not.
+
+    Files that show the same in the same style are left alone: each names the digest of what it `shows`.
+    """
+    sources = [path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))]
+    digest = hashlib.sha256(b"".join([*sources, repr((find_version("matplotlib"), shows)).encode()])).hexdigest()
+    png, svg = paths = [stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "svg")]
+    if not all(path.is_file() and digest.encode() in path.read_bytes()[:4096] for path in paths):
+        from matplotlib import rc_context
+
+        figure = make()
+        with rc_context(STYLE):
+            # For good: `savefig` lays out anew for each file, and draws the figure twice for that.
+            if (engine := figure.get_layout_engine()) is not None:
+                figure.set_dpi(DPI)
+                engine.execute(figure)
+                figure.set_layout_engine(None)
+        for path in paths:
+            with replacement(path) as file:
+                file.write(render(figure, path.suffix[1:], digest=digest))
     return FigureFiles(title=title, caption=caption, png=png, svg=svg)
 
 
-def render(figure: Figure, kind: str) -> bytes:
+def render(figure: Figure, kind: str, *, digest: str | None = None) -> bytes:
     """The bytes of a PNG or SVG file, without a date."""
     from matplotlib import rc_context
 
     buffer = io.BytesIO()
     with rc_context(STYLE):
-        metadata = {"Date": None} if kind == "svg" else {"Software": None}
+        metadata = {"Date" if kind == "svg" else "Software": None, "Identifier": digest}
         figure.savefig(buffer, format=kind, dpi=DPI, metadata=metadata)
     return buffer.getvalue()
-
-
-def _lay_out(figure: Figure) -> None:
-    """Lay the figure out for good. `savefig` lays out anew for each file, and draws the figure twice for that."""
-    from matplotlib import rc_context
-
-    with rc_context(STYLE):
-        if (engine := figure.get_layout_engine()) is not None:
-            figure.set_dpi(DPI)
-            engine.execute(figure)
-            figure.set_layout_engine(None)
 
 
 # --- room for words -------------------------------------------------------------------------------

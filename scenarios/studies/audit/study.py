@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Collection, Generator, Iterable, Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -109,7 +110,7 @@ class AuditStudy(Study):
             raise ScenarioError(file=self.loaded.source, problem=problem, remedy=remedy)
         tables = audits.write(folder)
         with writing(folder, "figures"):
-            figure = write_picture(draw_audit(audits), folder / FIGURE)
+            figure = write_picture(partial(draw_audit, audits), folder / FIGURE, shows=audits)
         return ReportPaths(html=None, figures=(figure.png, figure.svg), tables=tables)
 
     def show(self, outcome: Outcome, *, seconds: float) -> None:

@@ -12,6 +12,7 @@ from fake_runs import FIGURE, make_plan
 from phy.config.coding import CodingConfig
 from phy.config.power import PowerConfig
 from scenarios.plan.points import Plan
+from scenarios.report.figures import draw as draw_module
 from scenarios.report.figures.curves import Curve, Drawing, Spot, arrange, band
 from scenarios.report.figures.draw import draw, write_figures
 from scenarios.report.figures.style import log_limits
@@ -225,6 +226,32 @@ def test_files_are_written_and_the_svg_is_the_same_every_time(tmp_path: Path) ->
     assert first.png.read_bytes().startswith(b"\x89PNG")
     assert sorted(p.name for p in (tmp_path / "a").iterdir()) == ["01-mse.csv", "01-mse.png", "01-mse.svg"]
     assert first.title == "MSE to the posterior mean over maximum SNR P₀/N₀ [dB]"
+
+
+def test_a_figure_is_drawn_again_only_where_it_shows_something_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = make_plan([{SNR: 0.0}, {SNR: 10.0}], trials=20)
+    drawings = [arrange(FIGURE, plan, summaries_of(plan, mse=mse)) for mse in (1.0, 1.0 + 1e-12)]
+    drawn: list[Drawing] = []
+
+    def counted(drawing: Drawing) -> object:
+        drawn.append(drawing)
+        return draw(drawing)
+
+    monkeypatch.setattr(draw_module, "draw", counted)
+    (files,) = write_figures(tmp_path, drawings[:1])
+    for drawing, cut, number in (
+        (drawings[0], None, 1),  # nothing changed
+        (drawings[1], None, 2),  # the last digits of a mean
+        (drawings[1], files.png, 3),  # a file that is gone
+        (replace(drawings[1], config=FIGURE.model_copy(update={"title": "T"})), None, 4),
+    ):
+        if cut is not None:
+            cut.unlink()
+        write_figures(tmp_path, [drawing])
+        assert len(drawn) == number
+        assert files.png.is_file()
 
 
 def test_a_quantity_nobody_measured_gives_an_empty_figure_that_says_so(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +106,8 @@ def test_the_picture_has_originals_first_and_a_row_for_every_setting_and_is_the_
     assert all((axes.images[0].norm.vmin, axes.images[0].norm.vmax) == (0, 255) for axes in figure.axes)
     ink = first.to_rgba(np.array([[0.0, 128.0, 255.0]]))[0, :, :3].mean(axis=1)
     assert (np.diff(ink) < 0).all()
-    files = [write_picture(reconstruction_figure(greys(), rows, title="t", told=""), tmp_path / name) for name in "ab"]
+    make = partial(reconstruction_figure, greys(), rows, title="t", told="")
+    files = [write_picture(make, tmp_path / name, shows=rows) for name in "ab"]
     assert files[0].svg.read_bytes() == files[1].svg.read_bytes()
     colours = reconstruction_figure(greys(channels=3), [], title="", told="")
     assert np.asarray(colours.axes[0].images[0].get_array()).shape[2] == 3
