@@ -75,18 +75,15 @@ def gather_claims(
 
 def broken_budgets(store: Store, plan: Plan) -> Iterator[str]:
     """Yield a sentence, without its full stop, for every sweep point whose ledger proves more than its budget."""
-    for point, ids in zip(plan.points, plan.task_ids, strict=True):
-        budget = point.scenario.budget
-        accounts = [] if budget is None else list(store.read_accounts(ids).values())
-        if budget is None or not accounts:
-            continue
-        found = claims_of(point, accounts, delta=budget.delta, accountants=ACCOUNTANTS)
+    bound = replace(plan, points=tuple(point for point in plan.points if point.scenario.budget is not None))
+    for found in gather_claims(store, bound):
+        epsilon = getattr(found.point.scenario.budget, "epsilon", math.inf)
         proved = min(one.epsilon for one in found.claims if one.scope == "run" and one.accountant != "paper")
-        if proved > budget.epsilon * (1.0 + 1e-6):
-            setting = ", ".join(short_setting(plan, point))
+        if proved > epsilon * (1.0 + 1e-6):
+            setting = ", ".join(short_setting(plan, found.point))
             yield (
                 f"{setting + ': ' if setting else ''}the ledger proves epsilon {proved:.4g} for the run, more than the "
-                f"budget of {budget.epsilon:g}; phyloop privacy names what does not count"
+                f"budget of {epsilon:g}; phyloop privacy names what does not count"
             )
 
 

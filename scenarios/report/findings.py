@@ -11,14 +11,14 @@ import numpy as np
 from fl.config.learning import PointFacts
 from scenarios.plan.points import Plan
 from scenarios.report.settings import short_setting
-from scenarios.report.tables.summaries import done_series, summarise
+from scenarios.report.tables.summaries import PointSummary, done_series
 from scenarios.store.store import Store
 
 
-def read_findings(store: Store, plan: Plan) -> tuple[str, ...]:
+def read_findings(store: Store, plan: Plan, summaries: Sequence[PointSummary]) -> tuple[str, ...]:
     """Return the findings of all sweep points with a finished trial; equal findings of several points once."""
     found: dict[str, list[str]] = {}
-    for summary in summarise(store, plan):
+    for summary in summaries:
         ids = plan.task_ids[plan.points.index(summary.point)]
         scenario, metrics = summary.point.scenario, {name: mean.mean for name, mean in summary.metrics.items()}
         facts = PointFacts(

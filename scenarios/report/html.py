@@ -47,6 +47,13 @@ class Part:
     image: str = ""
     fold: str = ""
 
+    @property
+    def shown(self) -> bool:
+        """False where there is nothing to show: a table without a row, or no text at all."""
+        if self.table is not None:
+            return bool(self.table.rows)
+        return any((self.head, self.text, self.soft, self.items, self.code, self.image))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
@@ -99,12 +106,13 @@ def write_page(folder: Path, page: Page, *, store: Store, figures: Sequence[Figu
     )
     environment.filters.update(marked=marked, reflow=reflow)
     scenario, differs = page.scenario, difference(store.read_scenario().root)
+    sections = {**page.sections, **_closing(folder, page, store)}
     html = environment.get_template("page.html.j2").render(
         page=page,
         scenario=scenario,
         differs=differs,
         notes=own_notes(scenario) if differs else scenario.report.notes,
-        sections={**page.sections, **_closing(folder, page, store)},
+        sections={title: [one for one in parts if one.shown] for title, parts in sections.items()},
     )
     with writing(folder, "the report"):
         path = replace_text(folder / PAGE, html)

@@ -28,6 +28,17 @@ from scenarios.store.store import Store
 TABLES = "tables"
 MOST_LINES = 50
 """Failures and silent trials that the page names."""
+OF_METRICS = (
+    "Mean over whole trials [95 % t interval of the mean]; without brackets a single trial. Empty: not measured."
+)
+OF_RATES = (
+    f"Counts over all devices, rounds and whole trials; rate [{INTERVALS}]; without an error only its upper limit."
+)
+OF_PRIVACY = (
+    "Per device, over all rounds of a trial. Every ε stands beside the accountant it comes from: Theorem 1 of Li et "
+    "al. 2025 weighs bits by their significance and averages over neighbours, which is no worst case. κ measured by (26) "
+    "stands beside a given one."
+)
 MISSING = "missing: this run is not complete."
 FAILED = "failed: they count in no mean, rate or interval."
 MOST_VERDICTS = 8
@@ -54,14 +65,15 @@ def write_report(folder: Path, plan: Plan, *, store: Store) -> ReportPaths:
     done, failed = sum(s.done for s in summaries), sum(s.failed for s in summaries)
     missing = planned - done - failed
     silent = silent_trials(store, plan)
-    silence = [Part(items=[("", f"{one}.") for one in silent[:MOST_LINES]])] if silent else []
-    if len(silent) > MOST_LINES:
-        silence.append(Part(soft=f"The first {MOST_LINES} of {len(silent)} trials."))
+    more = f"The first {MOST_LINES} of {len(silent)} trials." if len(silent) > MOST_LINES else ""
     uploads = "One simple attack. Where it fails, a better one may not: a failure is no proof of privacy."
-    wrong = read_findings(store, plan)
+    wrong = read_findings(store, plan, summaries)
     sections: dict[str, Sequence[Part]] = {
-        "What went wrong, and what to change": [Part(items=[("", f"{one}.") for one in wrong])] if wrong else [],
-        "Rounds in which nothing arrived or was sent": silence,
+        "What went wrong, and what to change": [Part(items=[("", f"{one}.") for one in wrong])],
+        "Rounds in which nothing arrived or was sent": [
+            Part(items=[("", f"{one}.") for one in silent[:MOST_LINES]]),
+            Part(soft=more),
+        ],
         "Figures": pictures(figures, numbered=True),
         "What an attacker makes of uploads": [Part(soft=uploads), *pictures(attacks)] if attacks else [],
         "Beside the published numbers": [
@@ -71,23 +83,12 @@ def write_report(folder: Path, plan: Plan, *, store: Store) -> ReportPaths:
         ],
         "Beside the stored results": _stored(scenario.name, summaries, same or {}),
         "Who holds which samples": pictures(partitions),
-        "Results per point": _table(
-            "Mean over whole trials [95 % t interval of the mean]; without brackets a single trial. "
-            "Empty: not measured.",
-            rows.metrics_rows(plan, summaries),
-        )
-        or [Part(text="No trial is finished yet.")],
-        "What the radio measured": _table(
-            f"Counts over all devices, rounds and whole trials; rate [{INTERVALS}]; without an error only its upper "
-            "limit.",
-            rows.rates_rows(plan, summaries),
-        ),
-        "What privacy asked for": _table(
-            "Per device, over all rounds of a trial. Every ε stands beside the accountant it comes from: Theorem 1 of "
-            "Li et al. 2025 weighs bits by their significance and averages over neighbours, which is no worst case. "
-            "κ measured by (26) stands beside a given one.",
-            rows.privacy_table(store, plan, summaries),
-        ),
+        "Results per point": [
+            Part(soft=OF_METRICS, table=rows.metrics_rows(plan, summaries)),
+            Part(text="" if summaries else "No trial is finished yet."),
+        ],
+        "What the radio measured": [Part(soft=OF_RATES, table=rows.rates_rows(plan, summaries))],
+        "What privacy asked for": [Part(soft=OF_PRIVACY, table=rows.privacy_table(store, plan, summaries))],
         "Privacy: published and proved claims": claim_parts(store, plan, folder=folder),
         "How errors lie together": list(_bursts(store, plan)),
         "Failed trials": list(_failures(store, plan, summaries)),
@@ -117,17 +118,11 @@ def drawings(store: Store, plan: Plan, summaries: Sequence[PointSummary]) -> Ite
         yield arrange(config, plan, summaries, along=along)
 
 
-def _table(soft: str, table: Table) -> list[Part]:
-    return [Part(soft=soft, table=table)] if table.rows else []
-
-
 def _bursts(store: Store, plan: Plan) -> Iterator[Part]:
     bursts = rows.read_bursts(store, plan)
-    if not bursts:
-        return
     verdicts = [(setting_in_words(plan, one.point), one.sentence) for one in bursts]
     against = "Against independent flips at each device's mean rate over all rounds and trials."
-    yield Part(soft=f"{against} {rows.INDEPENDENT}")
+    yield Part(soft=f"{against} {rows.INDEPENDENT}" if bursts else "")
     yield Part(items=verdicts, fold="In words, point by point" if len(verdicts) > MOST_VERDICTS else "")
     yield Part(table=point_table(plan, rows.BURST_HEADS, ((b.point, rows.burst_cells(b.found)) for b in bursts)))
     if (svg := rows.draw_runs(plan, bursts)) is not None:
@@ -148,11 +143,9 @@ def _failures(store: Store, plan: Plan, summaries: Sequence[PointSummary]) -> It
             records = store.read_tasks(plan.task_ids[plan.points.index(summary.point)]).values()
             lines += [(setting, str(one.trial), one.failure or "") for one in records if one.status == "failed"]
     failed = sum(summary.failed for summary in summaries)
-    if failed > MOST_LINES:
-        yield Part(soft=f"The first {MOST_LINES} of {failed}.")
-    if lines:
-        heads, words = ("setting", "trial", "reason"), ("setting", "reason")
-        yield Part(table=Table(columns=heads, rows=tuple(lines[:MOST_LINES]), left=words, wrapped=words))
+    yield Part(soft=f"The first {MOST_LINES} of {failed}." if failed > MOST_LINES else "")
+    heads, words = ("setting", "trial", "reason"), ("setting", "reason")
+    yield Part(table=Table(columns=heads, rows=tuple(lines[:MOST_LINES]), left=words, wrapped=words))
 
 
 def _stored(name: str, summaries: Sequence[PointSummary], same: Mapping[int, Point]) -> list[Part]:
@@ -169,10 +162,8 @@ def _stored(name: str, summaries: Sequence[PointSummary], same: Mapping[int, Poi
         beside = (str(mean_of(row)), row["trials"], str(mean.within(metric)), str(mean.trials))
         rows.append((*settings, plain_label(metric), *beside))
         origins[f"{row['source']}, phyloop {row['version']}, seed {row['seed']}, {row['date']}"] = True
-    if not rows:
-        return []
     words = (*map(plain_label, paths), "quantity")
     table = Table(columns=(*words, "stored", "stored trials", "ours", "trials"), rows=tuple(rows), left=words)
     lead = "Mean over trials [95 % t interval of the mean]. The same seed gives the same numbers on the same versions."
     fold = f"{len(rows)} results" if len(rows) > MOST_ROWS else ""
-    return [Part(soft=f"{lead} Stored: {'; '.join(origins)}."), Part(table=table, fold=fold)]
+    return [Part(soft=f"{lead} Stored: {'; '.join(origins)}." if rows else ""), Part(table=table, fold=fold)]

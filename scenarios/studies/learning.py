@@ -109,8 +109,8 @@ class LearningStudy(Study):
         return drawings(store, self.plan, summaries)
 
     def notices(self, store: Store) -> tuple[str, ...]:
-        read = (read_findings, broken_budgets, silent_trials)
-        return tuple(sentence for one in read for sentence in one(store, self.plan))
+        findings = read_findings(store, self.plan, summarise(store, self.plan))
+        return (*findings, *broken_budgets(store, self.plan), *silent_trials(store, self.plan))
 
     def results(self, store: Store) -> Table:
         return results_table(self.plan, summarise(store, self.plan)[:MOST_RESULTS])

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from scenarios.studies.flower.study import FlowerStudy
     from scenarios.studies.learning import LearningStudy
     from scenarios.studies.link.study import LinkStudy
-    from scenarios.studies.verify.study import VerifyStudy
 
     AnyStudy = LearningStudy | LinkStudy | AuditStudy | FlowerStudy
 
@@ -58,11 +57,8 @@ def _labelled(frame: pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
-def _points(study: LinkStudy, store: Store) -> pd.DataFrame:
-    from scenarios.studies.link.results import read_results
-    from scenarios.studies.link.tables import columns_of, point_rows
-
-    return frame_of(point_rows(study.plan, read_results(store, study.plan)), columns_of(study.plan))
+def _rows(study: Any, store: Store) -> pd.DataFrame:
+    return frame_of(*study.rows(store))
 
 
 def _curves(study: LearningStudy | LinkStudy | FlowerStudy, store: Store) -> pd.DataFrame:
@@ -75,27 +71,6 @@ def _curves(study: LearningStudy | LinkStudy | FlowerStudy, store: Store) -> pd.
         for row in rows_of(drawing, x="x")
     ]
     return _labelled(pd.DataFrame(rows, columns=columns).astype(types))
-
-
-def _checks(study: VerifyStudy, store: Store) -> pd.DataFrame:
-    from scenarios.studies.verify.cards import CSV_HEADS, csv_values
-
-    return frame_of(map(csv_values, study.read(store)), CSV_HEADS)
-
-
-def _audits(study: AuditStudy, store: Store) -> pd.DataFrame:
-    audits = study.read(store)
-    return frame_of(audits.rows(), audits.columns)
-
-
-def _clients(study: FlowerStudy, store: Store) -> pd.DataFrame:
-    del store  # the study holds its rounds
-    return frame_of(row for one in study.rounds for row in one.rows())
-
-
-def _transmissions(study: FlowerStudy, store: Store) -> pd.DataFrame:
-    del store
-    return frame_of({"round": one.index + 1, **one.numbers} for one in study.rounds)
 
 
 def _series(study: LearningStudy, store: Store, *, table: str) -> pd.DataFrame:
@@ -159,10 +134,14 @@ def _batches(store: Store, task_ids: Sequence[str], table: str) -> Iterable[tupl
 
 READERS: dict[str, dict[str, Callable[[Any, Store], pd.DataFrame]]] = {
     "run": {**{table: partial(_series, table=table) for table in KEYS}, "curves": _curves},
-    "link": {"link": _points, "curves": _curves},
-    "audit": {"privacy": _audits},
-    "flower": {"link": _clients, "rounds": _transmissions, "curves": _curves},
-    "verify": {"checks": _checks},
+    "link": {"link": _rows, "curves": _curves},
+    "audit": {"privacy": _rows},
+    "flower": {
+        "link": _rows,
+        "rounds": lambda study, _: frame_of({"round": one.index + 1, **one.numbers} for one in study.rounds),
+        "curves": _curves,
+    },
+    "verify": {"checks": _rows},
 }
 """Tables of each kind of study, by the command that computes it; the first has the results."""
 

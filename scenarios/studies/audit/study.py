@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Generator, Iterable, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -150,6 +150,11 @@ class AuditStudy(Study):
             attack=options.attack,
             on_games=progress.advance,
         )
+
+    def rows(self, store: Store) -> tuple[Iterable[Mapping[str, Any]], Sequence[str]]:
+        """Rows and columns of the table of all bounds and claims."""
+        audits = self.read(store)
+        return audits.rows(), audits.columns
 
     def read(self, store: Store) -> Audits:
         """Read the audits that are stored, and the failures."""

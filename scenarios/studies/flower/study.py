@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -64,6 +64,10 @@ class FlowerStudy:
             links=[self.scenario.link.resolve_digital()],
         )
         return write_page(folder, page, store=store, figures=figures)
+
+    def rows(self, store: Store) -> tuple[Iterable[Mapping[str, Any]]]:
+        """Rows of the table of clients."""
+        return ((row for one in self.rounds for row in one.rows()),)
 
     def drawings(self, store: Store) -> Iterator[Drawing]:
         """Yield the figures."""

@@ -160,7 +160,7 @@ def write_study_report(folder: Path, plan: LinkPlan, *, store: Store) -> ReportP
         sections={
             "Figures": pictures(figures, numbered=True),
             "Results per point": measured,
-            "Device by device": [Part(soft=AS_COUNTED, table=devices)] if devices.rows else [],
+            "Device by device": [Part(soft=AS_COUNTED, table=devices)],
             "How errors lie together": errors if bursts.rows else [],
         },
         command="link",

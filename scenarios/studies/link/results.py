@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +22,6 @@ from scenarios.store.rows import Batch, Row
 from scenarios.store.store import Store, telling_damage
 from scenarios.studies.link.level import AMOUNTS, COUNTS
 from scenarios.studies.link.plan import Curve, LinkPlan, LinkPoint
-
-if TYPE_CHECKING:
-    from scenarios.studies.link.plan import Curve, LinkPoint
 
 _NOTHING = LinkTally()
 _integers = partial(np.array, dtype=np.int64)
@@ -74,16 +71,14 @@ class Measured:
 
     def __add__(self, batch: Measured) -> Measured:
         """One batch more. Amounts are added in the order of batches, so that they come out the same bit for bit."""
-        bursts = batch.bursts
-        if self.bursts is not None and bursts is not None:
-            bursts = self.bursts + bursts
+        bursts = [one.bursts for one in (self, batch) if one.bursts is not None]
         return Measured(
             tallies=tuple(a + b for a, b in zip(self.tallies, batch.tallies, strict=True)),
             last=batch.tallies,
             earlier=self.tally,
             counts=self.counts + batch.counts,
             amounts=self.amounts + batch.amounts,
-            bursts=bursts,
+            bursts=bursts[0] + bursts[1] if len(bursts) > 1 else batch.bursts,
             seconds=self.seconds + batch.seconds,
         )
 

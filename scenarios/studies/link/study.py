@@ -132,6 +132,10 @@ class LinkStudy(Study):
         """Yield the figures of the study."""
         return drawings(self.plan, read_results(store, self.plan))
 
+    def rows(self, store: Store) -> tuple[Iterable[Mapping[str, Any]], Sequence[str]]:
+        """Rows and columns of the table of all points."""
+        return tables.point_rows(self.plan, read_results(store, self.plan)), tables.columns_of(self.plan)
+
     def show(self, outcome: Outcome, *, seconds: float) -> None:
         say(f"\n{tables.UNBIASED_NOTE}")
         if self.points_timed:

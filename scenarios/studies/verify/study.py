@@ -140,6 +140,10 @@ class VerifyStudy(Study):
         if outcome.found:
             print(f"{outcome.found} of them were measured before, by this version on this machine")
 
+    def rows(self, store: Store) -> tuple[Iterable[Mapping[str, Any]], Sequence[str]]:
+        """Rows and columns of the table of all comparisons."""
+        return map(csv_values, self.read(store)), CSV_HEADS
+
     def read(self, store: Store) -> list[Check]:
         found = [store.read(task, "checks") for task in store.read_tasks(self.ids).values()]
         with telling_damage(store.path):
