@@ -36,8 +36,8 @@ OF_RATES = (
 )
 OF_PRIVACY = (
     "Per device, over all rounds of a trial. Every ε stands beside the accountant it comes from: Theorem 1 of Li et "
-    "al. 2025 weighs bits by their significance and averages over neighbours, which is no worst case. κ measured by (26) "
-    "stands beside a given one."
+    "al. 2025 weighs bits by their significance and averages over neighbours, which is no worst case. κ measured by "
+    "(26) stands beside a given one."
 )
 MISSING = "missing: this run is not complete."
 FAILED = "failed: they count in no mean, rate or interval."
