@@ -80,6 +80,7 @@ def fedavg_result(federation: Federation, *, failure: str | None) -> TrialResult
             **{name: float(rounds[name][-1]) for name in AT_HOME if name in rounds},
             **_aggregation(rounds),
             **_votes(rounds),
+            **_over_air(rounds),
             **{f"total_{name}": float(rounds[total][-1]) for name, total in SPENT.items() if total in rounds},
             **federation.uplink.facts,
             **federation.budget,
@@ -113,6 +114,12 @@ def _aggregation(rounds: dict[str, F64]) -> dict[str, float]:
         finite = rounds[name][np.isfinite(rounds[name])]
         means[name] = float(finite.mean()) if finite.size else float("nan")
     return means | {"aggregation_snr_20log_db": coded_snr_of_run_db(rounds["aggregation_snr_20log_db"])}
+
+
+def _over_air(rounds: dict[str, F64]) -> dict[str, float]:
+    """Means over the rounds with somebody on the air of the error that power control lets expect."""
+    names = [name for name in ("alignment_mse", "expected_mse", "aggregation_bias") if name in rounds]
+    return {name: float(np.nanmean(rounds[name])) for name in names}
 
 
 def _votes(rounds: dict[str, F64]) -> dict[str, float]:

@@ -39,7 +39,10 @@ if TYPE_CHECKING:
 _COMPILED_BYTES = 100 << 20
 """Memory of the compiled code of local training."""
 
-_AGGREGATION = ("aggregation_snr_db", "aggregation_snr_20log_db", "aggregation_mse")
+_AGGREGATION = (
+    *("aggregation_snr_db", "aggregation_snr_20log_db", "aggregation_mse"),
+    *("alignment_mse", "expected_mse", "aggregation_bias"),
+)
 _AT_HOME = ("personal_accuracy", "personal_loss", "global_accuracy_at_home")
 _MEASURED = Measured(
     per_trial=(
@@ -51,9 +54,9 @@ _MEASURED = Measured(
     per_round=(
         *("test_accuracy", "validation_accuracy", "test_loss", "train_loss", "clipped_gradients", "num_active"),
         *(*RADIO, "model_norm", "distance_sq", "bound", *_AGGREGATION, "num_attackers"),
-        *("amplitude", "votes", "wrong_votes"),
+        *("amplitude", "votes", "wrong_votes", "num_spent"),
     ),
-    per_device=(*LINK, *UPLOADS, *_AT_HOME),
+    per_device=(*LINK, *UPLOADS, *_AT_HOME, "energy_left_j"),
     rates=RATES,
     axes=("round", "elapsed_s", "spent_j"),
 )

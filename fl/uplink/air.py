@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,10 +13,11 @@ from fl.attacks.attacks import Attackers
 from fl.checkpoints import State
 from fl.models.federated import FederatedModel
 from fl.recorder import Recorder
-from fl.schemes.coders.air import AirForm, Heard, parts, qpsk_symbols
+from fl.schemes.coders.air import AirForm, Heard, OnAir, parts, qpsk_symbols
 from fl.schemes.coders.coder import Senders
 from fl.schemes.coders.stochastic_bits import SignSums
 from fl.tasks.base import LearningError
+from fl.uplink.energy import EnergyLeft
 from fl.uplink.protection import Protection, RoundPlan, own_flips
 from fl.uplink.senders import SenderIndex
 from phy.compile import compile_air
@@ -46,6 +48,8 @@ class SuperposedUplink:
         index: SenderIndex,
         protection: Protection,
         attackers: Attackers,
+        num_devices: int,
+        num_rounds: int,
         flip_target: float | None = None,
     ) -> None:
         self._form, self._index, self._protection = form, index, protection
@@ -60,6 +64,14 @@ class SuperposedUplink:
             num_devices=index.count,
             num_symbols=num_symbols,
         )
+        budget = link.power.budget
+        self._energy = None
+        if budget is not None and link.error_model != "error_free":
+            self._energy = EnergyLeft(
+                budget, link=link, num_symbols=num_symbols, num_devices=num_devices, num_rounds=num_rounds
+            )
+        ideal = link.steady and link.csi == "perfect" and link.impairments.none and link.error_model == "measured"
+        self._foreseen = ideal and not attackers.jam
         self._plan = RoundPlan() if flip_target is None else own_flips(flip_target, num_devices=index.count)
         self.upload_bits = self._num_values if form.bits else None
         self.facts: Mapping[str, float] = {"upload_symbols": float(num_symbols)}
@@ -89,9 +101,13 @@ class SuperposedUplink:
         sent = self._form.send(numbers, who)
         payload = self._spread(sent.payload, at, plan=plan, senders=senders, context=context)
         symbols, jammers = self._symbols(payload, at, senders=senders, context=context)
-        found = self._air.superpose(symbols, context=context, caps={}, jammers=jammers)
+        silent, max_power = self._limits(at, senders=senders, size=sent.size, context=context)
+        on_air = replace(context, silent=(*context.silent, *silent)) if silent else context
+        found = self._air.superpose(symbols, context=on_air, caps={}, jammers=jammers, max_power=max_power)
         heard = self._heard(found, count=len(senders))
         known = heard is not None
+        sending = np.ones(index.count, bool)
+        sending[silent] = False
         record.note(
             context.round_index,
             rounds={
@@ -100,9 +116,12 @@ class SuperposedUplink:
                 **_spent(found),
                 **(self._votes(payload[:, at], heard) if heard is not None and self._form.bits else {}),
                 **self._form.metrics(),
+                **self._expected(sent, found, heard, at=at, weights=who.weights),
+                **({} if self._energy is None else {"num_spent": float(len(silent))}),
             },
             devices={
-                "sent_symbols": index.place("sent_symbols", np.full(index.count, self._air.num_symbols), senders),
+                "sent_symbols": index.place("sent_symbols", np.where(sending, self._air.num_symbols, 0), senders),
+                **self._spend(found, at, senders=senders),
                 **{name: index.place(name, values, senders) for name, values in plan.observed.items()},
             },
         )
@@ -143,6 +162,55 @@ class SuperposedUplink:
             payload = self._attackers.symbols(payload, jammers=jammers, context=context)
         return payload, jammers
 
+    def _limits(
+        self, at: NDArray[np.int64], *, senders: NDArray[np.int64], size: float, context: UplinkContext
+    ) -> tuple[list[int], NDArray[np.float64] | None]:
+        """Indices of senders that have spent their energy, and the power that it leaves the others."""
+        if self._energy is None:
+            return [], None
+        allowed = self._energy.max_power(context.round_index, size=size)[senders]
+        obeys = ~self._attackers.who[senders] if self._attackers.jam else np.ones(len(senders), bool)
+        max_power = np.zeros((1, self._index.count))
+        max_power[0, at] = allowed
+        return at[obeys & (allowed == 0.0)].tolist(), max_power
+
+    def _spend(
+        self, found: Superposition, at: NDArray[np.int64], *, senders: NDArray[np.int64]
+    ) -> dict[str, NDArray[np.float64]]:
+        """Take off what senders have spent; what every device has left, `[num_devices]` [J]."""
+        if self._energy is None or found.energy_j is None:
+            return {}
+        self._energy.spend(senders, found.energy_j[0, at])
+        return {"energy_left_j": self._energy.left_j}
+
+    def _expected(
+        self,
+        sent: OnAir,
+        found: Superposition,
+        heard: Heard | None,
+        *,
+        at: NDArray[np.int64],
+        weights: NDArray[np.float64],
+    ) -> dict[str, float]:
+        """Error that channel and power control let expect of amplitudes x_k, given these and the channel.
+
+        With device k at r_k of the amplitude that the divisor stands for, the mean square error of a number is that of
+        sum_k (r_k - 1) x_k, `alignment_mse`, and the noise; sum_k w_k r_k - 1 is what becomes of an update that all
+        devices have in common, `aggregation_bias`.
+        """
+        decision = found.decision
+        if heard is None or sent.gain is None or decision.arrival is None or not self._foreseen:
+            return {}
+        stand_for = len(at) / float(found.num_active[0].mean()) if decision.mmse_scale is None else 1.0
+        off = stand_for * decision.arrival[0, at] / decision.scale[0] - 1.0
+        wrong = (off.astype(np.float32) @ sent.payload.view(np.float32))[: self._num_values]
+        alignment = float(np.mean(wrong**2, dtype=np.float64)) * sent.gain**2
+        return {
+            "alignment_mse": alignment,
+            "expected_mse": alignment + heard.noise_power * sent.gain**2,
+            "aggregation_bias": float(weights @ off),
+        }
+
     def _heard(self, found: Superposition, *, count: int) -> Heard | None:
         """The estimate of the sum of all senders; None where nobody was on the air.
 
@@ -168,10 +236,12 @@ class SuperposedUplink:
         return {"votes": float((true != 0.0).sum()), "wrong_votes": float((true * received < 0.0).sum())}
 
     def state(self) -> State:
-        return {"form": self._form.state()}
+        return {"form": self._form.state(), "energy": None if self._energy is None else self._energy.state()}
 
     def restore(self, state: State) -> None:
         self._form.restore(state["form"])
+        if self._energy is not None:
+            self._energy.restore(state["energy"])
 
 
 def _spent(found: Superposition) -> dict[str, float]:
@@ -205,5 +275,7 @@ def build_superposed(
         index=index,
         protection=protection,
         attackers=attackers,
+        num_devices=config.num_devices,
+        num_rounds=config.rounds,
         flip_target=None if response is None else response.flip_target,
     )

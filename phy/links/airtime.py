@@ -18,6 +18,15 @@ def superposed_airtime_s(link: LinkConfig, symbols: int, num_devices: int) -> fl
     return (slots + pilot_slots) * link.ofdm.num_symbols * link.ofdm.symbol_s
 
 
+def superposed_energy(link: LinkConfig, symbols: int) -> tuple[float, float]:
+    """(seconds, joules): a device at mean power p spends p times the first on its symbols, the second on its pilots."""
+    if link.ofdm == "none":
+        return symbols * link.symbol_s, 0.0
+    element_s = link.ofdm.prefix_share * link.ofdm.sample_s
+    pilots = len(link.ofdm.pilot_symbols) * link.ofdm.num_carriers if isinstance(link.csi, CsiEstimation) else 0
+    return symbols * element_s, pilots * element_s * link.max_power
+
+
 def upload_airtime_s(link: LinkConfig, *, payload_bits: int) -> float | None:
     """Time on the air of one payload of one device that has the whole band, sent once [s]; None without a radio."""
     if link.error_model == "error_free":

@@ -40,11 +40,15 @@ class OnAir:
     """What the senders of a round send, and how the server reads their sum.
 
     - `payload` `[K, S]` complex64, or packed bits `[K, ceil(M / 8)]`;
-    - `read`: `Heard` to the update `[M]` float32.
+    - `read`: `Heard` to the update `[M]` float32;
+    - `gain`: of amplitudes, the factor from the real or imaginary part of the sum to a number of the update;
+    - `size`: norm of the largest update, by which the receiver's noise in the update scales; 1 if it does not.
     """
 
     payload: NDArray[Any]
     read: Callable[[Heard], NDArray[np.float32]]
+    gain: float | None = None
+    size: float = 1.0
 
 
 class AirForm(ABC):
@@ -88,13 +92,14 @@ class Amplitudes(AirForm):
         norms = shares * np.sqrt(np.einsum("km,km->k", updates, updates, dtype=np.float64))
         largest = norms.max(initial=0.0)
         unit = np.sqrt(self.num_symbols) / largest if largest > 0.0 else 1.0
+        gain = 1.0 / (unit * shares.sum()) if len(updates) else 1.0
         padded = np.zeros((len(updates), 2 * self.num_symbols), np.float32)
         np.multiply(updates, (unit * shares)[:, None].astype(np.float32), out=padded[:, : self._num_values])
 
         def read(heard: Heard) -> NDArray[np.float32]:
             return np.asarray(parts(heard.total)[: self._num_values] / (unit * shares.sum()), np.float32)
 
-        return OnAir(payload=padded.view(np.complex64), read=read)
+        return OnAir(payload=padded.view(np.complex64), read=read, gain=gain, size=float(largest))
 
 
 @dataclass

@@ -4,80 +4,21 @@ from __future__ import annotations
 
 from math import comb
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.stats import norm
+from superposed import PROBIT, SIGN, Air, updates_of
 
 from fl.attacks.attacks import Attackers
 from fl.learning.fedavg import FedAvgConfig
-from fl.models.federated import FederatedModel
-from fl.recorder import Recorder
 from fl.tasks.base import LearningError
-from fl.uplink.air import SuperposedUplink, build_superposed
+from fl.uplink.air import build_superposed
 from fl.uplink.protection import Protection
 from fl.uplink.senders import SenderIndex
 from phy.config import LinkConfig
-from phy.fading.block_taps import UplinkContext
 from phy.links.airtime import superposed_airtime_s
-
-SIGN = {"name": "sign", "epsilon": "none", "step": 1.0}
-PROBIT = {"name": "probit", "channel": "agnostic", "b": 0.05}
-
-
-class Air:
-    """An uplink of `num_values` numbers of `num_devices` devices, and what its rounds reported."""
-
-    def __init__(
-        self, aggregation: Any, *, num_devices: int, num_values: int, learning: Any = None, **link: Any
-    ) -> None:
-        self.config = FedAvgConfig.model_validate(
-            {"num_devices": num_devices, "rounds": 9, "aggregation": aggregation, **(learning or {})}
-        )
-        on_air = LinkConfig.model_validate({"access": "superposition", **link})
-        modulation = self.config.aggregation.air_modulations[0]
-        self.link = on_air.resolve(access="superposition", modulation=modulation)
-        self.index = SenderIndex(self.config, link=self.link)
-        self.attackers = Attackers.drawn(self.config.attack, num_devices=num_devices, seed=1, trial=0)
-        self.num_values, self.record = num_values, Recorder(9, num_devices=num_devices)
-        self.uplink: SuperposedUplink = build_superposed(
-            self.config,
-            link=self.link,
-            model=cast(FederatedModel, SimpleNamespace(num_parameters=num_values)),
-            index=self.index,
-            protection=Protection(),
-            attackers=self.attackers,
-        )
-
-    def send(
-        self,
-        updates: NDArray[np.float32],
-        *,
-        senders: Any = None,
-        weights: Any = None,
-        round_index: int = 0,
-        seed: int = 1,
-    ) -> NDArray[np.float32]:
-        who = np.arange(len(updates)) if senders is None else np.asarray(senders)
-        found = self.uplink.send(
-            iter([updates]),
-            senders=who,
-            weights=np.ones(len(who)) if weights is None else np.asarray(weights, float),
-            otherwise=np.full(self.num_values, -7.0, np.float32),
-            context=UplinkContext(seed=seed, trials=(0,), round_index=round_index, silent=self.index.unused(who)),
-            record=self.record,
-        )
-        self.record.finish(round_index)
-        return found
-
-    def last(self, name: str, table: Any = "rounds") -> Any:
-        return self.record.of_trial(table)[name][-1]
-
-
-def updates_of(num_devices: int, num_values: int, size: float = 0.01) -> NDArray[np.float32]:
-    return np.random.default_rng(7).uniform(-size, size, (num_devices, num_values)).astype(np.float32)
 
 
 @pytest.mark.parametrize("snr_db", [-10.0, 0.0, 20.0])
