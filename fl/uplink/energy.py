@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.arrays import F64
 from fl.checkpoints import State, kept_array
 from phy.config import LinkConfig
 from phy.config.power import EnergyBudget
@@ -34,7 +35,7 @@ class EnergyLeft:
         self.left_j = np.full(num_devices, budget.energy_j)
         self._first_size = 0.0
 
-    def max_power(self, round_index: int, *, size: float) -> NDArray[np.float64]:
+    def max_power(self, round_index: int, *, size: float) -> F64:
         """Largest mean transmit power in a round `[num_devices]` [W]; 0 for a device that has spent its energy.
 
         `size`: norm of the largest update, or 1 for symbols that do not scale with it.
@@ -55,7 +56,7 @@ class EnergyLeft:
         trend = (size / self._first_size) ** (1.0 / round_index) if known else 1.0
         return float(trend / np.sqrt(self._budget.contraction))
 
-    def spend(self, devices: NDArray[np.int64], energy_j: NDArray[np.float64]) -> None:
+    def spend(self, devices: NDArray[np.int64], energy_j: F64) -> None:
         """Take off the energy that `devices` have sent."""
         self.left_j = self.left_j.copy()
         self.left_j[devices] = np.maximum(self.left_j[devices] - energy_j, 0.0)

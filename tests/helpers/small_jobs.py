@@ -50,6 +50,7 @@ ALL: dict[str, tuple[str, ...]] = FAST | {
     "probit-personal": _DIGITS,
     "one-bit-fading": _DIGITS,
     "aircomp-schemes": _DIGITS,
+    "aircomp-power": _DIGITS,
 }
 """Overrides that make one scenario of each family small."""
 

@@ -18,6 +18,7 @@ from fl.learning.reconstruction import ReconstructionConfig
 from fl.results import TrialResult
 from fl.run import run_trials
 from phy.config import LinkConfig
+from phy.config.power import PowerConfig
 from privacy.config import BitFlippingConfig, GaussianConfig, PrivacyConfig
 from scenarios.store.checkpoints import read_checkpoint, write_checkpoint
 
@@ -147,6 +148,21 @@ CASES = {
     "CPA, decaying radius": Case(learning=fedavg({"name": "cpa", "radius": "decaying", "gamma_decay": 0.8})),
     "amplitudes that add up": Case(
         learning=fedavg(receiver_limit=None, participation={"devices_per_round": 3, "dropout": 0.3}), link=IN_THE_AIR
+    ),
+    "amplitudes within an energy budget": Case(
+        learning=fedavg(receiver_limit=None, participation={"devices_per_round": 3}),
+        link=IN_THE_AIR.model_copy(
+            update={
+                "power": PowerConfig.model_validate(
+                    {
+                        "policy": "mse-optimal",
+                        "snr_max_db": 10.0,
+                        "budget": {"energy_j": 5e-3, "spread": "convergence"},
+                    }
+                )
+            }
+        ),
+        remembers=(*UP, "energy", "left_j"),
     ),
     "adaptive PRoBit that adds up": Case(
         learning=fedavg({"name": "probit", "bound": "adaptive", "b": 0.5, "channel": "agnostic"}, receiver_limit=None),

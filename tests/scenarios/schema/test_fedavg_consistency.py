@@ -68,6 +68,20 @@ IMPOSSIBLE: list[tuple[str, str, Scenario]] = [
             ("link.error_model", "flips detected bits", {}, "none", {"error_model": "iid"}),
         )
     ),
+    ("link.power.budget", "send over the air together", scenario(link={"power": {"budget": {"energy_j": 1.0}}})),
+    ("link.receiver.scaling", "divides a sum over the air", scenario(link={"receiver": {"scaling": "mmse"}})),
+    ("link.power.policy", "minimises the error of a sum", scenario(link={"power": {"policy": "mse-optimal"}})),
+    (
+        "link.power.budget",
+        "a budget under policy inversion takes one channel gain per device and round",
+        scenario(
+            link={
+                "access": "superposition",
+                "channel": {"fading": "rayleigh", "coherence": "symbol"},
+                "power": {"budget": {"energy_j": 1.0}},
+            }
+        ),
+    ),
     ("learning.attack.kind", "the access is", scenario({"attack": {"kind": "jam", "share": 0.2}})),
     ("link.modulation", "sends bits", scenario(link={"modulation": "analog"})),
     ("learning.downlink.modulation", "sends bits", scenario({"downlink": {"modulation": "analog"}})),
@@ -120,6 +134,11 @@ POSSIBLE = [
     scenario(link={"access": "noma"}),
     scenario(link={"access": "superposition"}),
     scenario({"aggregation": "sign"}, link={"access": "superposition", "modulation": "qpsk"}),
+    *(
+        scenario({"aggregation": aggregation}, link={"access": "superposition", "power": power})
+        for aggregation in ("mean", "sign", "type-based")
+        for power in ({"policy": "mse-optimal"}, {"budget": {"energy_j": 1.0, "spread": "greedy"}})
+    ),
     scenario({"attack": {"kind": "jam", "share": 0.2}}, link={"access": "superposition"}),
     scenario({"local": {"clip": 1.0}}, privacy=NOISE, link={"access": "superposition"}),
     scenario({"downlink": {"coding": {"code": "ldpc5g"}}, "downlink_codec": "uniform"}),
