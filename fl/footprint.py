@@ -1,6 +1,6 @@
 """Size and memory of one trial of federated averaging.
 
-The size of a model of the user (`custom`) is known only at run time: a small network is assumed.
+The size of a model that defines no `layers` is known only at run time: a small network is assumed.
 """
 
 from __future__ import annotations

@@ -29,11 +29,6 @@ class Model(Frozen):
         """Return what a model must define and this one does not, for its registry."""
         return () if any(defines(cls, Model, name) for name in ("layers", "network")) else ("network",)
 
-    @property
-    def own_function(self) -> str | None:
-        """`module:function` of the user that builds the network; None without one."""
-        return None
-
     def layers(self, *, image_shape: tuple[int, ...], num_classes: int) -> tuple[Layer, ...] | None:
         """Return the layers from the image to the logits; None where only the network itself knows them."""
         return None

@@ -130,11 +130,6 @@ class FedAvgConfig(Learning):
         "round",
     )
 
-    @field_validator("model", mode="before")
-    @classmethod
-    def _a_function_names_a_model_of_the_user(cls, value: Any) -> Any:
-        return {"name": "custom", "function": value} if isinstance(value, str) and ":" in value else value
-
     @field_validator("partition", mode="before")
     @classmethod
     def _a_bare_word_names_the_kind(cls, value: Any) -> Any:

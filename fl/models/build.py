@@ -142,8 +142,9 @@ def build_model(config: Model, *, image_shape: Shape, num_classes: int, seed: in
             if layers is not None:
                 return build_network(layers, image_shape=image_shape, name=config.name, initial=initial)
             made = config.network(image_shape=image_shape, num_classes=outputs)
-            name = getattr(config, "function", None) or config.name
-            return checked_network(made, name=name, image_shape=image_shape, num_classes=num_classes, outputs=outputs)
+            return checked_network(
+                made, name=config.name, image_shape=image_shape, num_classes=num_classes, outputs=outputs
+            )
 
     if is_softmax_regression(layers):
         return softmax_regression(

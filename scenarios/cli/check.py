@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from scenarios.cli.describe import describe, listings
-from scenarios.plan.own_code import functions_of
 from scenarios.plan.points import Plan
 from scenarios.report.settings import computed_by, links_on_air
 from scenarios.report.tables.table import say
@@ -70,8 +69,6 @@ def _say_plan(checked: Check, plan: Plan) -> None:
         f"one task at most: {cost.task_memory_bytes / 1e9:.1f} GB memory with the "
         f"libraries (of {byte_size(space.limit_bytes)}), {byte_size(cost.task_disk_bytes)} on disk"
     )
-    for function in functions_of(plan):
-        say(f"learning.model {function} is code of its own: run asks for --allow-code")
 
 
 def _say_study(plan: LinkPlan) -> None:

@@ -52,7 +52,7 @@ SetOption = Annotated[
 ]
 AllowCodeOption = Annotated[
     bool,
-    typer.Option("--allow-code", help="Run plug-ins and models of your own: this code has all your rights."),
+    typer.Option("--allow-code", help="Run plug-ins: this code has all your rights."),
 ]
 MemoryOption = Annotated[
     str | None,

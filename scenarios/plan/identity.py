@@ -70,8 +70,8 @@ def _leave_out_later_keys(learning: dict[str, Any]) -> None:
         leave_out_later_of_link(downlink)
     if learning["algorithm"] == "flmc" and learning["attack"] is None:
         del learning["attack"]
-    if (model := learning.get("model")) is not None and model.get("digest", "") is None:
-        del model["digest"]
+    if "stem" in (model := learning.get("model") or {}):
+        model["function"] = None  # a key of earlier tasks
     if (attack := learning.get("attack")) is not None and attack.get("signal") == "random":
         del attack["signal"]
 

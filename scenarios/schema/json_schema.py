@@ -10,7 +10,6 @@ from scenarios.schema.schema_keys import schema_keys
 _ALSO: dict[str, dict[str, Any]] = {
     "label": {"type": "number"},
     "learning.task": {"enum": ["gaussian-linear", "logistic"]},
-    "learning.model": {"type": "string", "pattern": r"^[\w.]+:\w+$", "description": "module:function of your own"},
 }
 """Forms that are written out before a scenario is validated."""
 

@@ -298,9 +298,7 @@ class Scenario(Frozen):
     plugins: Annotated[tuple[Word, ...], Field(max_length=20)] = Field(
         default=(), description="own code that registers schemes, codecs, ...: files beside this one, or module names"
     )
-    code: dict[str, Digest] = Field(
-        default_factory=dict, description="SHA-256 of each plug-in and of own models; written by phyloop run"
-    )
+    code: dict[str, Digest] = Field(default_factory=dict, description="SHA-256 of each plug-in; written by phyloop run")
     sweep: SweepBlock | list[SweepBlock] = Field(
         default_factory=dict,
         description="dotted paths with lists of values: each combination is a sweep point; zip: steps lists together",

@@ -69,8 +69,6 @@ def named_section(path: Path, value: Any, *, algorithm: Any = None) -> Any:
     if key is None or path in _WORDLESS:
         return value
     if isinstance(value, str):
-        if path == ("learning", "model") and ":" in value:
-            return {"name": "custom", "function": value}
         return {key: value}
     usual = _usual(path, algorithm)
     if isinstance(value, dict) and key not in value and usual:

@@ -11,7 +11,6 @@ from scenarios.engine.limits import room
 from scenarios.engine.options import RunOptions, refuse_impossible
 from scenarios.engine.study import default_folder
 from scenarios.files.log import logger
-from scenarios.plan.own_code import with_own_code
 from scenarios.plan.plan import expand, learning_warnings
 from scenarios.report.check import check_figures, check_tables
 from scenarios.schema.errors import ScenarioError
@@ -23,7 +22,7 @@ def learning(source: Source, *, out: Path | None, options: RunOptions, **changes
     """Study and folder of `phyloop run`; `changes` are those of `load_scenario`."""
     refuse_impossible(options)
     loaded = _load_learning(source, changes)
-    loaded, plan = with_own_code(loaded, expand(loaded))
+    plan = expand(loaded)
     check_figures(loaded)
     check_tables(loaded, plan)
     space = room(options.memory_limit, workers=options.workers or 1, elsewhere=options.scheduler is not None)
@@ -57,7 +56,7 @@ def audit(source: Source, *, out: Path | None, options: Any, **changes: Any) -> 
     from scenarios.studies.audit.study import AuditStudy
 
     loaded = _load_learning(source, changes)
-    loaded, plan = with_own_code(loaded, expand(loaded))
+    plan = expand(loaded)
     study = AuditStudy(loaded, plan, options=options)
     for reason in study.left_out:
         print(f"phyloop: {reason}: not audited.", file=sys.stderr)

@@ -1,8 +1,8 @@
-"""Networks of the literature layer by layer, and a function of the user that builds one."""
+"""Networks of the literature layer by layer."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -125,12 +125,12 @@ def _normalised(filters: int, *, kernel: int, stride: int = 1) -> tuple[Layer, .
     return convolution, GroupNorm(groups=_GROUPS)
 
 
-ModelName = Literal["linear", "mlp", "cnn2", "cnn3", "mcmahan-cnn", "emnist-cnn", "resnet18", "custom"]
+ModelName = Literal["linear", "mlp", "cnn2", "cnn3", "mcmahan-cnn", "emnist-cnn", "resnet18"]
 
 
 @models.register
 class ModelConfig(Model):
-    """A network of the literature by name, or `module:function` of one's own.
+    """A network of the literature by name.
 
     ResNet-18 is normalised by groups: a batch's statistics tie samples together, which clipping per sample takes apart.
     """
@@ -147,39 +147,16 @@ class ModelConfig(Model):
         description="weights as Keras draws them (Glorot uniform), or as PyTorch does (uniform within "
         "1/sqrt(inputs)); keras: the networks are Keras models",
     )
-    function: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$", max_length=200)] | None = Field(
-        default=None,
-        description="of custom: module:function, returns a Keras model of logits for image_shape, num_classes",
-    )
-    digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = Field(
-        default=None, description="of custom: SHA-256 of the file of function, compared before it is imported"
-    )
 
     @model_validator(mode="after")
     def _an_option_belongs_to_its_model(self) -> ModelConfig:
-        for key, name in (("hidden", "mlp"), ("stem", "resnet18"), ("function", "custom"), ("digest", "custom")):
+        for key, name in (("hidden", "mlp"), ("stem", "resnet18")):
             if getattr(self, key) is not None and self.name != name:
                 raise ValueError(f"{key} belongs to model {name}, the model is {self.name}; leave it out")
-        if self.initial != "keras" and self.name in ("custom", "resnet18"):
+        if self.initial != "keras" and self.name == "resnet18":
             raise ValueError(f"initial {self.initial} does not reach into model {self.name}; leave initial out")
-        if self.name == "custom" and self.function is None:
-            raise ValueError("model custom needs function: module:function, which builds the network")
         return self
 
-    @property
-    def own_function(self) -> str | None:
-        return self.function
-
-    def layers(self, *, image_shape: tuple[int, ...], num_classes: int) -> tuple[Layer, ...] | None:
+    def layers(self, *, image_shape: tuple[int, ...], num_classes: int) -> tuple[Layer, ...]:
         """See `Model.layers`. Raises LearningError as `architecture`."""
-        known = self.name != "custom"
-        return architecture(self, image_shape=image_shape, num_classes=num_classes) if known else None
-
-    def network(self, *, image_shape: tuple[int, ...], num_classes: int) -> Any:
-        """See `Model.network`: the network of `function`."""
-        from fl.models.custom import check_digest, custom_network
-
-        assert self.function is not None
-        if self.digest is not None:
-            check_digest(self.function, digest=self.digest)
-        return custom_network(self.function, image_shape=image_shape, num_classes=num_classes)
+        return architecture(self, image_shape=image_shape, num_classes=num_classes)

@@ -114,9 +114,7 @@ def share_of_devices(value: object, num_devices: object) -> str | None:
 
 def pattern_of(name: str) -> tuple[str, str]:
     """Problem and remedy of text that has the wrong form."""
-    if name.endswith(".function"):
-        return "must be module:function", "write for example my_package.models:build"
-    if name.endswith(".digest") or name.startswith("code"):
+    if name.startswith("code"):
         return "must be a SHA-256 of 64 hexadecimal digits", "leave it out: phyloop run writes it"
     return (
         "must be 1 to 80 letters, digits, dots, dashes or underscores, the first a letter or digit",

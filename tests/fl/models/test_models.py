@@ -7,20 +7,23 @@ import random
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 import pytest
+from keras import layers as kinds
 from local_setting import assign
 
+from fl.config.model import Model
 from fl.models.build import build_model, keras_on_tensorflow
 from fl.models.federated import FederatedModel, federated
 from fl.models.kinds.networks import ModelConfig
 from fl.tasks.base import LearningError
 
-DIGITS = {"image_shape": (8, 8, 1), "num_classes": 10}
+DIGITS: dict[str, Any] = {"image_shape": (8, 8, 1), "num_classes": 10}
 
 
 def built(name: str = "mlp", *, seed: int = 3, trial: int = 0, **options: object) -> FederatedModel:
@@ -210,123 +213,72 @@ def test_dropout_acts_in_training_only_and_at_the_rates_of_the_paper() -> None:
     assert np.abs(moving[0] - moving[1]).max() > 1e-3
 
 
-GOOD = """
-import keras
-from keras.layers import BatchNormalization, Conv2D, Dense, Flatten, Input
+class Own(Model):
+    """A model of the user whose network a function builds."""
 
-def net(*, image_shape, num_classes):
-    return keras.Sequential([Input(image_shape), Flatten(), Dense(6, activation="relu"), Dense(num_classes)])
+    name: str = "own"
+    make: Callable[[tuple[int, ...], int], Any]
 
-def unbuilt(*, image_shape, num_classes):
-    return keras.Sequential([Flatten(), Dense(num_classes)])
-
-def wide(*, image_shape, num_classes):
-    return keras.Sequential([Input(image_shape), Flatten(), Dense(20)])
-
-def narrow(*, image_shape, num_classes):
-    return keras.Sequential([Input(image_shape), Flatten(), Dense(7)])
-
-def images(*, image_shape, num_classes):
-    return keras.Sequential([Input(image_shape), Conv2D(num_classes, 3)])
-
-def other_input(*, image_shape, num_classes):
-    return keras.Sequential([Input((28, 28, 1)), Flatten(), Dense(num_classes)])
-
-def batch_norm(*, image_shape, num_classes):
-    return keras.Sequential([Input(image_shape), BatchNormalization(), Flatten(), Dense(num_classes)])
-
-def weightless(*, image_shape, num_classes):
-    return keras.Sequential([Input((8, 8, 1)), Conv2D(num_classes, 8, trainable=False), Flatten()])
-
-def probabilities(*, image_shape, num_classes):
-    return keras.Sequential([Input(image_shape), Flatten(), Dense(num_classes, activation="softmax")])
-
-def regularised(*, image_shape, num_classes):
-    return keras.Sequential([Input(image_shape), Flatten(), Dense(num_classes, kernel_regularizer="l2")])
-
-def half(*, image_shape, num_classes):
-    return keras.Sequential([Input(image_shape), Flatten(), Dense(num_classes, dtype="float16")])
-
-def nothing(*, image_shape, num_classes):
-    return [1, 2]
-
-def raises(*, image_shape, num_classes):
-    raise RuntimeError("no idea\\nat all")
-
-def other_signature(image_shape):
-    return None
-
-NUMBER = 3
-"""
+    def network(self, *, image_shape: tuple[int, ...], num_classes: int) -> Any:
+        return self.make(image_shape, num_classes)
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working directory with the user's module in it, on no path of Python's, as under a console script."""
-    (tmp_path / "my_networks.py").write_text(GOOD)
-    (tmp_path / "broken_networks.py").write_text("import surely_not_installed\n")
-    (tmp_path / "wrong_networks.py").write_text("def net(:\n")
-    monkeypatch.chdir(tmp_path)
-    here = {"", str(tmp_path)}
-    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry not in here])
-    for name in ("my_networks", "broken_networks", "wrong_networks"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    return tmp_path
+def own(make: Callable[[tuple[int, ...], int], Any], *, seed: int = 3, outputs: int | None = None) -> FederatedModel:
+    return build_model(Own(make=make, outputs=outputs), seed=seed, trial=0, **DIGITS)
 
 
-def custom(function: str, **options: object) -> FederatedModel:
-    return built("custom", function=function, **options)
+def net(image_shape: tuple[int, ...], num_classes: int) -> Any:
+    return keras.Sequential(
+        [keras.Input(image_shape), kinds.Flatten(), kinds.Dense(6, activation="relu"), kinds.Dense(num_classes)]
+    )
 
 
-def test_a_function_in_the_working_directory_is_found_and_seeded(folder: Path) -> None:
-    path = list(sys.path)
-    first, again = custom("my_networks:net"), custom("my_networks:net")
+def ending(*layers: Any) -> Callable[[tuple[int, ...], int], Any]:
+    return lambda image_shape, _: keras.Sequential([keras.Input(image_shape), *layers])
+
+
+def test_a_network_of_the_user_is_seeded() -> None:
+    first, again = own(net), own(net)
     assert first.num_parameters == 64 * 6 + 6 + 6 * 10 + 10
     np.testing.assert_array_equal(first.initial_weights(), again.initial_weights())
-    assert (custom("my_networks:net", seed=4).initial_weights() != first.initial_weights()).mean() > 0.9
-    assert sys.path == path
-    assert str(folder) not in sys.path
+    assert (own(net, seed=4).initial_weights() != first.initial_weights()).mean() > 0.9
 
 
-@pytest.mark.usefixtures("folder")
 def test_a_network_without_input_is_built_for_the_images() -> None:
-    assert custom("my_networks:unbuilt").num_parameters == 650
+    assert own(lambda _, classes: keras.Sequential([kinds.Flatten(), kinds.Dense(classes)])).num_parameters == 650
 
 
-@pytest.mark.usefixtures("folder")
-def test_a_custom_network_may_be_wider_than_the_classes_if_one_says_so() -> None:
-    assert custom("my_networks:wide", outputs=20).network.output_shape == (None, 20)
-    assert custom("my_networks:net", outputs=12).network.output_shape == (None, 12)
+def test_a_network_of_the_user_may_be_wider_than_the_classes_if_one_says_so() -> None:
+    wide = own(lambda shape, _: net(shape, 20), outputs=20)
+    assert wide.network.output_shape == (None, 20)
+    assert own(net, outputs=12).network.output_shape == (None, 12)
 
 
 @pytest.mark.parametrize(
-    ("function", "sentence"),
+    ("make", "sentence"),
     [
-        ("no_such_module:net", "there is no module no_such_module in .* nor among the installed packages"),
-        ("no_such.module:net", "there is no module no_such.module"),
-        ("broken_networks:net", "importing broken_networks failed with ModuleNotFoundError: .*surely_not_installed"),
-        ("wrong_networks:net", "importing wrong_networks failed with SyntaxError"),
-        ("my_networks:missing", r"my_networks \(.*my_networks.py\) has no missing; define it there"),
-        ("my_networks:NUMBER", "has no callable NUMBER"),
-        ("my_networks:nothing", "returned list; return a keras.Model"),
-        ("my_networks:raises", "failed with RuntimeError: no idea at all; it is called with image_shape="),
-        ("my_networks:other_signature", "failed with TypeError"),
-        ("my_networks:narrow", "has 7 outputs where 10 are needed for 10 classes; make its last layer 10 wide$"),
-        ("my_networks:wide", "has 20 outputs where 10 are needed for 10 classes; .* or write outputs: 20"),
-        ("my_networks:images", r"gives \(None, 6, 6, 10\); it must give logits"),
-        ("my_networks:other_input", r"takes \(None, 28, 28, 1\), the images are \(None, 8, 8, 1\)"),
-        ("my_networks:batch_norm", "moving_mean.*use GroupNormalization in the place of BatchNormalization"),
-        ("my_networks:weightless", "has no trainable weights"),
-        ("my_networks:probabilities", "ends in a softmax; leave it out"),
-        ("my_networks:regularised", "adds losses of its own .* write local.l2"),
-        ("my_networks:half", "in float16; build it in float32"),
+        (lambda *_: [1, 2], "returned list; return a keras.Model"),
+        (
+            lambda shape, _: net(shape, 7),
+            "has 7 outputs where 10 are needed for 10 classes; make its last layer 10 wide$",
+        ),
+        (lambda shape, _: net(shape, 20), "has 20 outputs where 10 are needed for 10 classes; .* or write outputs: 20"),
+        (ending(kinds.Conv2D(10, 3)), r"gives \(None, 6, 6, 10\); it must give logits"),
+        (lambda *_: net((28, 28, 1), 10), r"takes \(None, 28, 28, 1\), the images are \(None, 8, 8, 1\)"),
+        (
+            ending(kinds.BatchNormalization(), kinds.Flatten(), kinds.Dense(10)),
+            "moving_mean.*use GroupNormalization in the place of BatchNormalization",
+        ),
+        (ending(kinds.Conv2D(10, 8, trainable=False), kinds.Flatten()), "has no trainable weights"),
+        (ending(kinds.Flatten(), kinds.Dense(10, activation="softmax")), "ends in a softmax; leave it out"),
+        (ending(kinds.Flatten(), kinds.Dense(10, kernel_regularizer="l2")), "adds losses of its own .* write local.l2"),
+        (ending(kinds.Flatten(), kinds.Dense(10, dtype="float16")), "in float16; build it in float32"),
     ],
 )
-@pytest.mark.usefixtures("folder")
-def test_what_cannot_be_trained_is_one_clear_sentence(function: str, sentence: str) -> None:
+def test_what_cannot_be_trained_is_one_clear_sentence(make: Any, sentence: str) -> None:
     with pytest.raises(LearningError, match=sentence) as caught:
-        custom(function)
-    assert str(caught.value).startswith(f"model {function}")
+        own(make)
+    assert str(caught.value).startswith("model own")
     assert "\n" not in str(caught.value)
 
 

@@ -11,9 +11,6 @@ from learning_run import run_scenario
 
 from scenarios.cli.new import print_checks
 from scenarios.engine.options import RunOptions
-from scenarios.plan.identity import physics_json
-from scenarios.plan.own_code import with_own_code
-from scenarios.plan.plan import expand
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario
 from scenarios.schema.permission import code_allowed
@@ -107,16 +104,6 @@ def test_a_model_of_a_plugin_trains(written: Path) -> None:
             == 0
         )
     assert len(accuracies(written.parent / "run")) == 1
-
-
-def test_a_plugin_beside_a_model_function_keeps_its_digest(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (written.parent / "a_function.py").write_text(MODEL)
-    monkeypatch.syspath_prepend(str(written.parent))
-    with code_allowed():
-        loaded = load_scenario(written, overrides=("learning.model=a_function:build",))
-        pinned, plan = with_own_code(loaded, expand(loaded))
-    assert set(pinned.scenario.code) == {"own.py", "a_function"}
-    assert loaded.scenario.code["own.py"] in physics_json(plan.points[0].scenario)
 
 
 @pytest.mark.parametrize("word", ["", ".", "__main__", "own.yaml"])

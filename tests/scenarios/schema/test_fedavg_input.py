@@ -47,7 +47,6 @@ def test_without_an_algorithm_it_is_flmc_and_without_a_mechanism_an_amplitude_bo
     [
         ("model: mlp", "model", ModelConfig(name="mlp")),
         ("model: {name: mlp, hidden: [7, 5]}", "model", ModelConfig(name="mlp", hidden=(7, 5))),
-        ("model: my.nets:build", "model", ModelConfig(name="custom", function="my.nets:build")),
         (
             "partition: {kind: labels, labels_per_device: 2}",
             "partition",
@@ -143,8 +142,8 @@ def test_another_kind_drops_the_keys_of_the_base(tmp_path: Path) -> None:
             f"{FEDAVG}  codec: {{name: fixed-point, fraction_bits: 24}}\n",
             "s.yaml:4: learning.codec.fraction_bits = 24: must be 10, 23 or 52; write one of these numbers.",
         ),
-        (f"{FEDAVG}  model: mlq\n", "s.yaml:4: learning.model = mlq: must be cnn2, cnn3, custom, "),
-        (f"{FEDAVG}  model: a b:c\n", "s.yaml:4: learning.model.function = a b:c: must be module:function; "),
+        (f"{FEDAVG}  model: mlq\n", "s.yaml:4: learning.model = mlq: must be cnn2, cnn3, emnist-cnn, "),
+        (f"{FEDAVG}  model: my.nets:build\n", "s.yaml:4: learning.model = my.nets:build: must be cnn2, "),
         (
             f"{FEDAVG}  rounds: 0\n",
             "s.yaml:4: learning.rounds = 0: must be at least 1; write a larger value (the default is 50).",

@@ -3,104 +3,25 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import re
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from fake_runs import PROVENANCE, make_plan, make_trial, store_trials
-from learning_run import export, run_scenario
+from learning_run import export
 from pace import OwnTime
 from sentences import sentence_about
 
-from fl.models.custom import check_digest, code_digest
-from fl.tasks.base import LearningError
 from scenarios.cli.check import check_scenario
-from scenarios.plan.identity import physics_json
-from scenarios.plan.own_code import with_own_code
-from scenarios.plan.plan import expand
-from scenarios.plan.points import Plan
 from scenarios.report.page import write_report
 from scenarios.report.tables.table import csv_cell
 from scenarios.schema.errors import ScenarioError, printable
-from scenarios.schema.loader import as_yaml, load_scenario, resolved_data
-from scenarios.schema.permission import code_allowed
+from scenarios.schema.loader import load_scenario
 from scenarios.store.store import Store
 
-OWN = "name: a\nlearning: {algorithm: fedavg, data: digits, model: 'pack.nets:net'}\n"
 HTML = '<script>alert("x")</script>'
-
-
-@pytest.fixture
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A scenario with a model of its own, whose package says so if it is imported."""
-    (tmp_path / "pack").mkdir()
-    (tmp_path / "pack" / "__init__.py").write_text("open('imported', 'w').close()\n")
-    (tmp_path / "pack" / "nets.py").write_text("open('imported', 'w').close()\n")
-    (tmp_path / "s.yaml").write_text(OWN)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry not in ("", str(tmp_path))])
-    return tmp_path / "s.yaml"
-
-
-def pinned(path: Path) -> Plan:
-    loaded = load_scenario(path)
-    with code_allowed():
-        return with_own_code(loaded, expand(loaded))[1]
-
-
-def test_code_of_a_scenario_is_not_run_unless_allowed(own: Path) -> None:
-    with pytest.raises(ScenarioError) as caught:
-        run_scenario(str(own), out=own.parent / "run", overrides=(), trials=None, seed=None)
-    assert str(caught.value) == (
-        f"{own}:2: learning.model: the scenario names pack.nets:net, Python code that runs with your rights; "
-        "read it, and if you trust it and all that it imports, add --allow-code."
-    )
-    assert not (own.parent / "run").exists()
-
-
-def test_check_and_planning_do_not_import_the_users_code(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    check_scenario(str(own), overrides=(), trials=None, seed=None)
-    assert "run asks for --allow-code" in capsys.readouterr().out
-    pinned(own)
-    assert not (own.parent / "imported").exists()
-
-
-def test_the_file_of_the_users_code_is_part_of_the_identity(own: Path) -> None:
-    file = own.parent / "pack" / "nets.py"
-    (point,) = pinned(own).points
-    assert point.scenario.learning.model.digest == hashlib.sha256(file.read_bytes()).hexdigest()  # type: ignore[union-attr]
-    before = physics_json(point.scenario)
-    file.write_text("other = 1\n")
-    assert physics_json(pinned(own).points[0].scenario) != before
-    (own.parent / "pack" / "__init__.py").write_text("")  # what it imports is not looked at
-    assert physics_json(pinned(own).points[0].scenario) == physics_json(pinned(own).points[0].scenario)
-
-
-def test_a_resolved_scenario_continues_only_with_the_same_code(own: Path) -> None:
-    loaded = load_scenario(own)
-    with code_allowed():
-        kept, _ = with_own_code(loaded, expand(loaded))
-    again = own.parent / "again.yaml"
-    again.write_text(as_yaml(resolved_data(kept.scenario)))
-    assert physics_json(pinned(again).points[0].scenario) == physics_json(pinned(own).points[0].scenario)
-    (own.parent / "pack" / "nets.py").write_text("other = 1\n")
-    with pytest.raises(ScenarioError, match=r"code\.pack\.nets: its file now has SHA-256 .* leave code: out"):
-        pinned(again)
-    with pytest.raises(
-        LearningError, match="its file has SHA-256"
-    ):  # where the model is built, on another machine, say
-        check_digest("pack.nets:net", digest=kept.scenario.code["pack.nets"])
-
-
-@pytest.mark.parametrize("module", ["nowhere", "pack.nowhere", "pack.nets.deeper", "sys", "itertools"])
-@pytest.mark.usefixtures("own")
-def test_code_without_a_file_is_refused(module: str) -> None:
-    with pytest.raises(LearningError, match=r"there is no module|is not a file of Python"):
-        code_digest(f"{module}:net")
 
 
 @pytest.mark.parametrize("base", ["/etc/passwd", "../secret.yaml", "sub/../../secret.yaml", "link.yaml", "/dev/zero"])

@@ -35,7 +35,7 @@ def test_every_scenario_of_the_library_is_accepted(path: Path, schema: Draft2020
     [
         "base: flmc-snr\nname: a\nprivacy: {epsilon: 1}",
         "name: a\nlearning: {task: logistic}",
-        "name: a\nlearning: {algorithm: fedavg, model: my_models:build, codec: fixed-point, aggregation: sign}",
+        "name: a\nlearning: {algorithm: fedavg, model: mlp, codec: fixed-point, aggregation: sign}",
         "name: a\nlearning: {algorithm: fedavg, aggregation: {name: cpa, epsilon: none}}",
         "name: a\nlink: {coding: {code: ldpc5g, rate: 1/2}}",
         "name: a\nlink: {coding: none, channel: {fading: rayleigh}, csi: {estimator: ls}}",
