@@ -21,15 +21,19 @@ def _keys(trials: int = _SHAPE[0], index: int = 1) -> NDArray[np.uint32]:
     return round_keys(7, tuple(range(trials)), Purpose.ROUNDING, index)
 
 
+def check_payload(payload: NDArray[np.uint8], shape: tuple[int, ...], *, num_bits: int) -> None:
+    """Raise AssertionError unless a payload has `num_bits` per sender, in whole bytes and with zeros behind them."""
+    assert payload.dtype == np.uint8, f"the payload is {payload.dtype}, it must be uint8"
+    wanted = (*shape, -(-num_bits // 8))
+    assert payload.shape == wanted, f"the payload has shape {payload.shape}, {num_bits} bits need {wanted}"
+    padding = np.unpackbits(payload, axis=-1)[..., num_bits:]
+    assert not padding.any(), f"{int(padding.sum())} bits beyond the {num_bits} that are declared are one"
+
+
 def the_payload_has_the_bits_that_are_declared(codec: Codec) -> None:
     """The payload has bits_per_value bits for every number, and its padding is zero."""
     payload = codec.encode(_values(codec), keys=_keys()).payload
-    num_bits = codec.bits_per_value * _SHAPE[2]
-    assert payload.dtype == np.uint8, f"the payload is {payload.dtype}, it must be uint8"
-    wanted = (*_SHAPE[:2], -(-num_bits // 8))
-    assert payload.shape == wanted, f"the payload has shape {payload.shape}, {num_bits} bits need {wanted}"
-    padding = np.unpackbits(payload, axis=-1)[..., num_bits:]
-    assert not padding.any(), f"{int(padding.sum())} bits beyond the last number are one"
+    check_payload(payload, _SHAPE[:2], num_bits=codec.bits_per_value * _SHAPE[2])
 
 
 def the_same_keys_give_the_same_bits(codec: Codec) -> None:

@@ -23,6 +23,7 @@ from fl.tasks.base import LearningError
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.bit_flips import flip_bits
 from phy.numerics.random import Purpose
+from scenarios.contracts.codec import check_payload
 from scenarios.store.checkpoints import read_checkpoint, write_checkpoint
 
 _PIECES = (Piece(name="kernel", shape=(12, 5), offset=0), Piece(name="bias", shape=(5,), offset=60))
@@ -84,12 +85,7 @@ def _update(
 
 def the_payload_has_the_bits_that_are_declared(scheme: Scheme) -> None:
     """The payload has upload_bits bits for every device, and its padding is zero."""
-    payload, num_bits = _encoded(_coder(scheme)), scheme.upload_bits(_NUM_VALUES)
-    assert payload.dtype == np.uint8, f"the payload is {payload.dtype}, it must be uint8"
-    wanted = (1, len(_DEVICES), -(-num_bits // 8))
-    assert payload.shape == wanted, f"the payload has shape {payload.shape}, {num_bits} bits need {wanted}"
-    padding = np.unpackbits(payload, axis=-1)[..., num_bits:]
-    assert not padding.any(), f"{int(padding.sum())} bits beyond upload_bits = {num_bits} are one"
+    check_payload(_encoded(_coder(scheme)), (1, len(_DEVICES)), num_bits=scheme.upload_bits(_NUM_VALUES))
 
 
 def the_same_seed_gives_the_same_bits(scheme: Scheme) -> None:
@@ -165,15 +161,14 @@ def numbers_that_are_not_finite_are_refused(scheme: Scheme) -> None:
     for bad in (np.nan, np.inf):
         updates = _updates()
         updates[5, 7] = bad
-        sentence = None
+        said = ""
         try:
             _coder(scheme).encode(updates, devices=_DEVICES, context=_context())
         except LearningError as error:
-            sentence = str(error)
-        assert sentence is not None, (
-            f"{bad} is encoded, it must raise LearningError; call checked_updates of fl.schemes.coders.coder"
-        )
-        assert str(_DEVICES[5]) in sentence, f"the error does not name device {_DEVICES[5]}: {sentence}"
+            said = str(error)
+        remedy = "it must raise LearningError; call checked_updates of fl.schemes.coders.coder"
+        assert said, f"{bad} is encoded, {remedy}"
+        assert str(_DEVICES[5]) in said, f"the error does not name device {_DEVICES[5]}: {said}"
 
 
 def a_restored_coder_continues_bit_for_bit(scheme: Scheme) -> None:

@@ -17,8 +17,7 @@ from scenarios.report.figures.curves import Shown, Spot, band
 from scenarios.report.settings import axes_of
 from scenarios.report.tables.summaries import (
     RATES,
-    TRIALS_AT_ONCE,
-    done_tasks,
+    done_series,
     is_measured,
     mean_interval,
     observed_rate,
@@ -85,20 +84,16 @@ def over_rounds(store: Store, plan: Plan, config: FigureConfig) -> Iterator[Show
     for point, ids in zip(plan.points, plan.task_ids, strict=True):
         if rate and not is_measured(config.y, point):
             continue
-        done = done_tasks(store, ids)
         x: list[NDArray[Any]] = []
         y: list[NDArray[Any]] = []
-        for start in range(0, len(done), TRIALS_AT_ONCE):
-            some = done[start : start + TRIALS_AT_ONCE]
-            rounds = store.read_series(some, "rounds")
-            found = rounds if table is None else store.read_series(some, table)
-            for task_id in some:
-                values, at = _values(config, found.get(task_id, {}), table), rounds[task_id].get(config.x)
-                if config.x == "round":
-                    at = np.arange(1.0, len(next(iter(rounds[task_id].values()), ())) + 1.0)
-                if at is not None and values is not None:
-                    x.append(at)
-                    y = [y[0] + values] if rate and y else [*y, values]
+        both = (done_series(store, ids, one) for one in ("rounds", table or "rounds"))
+        for rounds, found in zip(*both, strict=True):
+            values, at = _values(config, found, table), rounds.get(config.x)
+            if config.x == "round":
+                at = np.arange(1.0, len(next(iter(rounds.values()), ())) + 1.0)
+            if at is not None and values is not None:
+                x.append(at)
+                y = [y[0] + values] if rate and y else [*y, values]
         if x:
             link = point.scenario.link
             found_spots = _rates(config, x, y[0], link=link) if rate else _means(config.y, x, np.stack(y))

@@ -205,14 +205,9 @@ TRIALS_AT_ONCE = 20
 """Trials in memory at a time: at 300 rounds of 20 devices some 20 MB of text."""
 
 
-def done_tasks(store: Store, task_ids: Sequence[str]) -> list[str]:
-    """The tasks that are whole trials."""
-    return [task_id for task_id, record in store.read_tasks(task_ids).items() if record.status == "done"]
-
-
 def done_series(store: Store, task_ids: Sequence[str], table: SeriesTable) -> Iterator[Series]:
     """Arrays of a table of each whole trial, read a few trials at a time."""
-    done = done_tasks(store, task_ids)
+    done = [task_id for task_id, status in store.statuses(task_ids).items() if status == "done"]
     for start in range(0, len(done), TRIALS_AT_ONCE):
         yield from store.read_series(done[start : start + TRIALS_AT_ONCE], table).values()
 
@@ -230,27 +225,22 @@ class PointSummary:
 
 def summarise(store: Store, plan: Plan) -> tuple[PointSummary, ...]:
     """One summary per point that has a finished trial, in the order of the plan; rates are those of `RATES`."""
-    pairs = zip(plan.points, plan.task_ids, strict=True)
-    summaries = (_summarise_point(store, point, task_ids=ids) for point, ids in pairs)
-    return tuple(summary for summary in summaries if summary.done + summary.failed)
-
-
-def _summarise_point(store: Store, point: Point, *, task_ids: Sequence[str]) -> PointSummary:
-    statuses = {task_id: record.status for task_id, record in store.read_tasks(task_ids).items()}
-    done = [task_id for task_id, status in statuses.items() if status == "done"]
-    values: dict[str, list[float]] = {}
-    for metrics in store.read_metrics(done).values():
-        for name, value in metrics.items():
-            if not np.isnan(value):  # not measured in this trial
-                values.setdefault(name, []).append(value)
-    rates = {name: counts for name, counts in _counts(store, point, done).items() if counts.observations}
-    return PointSummary(
-        point=point,
-        done=len(done),
-        failed=len(statuses) - len(done),
-        metrics={name: mean_interval(np.asarray(column)) for name, column in values.items()},
-        rates={name: observed_rate(name, one, link=point.scenario.link) for name, one in rates.items()},
-    )
+    summaries = []
+    for point, ids in zip(plan.points, plan.task_ids, strict=True):
+        statuses = store.statuses(ids)
+        done = [task_id for task_id, status in statuses.items() if status == "done"]
+        values: dict[str, list[float]] = {}
+        for metrics in store.read_metrics(done).values():
+            for name, value in metrics.items():
+                if not np.isnan(value):  # not measured in this trial
+                    values.setdefault(name, []).append(value)
+        means = {name: mean_interval(np.asarray(column)) for name, column in values.items()}
+        counts, link = _counts(store, point, done), point.scenario.link
+        rates = {name: observed_rate(name, one, link=link) for name, one in counts.items() if one.observations}
+        failed = len(statuses) - len(done)
+        if statuses:
+            summaries.append(PointSummary(point=point, done=len(done), failed=failed, metrics=means, rates=rates))
+    return tuple(summaries)
 
 
 def _counts(store: Store, point: Point, done: Sequence[str]) -> dict[str, ClusteredCounts]:

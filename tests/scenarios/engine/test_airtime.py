@@ -193,7 +193,7 @@ def test_a_learning_curve_over_seconds_is_drawn_with_a_band_and_a_caption(tmp_pa
     ("figure", "sentence"),
     [
         ("{x: rounds, y: mse}", "names no key of a scenario; did you mean round"),
-        ("{x: nothing, y: mse}", "names no key of a scenario; write a dotted path, or round, elapsed_s or spent_j"),
+        ("{x: nothing, y: mse}", "names no key of a scenario; write round, elapsed_s or spent_j"),
         ("{x: round, y: mse}", "is no number of one round, which x = round asks for; write one of squared_error"),
         (
             "{x: link.power.snr_max_db, y: squared_error}",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from phy.config import ChannelConfig
 from scenarios.schema.loader import LoadedScenario
 from scenarios.studies.verify.cards import CONFIDENCE, EXPECTED, Check, Expected, exact
 
@@ -34,10 +34,10 @@ class PowerDelayProfile(Expected):
 
     def measure(self, loaded: LoadedScenario, *, resolves_db: float) -> Iterator[Check]:
         channel = loaded.scenario.link.channel
-        taps = _Taps(channel, seed=loaded.scenario.seed)
+        delays_s, draw = _taps(loaded)
         powers = 10.0 ** (np.asarray(self.powers_db) / 10.0)
         powers = powers / powers.sum()
-        delays = taps.delays_s / channel.delay_spread_s
+        delays = delays_s / channel.delay_spread_s
         if len(delays) != len(powers):
             raise ValueError(f"{channel.model} has {len(delays)} taps, {len(powers)} are listed")
 
@@ -46,7 +46,7 @@ class PowerDelayProfile(Expected):
 
         # Largest relative spread of a tap's power is that of a Rayleigh one, 1; its interval is twice z / sqrt(n) wide.
         rows, half = _rows(
-            lambda: np.abs(taps.draw(np.zeros(1))[..., 0]) ** 2 / powers,
+            lambda: np.abs(draw(np.zeros(1))[..., 0]) ** 2 / powers,
             fine=lambda half: width_db(half) <= resolves_db,
         )
         mean = rows.mean(axis=0)
@@ -76,16 +76,15 @@ class DopplerCorrelation(Expected):
     def measure(self, loaded: LoadedScenario, *, resolves_db: float) -> Iterator[Check]:
         from scipy import special
 
-        channel = loaded.scenario.link.channel
-        taps = _Taps(channel, seed=loaded.scenario.seed)
+        _, draw = _taps(loaded)
         share = 10.0 ** (resolves_db / 10.0) - 1.0
-        instants = np.array([0.0, *self.turns]) / channel.max_doppler_hz
+        instants = np.array([0.0, *self.turns]) / loaded.scenario.link.channel.max_doppler_hz
         angle = 2.0 * np.pi * np.asarray(self.turns)
         # How fast the correlation moves with the frequency.
         slope = np.abs(angle * special.j1(angle))
 
         def products() -> NDArray[np.float64]:
-            paths = taps.draw(instants)
+            paths = draw(instants)
             return np.asarray((paths[..., :1] * paths[..., 1:].conj()).sum(axis=1).real)
 
         def fine(half: NDArray[np.float64]) -> bool:
@@ -99,28 +98,27 @@ class DopplerCorrelation(Expected):
             yield _check(what, rows[:, place].mean(), half[place], known, resolves=speed, **counted)
 
 
-class _Taps:
-    """Realisations of the paths to one antenna, a new lot at every call."""
+def _taps(loaded: LoadedScenario) -> tuple[_Array, Callable[[_Array], NDArray[np.complex128]]]:
+    """Return the delays of the paths [s], and a function that draws the paths to one antenna, others at every call.
 
-    def __init__(self, channel: ChannelConfig, *, seed: int) -> None:
-        from scenarios.engine.start import prepare_tensorflow
+    It takes instants [s] and returns `[_DRAWS, num_paths, instants]`.
+    """
+    from scenarios.engine.start import prepare_tensorflow
 
-        prepare_tensorflow()
-        from phy.fading.build import build_propagation
+    prepare_tensorflow()
+    from phy.fading.build import build_propagation
+    from phy.numerics.random import Purpose, round_keys
 
-        self._propagation = build_propagation(channel, num_antennas=1)
-        self._seed, self._next = seed, 0
-        self.delays_s = np.asarray(self._propagation.delays_s, float)
+    propagation = build_propagation(loaded.scenario.link.channel, num_antennas=1)
+    lots = count(0, _DRAWS)
 
-    def draw(self, instants_s: NDArray[np.float64]) -> NDArray[np.complex128]:
-        """Return `[_DRAWS, num_paths, instants]` at `instants_s` `[instants]` [s]."""
-        from phy.numerics.random import Purpose, round_keys
-
-        trials = tuple(range(self._next, self._next + _DRAWS))
-        self._next += _DRAWS
-        keys = round_keys(self._seed, trials, Purpose.CHANNEL, 0)
+    def draw(instants_s: _Array) -> NDArray[np.complex128]:
+        first = next(lots)
+        keys = round_keys(loaded.scenario.seed, tuple(range(first, first + _DRAWS)), Purpose.CHANNEL, 0)
         at = np.broadcast_to(instants_s.astype(np.float32), (_DRAWS, len(instants_s)))
-        return np.asarray(self._propagation.taps(keys, at))[:, 0].astype(complex)
+        return np.asarray(propagation.taps(keys, at))[:, 0].astype(complex)
+
+    return np.asarray(propagation.delays_s, float), draw
 
 
 def _rows(draw: Callable[[], _Array], *, fine: Callable[[_Array], bool]) -> tuple[_Array, _Array]:
