@@ -26,8 +26,8 @@ from phy.numerics.workers import THREADS_VARIABLE
 from scenarios.engine.batch import Finished, Job, finished
 from scenarios.engine.cluster.engine import DaskEngine
 from scenarios.engine.cluster.task import Order, Told, scenario_from
+from scenarios.engine.start import threads_per_worker
 from scenarios.engine.study import Progress
-from scenarios.engine.threads import threads_per_worker
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Point
 from scenarios.schema.loader import load_scenario

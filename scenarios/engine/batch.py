@@ -152,14 +152,12 @@ class _Counted:
     def round_done(self, rounds_done: int) -> None:
         stop_if_asked()
         # One round was computed; what else is new was restored from a checkpoint.
-        new = max(rounds_done - self._rounds_done, 0)
-        restored = len(self.trials) * max(new - 1, 0)
-        computed = len(self.trials) * new - restored
-        self.left -= restored + computed
-        self._rounds_done = rounds_done
-        self.restored += restored
-        if restored:
-            self._progress.restored(restored)
+        new, self._rounds_done = max(rounds_done - self._rounds_done, 0), rounds_done
+        found, computed = (len(self.trials) * rounds for rounds in (max(new - 1, 0), min(new, 1)))
+        self.restored += found
+        self.left -= found + computed
+        if found:
+            self._progress.restored(found)
         if computed:
             self._progress.advance(computed)
 

@@ -26,11 +26,16 @@ _OUT_OF_MEMORY = ("RESOURCE_EXHAUSTED", "Out of memory", "OOM when allocating", 
 
 @dataclass(frozen=True, kw_only=True)
 class Incident:
-    """An exception that failed `trials`: `reason` is a sentence without its full stop, `trace` the full traceback."""
+    """An exception that failed `trials`: `reason` is a sentence without its full stop, `trace` the full traceback.
+
+    `kind`: name of its type; `memory`: memory was refused.
+    """
 
     trials: tuple[int, ...]
     reason: str
     trace: str
+    kind: str
+    memory: bool
 
 
 def results_or_failures(attempt: Attempt, trials: Sequence[int]) -> tuple[list[TrialResult], list[Incident]]:
@@ -46,35 +51,27 @@ def results_or_failures(attempt: Attempt, trials: Sequence[int]) -> tuple[list[T
     place = {trial: number for number, trial in enumerate(trials)}
     results: list[TrialResult] = []
     incidents: list[Incident] = []
-    waiting: list[tuple[_Broken | None, list[tuple[int, ...]]]] = [(None, [tuple(trials)])]
+    waiting: list[tuple[Incident | None, list[tuple[int, ...]]]] = [(None, [tuple(trials)])]
     while waiting:
         together, parts = waiting.pop(0)
         tried = [_try(attempt, part) for part in parts]
-        kinds = {broken and broken.kind for _, broken in tried}
-        if together is not None and not together.memory and kinds == {together.kind}:
-            incidents.append(together.incident)
+        if together is not None and not together.memory and {one and one.kind for _, one in tried} == {together.kind}:
+            incidents.append(together)
             continue
-        for part, (found, broken) in zip(parts, tried, strict=True):
+        for part, (found, incident) in zip(parts, tried, strict=True):
             results += found
-            if broken is not None and len(part) == 1:
-                incidents.append(broken.incident)
-            elif broken is not None:
+            if incident is not None and len(part) == 1:
+                incidents.append(incident)
+            elif incident is not None:
                 middle = len(part) // 2
-                waiting.append((broken, [part[:middle], part[middle:]]))
-    for incident in incidents:
-        results += [TrialResult(trial=one, metrics={}, rounds={}, failure=incident.reason) for one in incident.trials]
+                waiting.append((incident, [part[:middle], part[middle:]]))
+    for one in incidents:
+        results += [TrialResult(trial=trial, metrics={}, rounds={}, failure=one.reason) for trial in one.trials]
     incidents.sort(key=lambda one: place[one.trials[0]])
     return sorted(results, key=lambda one: place[one.trial]), incidents
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Broken:
-    incident: Incident
-    kind: type[Exception]
-    memory: bool
-
-
-def _try(attempt: Attempt, part: tuple[int, ...]) -> tuple[Sequence[TrialResult], _Broken | None]:
+def _try(attempt: Attempt, part: tuple[int, ...]) -> tuple[Sequence[TrialResult], Incident | None]:
     """Return the results of some trials, or none and the exception that ended them."""
     try:
         return attempt(part), None
@@ -82,12 +79,11 @@ def _try(attempt: Attempt, part: tuple[int, ...]) -> tuple[Sequence[TrialResult]
         stop_if_asked()
         if is_of_the_run(error):
             raise
-        memory = is_out_of_memory(error)
-        incident = Incident(trials=part, reason=_reason(error, memory=memory), trace=short_trace(error))
-        broken = _Broken(incident=incident, kind=type(error), memory=memory)
+        memory, kind = is_out_of_memory(error), type(error).__name__
+        reason, trace = _reason(error, memory=memory), short_trace(error)
     # Not in the handler: until it ends, the frames of the exception hold the arrays to give back.
     gc.collect()
-    return (), broken
+    return (), Incident(trials=part, reason=reason, trace=trace, kind=kind, memory=memory)
 
 
 def is_of_the_run(error: Exception) -> bool:

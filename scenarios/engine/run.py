@@ -6,9 +6,10 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -110,23 +111,20 @@ def _recorded(store: Store, study: Study, *, done: Collection[str], retry_failed
     begun = event("run-started", run=run, pid=os.getpid(), **about, **counts)
     _log.info("%d of %d tasks to compute", missing, planned.tasks, extra=begun)
     record = _Record(run=run, planned=planned, heart=Heartbeat(store.folder, run=run, unit=study.units))
-    started, status = time.monotonic(), "done"
-    why: BaseException | None = None
+    started, why = time.monotonic(), None
     try:
         yield record
-    except KeyboardInterrupt as error:
-        why, status = error, "interrupted"
-        raise
     except BaseException as error:
-        why, status = error, "failed"
+        why = error
         raise
     finally:
-        seconds = round(time.monotonic() - started, 3)
+        status = "done" if why is None else "interrupted" if isinstance(why, KeyboardInterrupt) else "failed"
         # Quiet: the caller that catches an error shows it to the user.
-        ended: dict[str, Any] = {"run": run, "status": status, "computed": record.computed, "seconds": seconds}
-        ended["quiet"] = True
-        failure = f"{type(why).__name__}: {why}".encode(errors="replace").decode() if status == "failed" else None
-        if failure is not None and why is not None:
+        ended: dict[str, Any] = {"run": run, "status": status, "computed": record.computed, "quiet": True}
+        ended["seconds"] = round(time.monotonic() - started, 3)
+        failure = None
+        if why is not None and status == "failed":
+            failure = f"{type(why).__name__}: {why}".encode(errors="replace").decode()
             _log.error("%s", failure, extra=event("run-ended", **ended, trace=short_trace(why)))
         else:
             _log.info("%s after %d tasks", status, record.computed, extra=event("run-ended", **ended))
@@ -151,17 +149,12 @@ def _planned(study: Study, store: Store, *, done: Collection[str]) -> Planned:
 def _both(progress: Progress, heart: Heartbeat) -> Progress:
     """Return the same progress, which `heart` keeps as well, for `phyloop status`."""
 
-    def ignored(*_: Any) -> None:
-        """`heart` does not keep what is stored, nor rows."""
+    def call(name: str, *given: Any) -> None:
+        for one in (progress, heart):
+            if hasattr(one, name):  # `heart` does not keep what is stored, nor rows
+                getattr(one, name)(*given)
 
-    def each(name: str) -> Callable[..., None]:
-        def call(*given: Any) -> None:
-            for one in (progress, heart):
-                getattr(one, name, ignored)(*given)
-
-        return call
-
-    return Progress(**{one.name: each(one.name) for one in fields(Progress)})
+    return Progress(**{one.name: partial(call, one.name) for one in fields(Progress)})
 
 
 def _digest(study: Study, store: Store, text: str) -> str:

@@ -1,26 +1,56 @@
-"""Start of TensorFlow in a process that computes: only when something imports it, with our threads, and quietly."""
+"""Start of a process that computes: its threads, and TensorFlow, only when something imports it, and quietly.
+
+The last bits of a sum depend on how many parts it was made of. Matrix products, sums over whole arrays and
+factorisations differ in TensorFlow and BLAS with the number of threads (about 1e-7 of a float32). These have one thread
+each, in every process, so that numbers are the same on any machine and for any number of workers. Kernels whose threads
+share no sum, and independent operations of TensorFlow, have all cores that the process may use.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 
-from scenarios.engine.threads import limit_threads
+from phy.numerics.workers import THREADS_VARIABLE, available_threads
+
+_ALWAYS_ONE = (
+    "TF_NUM_INTRAOP_THREADS",
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
+_ALL_CORES = (THREADS_VARIABLE, "NUMBA_NUM_THREADS", "TF_NUM_INTEROP_THREADS")
+
+
+def threads_per_worker(workers: int) -> int:
+    """Return an equal share of the cores that this process may use, at least one."""
+    return max(available_threads() // workers, 1)
+
+
+def thread_variables(threads: int) -> Mapping[str, str]:
+    """Return the environment of a process that may use `threads` cores; read by libraries when they are loaded."""
+    return dict.fromkeys(_ALWAYS_ONE, "1") | dict.fromkeys(_ALL_CORES, str(threads))
 
 
 def prepare_tensorflow() -> None:
     """Limit the threads of this process, and let TensorFlow start quietly when it is imported.
 
-    TensorFlow takes seconds and hundreds of megabytes to load. Fused kernels run without it.
+    The process has the cores of PHYLOOP_THREADS, or all that it may use. TensorFlow takes seconds and hundreds of
+    megabytes to load; fused kernels run without it.
     """
+    from threadpoolctl import threadpool_limits
+
     # Native code reads the level when TensorFlow is imported.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    limit_threads()
+    variables = thread_variables(available_threads())
+    os.environ.update({name: value for name, value in variables.items() if name != THREADS_VARIABLE})
+    threadpool_limits(1)  # of libraries that are loaded already; the others read the environment
     if "tensorflow" in sys.modules:
         _configure(sys.modules["tensorflow"])
     elif _Finder not in sys.meta_path:

@@ -6,14 +6,13 @@ in the store alone, and the lock of the folder shows whether the process lives.
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from pydantic import AwareDatetime, ConfigDict, TypeAdapter
 
@@ -27,25 +26,25 @@ IN_HAND_SHOWN = 8
 """Jobs in hand that are named; `num_in_hand` counts all of them."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Beat:
     """Content of the file: trial-rounds (or games, or packets) in total and so far, and the work in hand."""
 
     __pydantic_config__ = ConfigDict(strict=True)
 
     run: int
-    pid: int
-    host: str
     unit: str
-    started_at: str
-    updated_at: AwareDatetime
-    state: str
-    total: int
-    restored: int
-    done: int
-    seconds: float
-    num_in_hand: int
-    in_hand: list[str]
+    pid: int = field(default_factory=os.getpid)
+    host: str = field(default_factory=socket.gethostname)
+    started_at: str = field(default_factory=utc_now)
+    updated_at: AwareDatetime = field(default_factory=lambda: datetime.now(UTC))
+    state: str = "running"
+    total: int = 0
+    restored: int = 0
+    done: int = 0
+    seconds: float = 0.0
+    num_in_hand: int = 0
+    in_hand: list[str] = field(default_factory=list)
 
 
 _BEAT = TypeAdapter(Beat)
@@ -58,61 +57,46 @@ class Heartbeat:
     """
 
     def __init__(self, folder: Path, *, run: int, unit: str) -> None:
-        self._path = folder / PROGRESS
-        self._computing_since: float | None = None
-        self._written = float("-inf")
+        self._path, self._beat = folder / PROGRESS, Beat(run=run, unit=unit)
         self._in_hand: dict[object, str] = {}
-        self._content: dict[str, Any] = {"run": run, "pid": os.getpid(), "host": socket.gethostname(), "unit": unit}
-        self._content |= {"started_at": utc_now(), "state": "running", "total": 0, "restored": 0, "done": 0}
+        self._began = self._written = float("-inf")
         self._write()
 
     def start(self, total: int) -> None:
-        """So many units have to be done."""
-        self._content["total"] = total
-        self._computing_since = time.monotonic()
+        self._began, self._beat.total = time.monotonic(), total
         self._write()
 
     def advance(self, units: int) -> None:
-        """So many more units were computed."""
-        self._content["done"] += units
-        self._now_and_then()
+        self._beat.done += units
+        self._write(at_once=False)
 
     def restored(self, units: int) -> None:
-        """So many more units were found in checkpoints."""
-        self._content["restored"] += units
-        self._now_and_then()
+        self._beat.restored += units
+        self._write(at_once=False)
 
     def taken(self, key: object, text: str) -> None:
-        """A job is in hand."""
         self._in_hand[key] = text
-        self._now_and_then()
+        self._write(at_once=False)
 
     def settled(self, key: object) -> None:
-        """It no longer is."""
         self._in_hand.pop(key, None)
-        self._now_and_then()
+        self._write(at_once=False)
 
     def end(self, state: str) -> None:
-        """The run has ended: done, interrupted or failed."""
-        self._content["state"] = state
+        """Note that the run has ended: done, interrupted or failed."""
+        self._beat.state = state
         self._in_hand.clear()
         self._write()
 
-    def _now_and_then(self) -> None:
-        if time.monotonic() - self._written >= EVERY_S:
-            self._write()
-
-    def _write(self) -> None:
-        self._written = time.monotonic()
-        since = self._computing_since
-        content = self._content | {
-            "updated_at": utc_now(),
-            "seconds": 0.0 if since is None else round(self._written - since, 3),
-            "num_in_hand": len(self._in_hand),
-            "in_hand": list(self._in_hand.values())[:IN_HAND_SHOWN],
-        }
+    def _write(self, *, at_once: bool = True) -> None:
+        now, beat = time.monotonic(), self._beat
+        if not at_once and now - self._written < EVERY_S:
+            return
+        self._written, beat.updated_at = now, datetime.now(UTC)
+        beat.seconds = round(now - self._began, 3) if beat.total else 0.0
+        beat.num_in_hand, beat.in_hand = len(self._in_hand), list(self._in_hand.values())[:IN_HAND_SHOWN]
         with suppress(OSError):
-            replace_text(self._path, json.dumps(content) + "\n")
+            replace_text(self._path, _BEAT.dump_json(beat).decode() + "\n")
 
 
 def read_heartbeat(folder: Path) -> Beat | None:

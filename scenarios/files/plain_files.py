@@ -6,6 +6,7 @@ import fcntl
 import os
 import stat
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -45,27 +46,22 @@ def refuse_replaced(folder: Path) -> None:
 
 def take_lock(path: Path) -> IO[str]:
     """Hold `path` until closed; ScenarioError naming the process that has it. Never deleted: that races."""
-    # O_NOFOLLOW: do not truncate the target of a symbolic link.
-    number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-    lock = os.fdopen(number, "a+", encoding="ascii", errors="replace")
-    try:
-        try:
+    lock = os.fdopen(open_plain(path, os.O_RDWR | os.O_CREAT | os.O_APPEND), "a+", encoding="ascii", errors="replace")
+    for pause_s in (_SHORT_S, 0.0):  # `phyloop status` holds it for a moment
+        with suppress(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(_SHORT_S)  # `phyloop status` holds it for a moment
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        lock.seek(0)
-        with lock:
-            raise ScenarioError(
-                file=path.parent,
-                problem=f"another process (PID {_process_in(lock) or 'unknown'}) is writing here",
-                remedy="wait for it, stop it, or choose another folder",
-            ) from error
-    lock.truncate(0)
-    lock.write(f"{os.getpid()}\n")
-    lock.flush()
-    return lock
+            lock.truncate(0)
+            lock.write(f"{os.getpid()}\n")
+            lock.flush()
+            return lock
+        time.sleep(pause_s)
+    lock.seek(0)
+    with lock:
+        raise ScenarioError(
+            file=path.parent,
+            problem=f"another process (PID {_process_in(lock) or 'unknown'}) is writing here",
+            remedy="wait for it, stop it, or choose another folder",
+        )
 
 
 def holder(folder: Path) -> tuple[bool, int | None]:
@@ -73,15 +69,12 @@ def holder(folder: Path) -> tuple[bool, int | None]:
 
     The lock says so, not the number in it, which outlives its process and may be that of another by now.
     """
-    try:
-        with os.fdopen(open_plain(folder / LOCK), encoding="ascii", errors="replace") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                digits = _process_in(lock)
-                return True, int(digits) if digits else None
-    except OSError:
-        pass
+    with suppress(OSError), os.fdopen(open_plain(folder / LOCK), encoding="ascii", errors="replace") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            digits = _process_in(lock)
+            return True, int(digits) if digits else None
     return False, None
 
 

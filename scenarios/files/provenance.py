@@ -43,9 +43,12 @@ class Provenance:
 def collect_provenance(*, argv: Sequence[str] | None = None) -> Provenance:
     """Return facts about this process and machine, without importing a package; `argv` defaults to `sys.argv`."""
     commit, dirty = find_commit(Path(__file__).resolve())
+    given = sys.argv if argv is None else argv
+    # `python -m phyloop` has the file of a module in place of a command.
+    started = ("python", "-m", "phyloop") if Path(given[0]).name == "__main__.py" else given[:1]
     return Provenance(
         # Bytes of a file name that are not text cannot be stored as text.
-        command=_in_words(sys.argv if argv is None else argv).encode(errors="replace").decode(),
+        command=shlex.join((*started, *given[1:])).encode(errors="replace").decode(),
         date_utc=utc_now(),
         versions={"python": platform.python_version()}
         | {name: find_version(candidates) for name, candidates in PACKAGES.items()},
@@ -55,12 +58,6 @@ def collect_provenance(*, argv: Sequence[str] | None = None) -> Provenance:
         cpu_model=find_cpu_model(),
         cpu_count=count_cpus(),
     )
-
-
-def _in_words(argv: Sequence[str]) -> str:
-    # `python -m phyloop` has the file of a module in place of a command.
-    started = ("python", "-m", "phyloop") if Path(argv[0]).name == "__main__.py" else argv[:1]
-    return shlex.join((*started, *argv[1:]))
 
 
 def utc_now() -> str:
@@ -81,28 +78,21 @@ def find_version(distributions: Sequence[str]) -> str | None:
 def find_commit(file: Path) -> tuple[str | None, bool | None]:
     """Return the commit of the checkout that tracks `file`, and whether tracked files differ from it.
 
-    A package installed below another repository is not tracked by it and has no commit.
+    A package installed below another repository is not tracked by it and has no commit. Nothing is known without git.
     """
-    if _git(file.parent, "ls-files", "--error-unmatch", "--", file.name) is None:
-        return None, None
-    changes = _git(file.parent, "status", "--porcelain", "--untracked-files=no")
-    return _git(file.parent, "rev-parse", "HEAD"), None if changes is None else bool(changes)
 
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(file.parent), *arguments]
+        only_looking = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
+        return subprocess.check_output(
+            command, stderr=subprocess.DEVNULL, text=True, timeout=GIT_TIMEOUT_S, env=only_looking
+        ).strip()
 
-def _git(folder: Path, *arguments: str) -> str | None:
-    """Return the output of a git command, None if git is missing, slow or fails."""
     try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *arguments],
-            capture_output=True,
-            text=True,
-            timeout=GIT_TIMEOUT_S,
-            check=True,
-            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},  # only looking: never lock the index
-        )
+        git("ls-files", "--error-unmatch", "--", file.name)
+        return git("rev-parse", "HEAD"), bool(git("status", "--porcelain", "--untracked-files=no"))
     except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip()
+        return None, None
 
 
 def find_cpu_model() -> str:

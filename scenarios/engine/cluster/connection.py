@@ -18,7 +18,7 @@ from distributed import Client, LocalCluster, Nanny
 from scenarios.engine.cluster.compatibility import refuse_other_versions, versions
 from scenarios.engine.cluster.task import introduce, refuse_threads
 from scenarios.engine.options import SCHEDULER, WORKERS
-from scenarios.engine.threads import thread_variables, threads_per_worker
+from scenarios.engine.start import thread_variables, threads_per_worker
 from scenarios.files.provenance import find_cpu_model
 from scenarios.schema.errors import ScenarioError
 

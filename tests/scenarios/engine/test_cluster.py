@@ -24,8 +24,8 @@ from scenarios.engine.cluster.connection import own_workers
 from scenarios.engine.cluster.engine import DaskEngine, log_again
 from scenarios.engine.cluster.task import plain_record, scenario_from, written
 from scenarios.engine.options import RunOptions, refuse_impossible
+from scenarios.engine.start import thread_variables, threads_per_worker
 from scenarios.engine.study import Progress
-from scenarios.engine.threads import thread_variables, threads_per_worker
 from scenarios.files.log import as_fields, event, logger
 from scenarios.plan.identity import physics_json
 from scenarios.plan.plan import expand
