@@ -15,7 +15,6 @@ import struct
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path, PurePosixPath
 from pickle import UnpicklingError
 from typing import Any, ClassVar
@@ -116,12 +115,23 @@ def read_pickle(content: bytes) -> dict[str, Any]:
 
 
 class _Call:
-    """A call that the file makes of a function of NumPy: kept, not made."""
+    """A function that the file names, and what it gives to it: kept, not called, but for the encoding of text."""
 
-    state: Any = None
+    __slots__ = ("function", "given", "reader", "state")
 
-    def __init__(self, function: str, *given: Any) -> None:
-        self.function, self.given = function, given
+    def __init__(self, reader: _Reader, function: str, given: tuple[Any, ...] = ()) -> None:
+        self.reader, self.function, self.given = reader, function, given
+        self.state: Any = None
+
+    def __call__(self, *given: Any) -> Any:
+        if len(given) > 4:  # each call keeps its arguments
+            raise UnpicklingError("it calls something other than NumPy's arrays")
+        if self.function == "_codecs.encode":
+            return self.reader.encode(*given)
+        return _Call(self.reader, self.function, given)
+
+    def __setstate__(self, state: Any) -> None:
+        self.state = state
 
 
 def _array(value: Any) -> Any:
@@ -146,11 +156,11 @@ class _Reader(pickle._Unpickler):
         super().__init__(io.BytesIO(content), encoding="bytes")
         self.instructions, self.left_to_encode = 0, len(content)
 
-    def find_class(self, module: str, name: str) -> Callable[..., Any]:
+    def find_class(self, module: str, name: str) -> _Call:
         full = f"{module}.{name}"
         if not _NAMES.fullmatch(full):
             raise UnpicklingError(f"it asks for {re.sub(r'[^A-Za-z0-9_.]', '?', full[:160])}")
-        return self.encode if name == "encode" else partial(_Call, full)
+        return _Call(self, full)
 
     def encode(self, text: str, encoding: Any) -> bytes:
         """Bytes as Python 3 writes them in protocol 2. A file may ask for copies of one text: not beyond its size."""
@@ -159,48 +169,24 @@ class _Reader(pickle._Unpickler):
             raise UnpicklingError("it encodes more than it holds, or not bytes")
         return text.encode("latin1")
 
-    def reduce(self) -> None:
-        if not isinstance(self.stack[-1], tuple) or len(self.stack[-1]) > 4:  # each call copies its arguments
-            raise UnpicklingError("it calls something other than NumPy's arrays")
-        _STANDARD[pickle.REDUCE[0]](self)
 
-    def build(self) -> None:
-        """Keep the state of a call; the standard reader lets a file set any attribute of any object."""
-        state = self.stack.pop()
-        if not isinstance(self.stack[-1], _Call):
-            raise UnpicklingError("it fills something other than an array")
-        self.stack[-1].state = state
+def _counted(code: int) -> Callable[[Any], None]:
+    """Return an instruction of the standard reader that is counted, and takes only text for keys of dictionaries."""
+    # For a bytearray the standard reader takes the memory that the file claims.
+    run: Callable[[Any], None] = pickle._Unpickler.dispatch[
+        pickle.BINBYTES8[0] if code == pickle.BYTEARRAY8[0] else code
+    ]
+    places = {pickle.SETITEM[0]: slice(-2, -1), pickle.SETITEMS[0]: slice(None, None, 2)}.get(code, slice(0))
 
-    def set_item(self) -> None:
-        _check_keys(self.stack[-2:-1])
-        _STANDARD[pickle.SETITEM[0]](self)
-
-    def set_items(self) -> None:
-        _check_keys(self.stack[::2])
-        _STANDARD[pickle.SETITEMS[0]](self)
-
-
-def _check_keys(keys: list[Any]) -> None:
-    if not all(isinstance(key, str | bytes) for key in keys):  # nested tuples take for ever to hash
-        raise UnpicklingError("a key of it is not text")
-
-
-def _counted(run: Callable[[Any], None]) -> Callable[[_Reader], None]:
     def step(reader: _Reader) -> None:
         reader.instructions += 1
         if reader.instructions > _MAX_INSTRUCTIONS:
             raise UnpicklingError(f"it has more than {_MAX_INSTRUCTIONS} instructions")
+        if not all(isinstance(key, str | bytes) for key in reader.stack[places]):  # nested tuples hash for ever
+            raise UnpicklingError("a key of it is not text")
         run(reader)
 
     return step
 
 
-_STANDARD: dict[int, Callable[[Any], None]] = {**pickle._Unpickler.dispatch}
-_OWN: dict[int, Callable[[Any], None]] = {
-    pickle.REDUCE[0]: _Reader.reduce,
-    pickle.BUILD[0]: _Reader.build,
-    pickle.SETITEM[0]: _Reader.set_item,
-    pickle.SETITEMS[0]: _Reader.set_items,
-    pickle.BYTEARRAY8[0]: _STANDARD[pickle.BINBYTES8[0]],  # the standard reader takes the memory that the file claims
-}
-_Reader.dispatch = {code: _counted(_OWN.get(code, _STANDARD[code])) for code in b"".join(_ALLOWED)}
+_Reader.dispatch = {code: _counted(code) for code in b"".join(_ALLOWED)}
