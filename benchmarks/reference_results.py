@@ -22,7 +22,7 @@ from scenarios.studies.learning import LearningStudy
 def write(folder: Path, *, into: Path = REFERENCE) -> Path:
     """Write the results of a run folder into the reference file of its scenario; returns the file."""
     with Store.open_existing(folder) as store:
-        study, run = LearningStudy.reload(store), store.read_runs()[-1]
+        study, run = LearningStudy.reload(store), tuple(store.runs.values())[-1]
         if differs := difference(store.read_scenario().root):
             raise SystemExit(f"{folder}: {differs}; only runs of a library scenario as it is can be stored.")
         summaries = summarise(store, study.plan)

@@ -120,7 +120,7 @@ def write_page(folder: Path, page: Page, *, store: Store, figures: Sequence[Figu
 
 
 def _closing(folder: Path, page: Page, store: Store) -> dict[str, Sequence[Part]]:
-    name, runs = shlex.quote(str(folder)), store.read_runs()
+    name, runs = shlex.quote(str(folder)), tuple(store.runs.values())
     commands = [f"phyloop report {name}", f"phyloop export {name} --out csv"]
     resolved = "phyloop measured these numbers in another program, which must run again to repeat them."
     if page.command:

@@ -77,9 +77,11 @@ class Store:
         """Finished tasks that were computed again, all of them failed, and when that was, oldest first."""
         self.notes: dict[str, Any] = {}
         """The latest note of each name of `scenarios.store.rows.Row`."""
-        self._batches: list[tuple[int, int]] = []
-        """Where each row begins in the file, and the number of its tasks."""
-        self._runs: dict[int, RunRecord] = {}
+        self.runs: dict[int, RunRecord] = {}
+        """All invocations that wrote here, by number, from 1 on."""
+        self._starts: list[int] = []
+        self._rows: list[int] = []
+        """Number of tasks of each batch."""
         self.table = lru_cache(maxsize=2)(self._table)
         """Return the arrays of a table of batch `StoredTask.batch` by name, one row per task."""
         try:
@@ -129,7 +131,7 @@ class Store:
                 logger("store").warning(says, path, error.problem, kept, aside.name)
             undo.callback(store.close)
             # We hold the lock: a run that is still called running was killed.
-            for number, run in enumerate(store.read_runs(), 1):
+            for number, run in list(store.runs.items()):
                 if run.status == "running":
                     store.note_run(number, status="killed")
             undo.pop_all()
@@ -169,15 +171,11 @@ class Store:
     def read(self, task: StoredTask, *names: str) -> Any:
         """Return what is stored below these names with the batch of a task. DamagedStoreError, see `Blob.read`."""
         with telling_damage(self.path):
-            return self._blob(self._batches[task.batch][0]).read(*names)
+            return self._blob(task.batch).read(*names)
 
     def read_metrics(self, task_ids: Iterable[str]) -> dict[str, dict[str, float]]:
         """Metrics by name of those of `task_ids` that are stored; a value not measured is NaN."""
-
-        def lists(batch: int) -> dict[str, list[float]]:
-            return {name: values.tolist() for name, values in self.table(batch, "metrics").items()}
-
-        found = self._located(task_ids, lists)
+        found = self._located(task_ids, lambda batch: {n: a.tolist() for n, a in self.table(batch, "metrics").items()})
         return {one: {name: values[row] for name, values in metrics.items()} for one, metrics, row in found}
 
     def read_series(self, task_ids: Iterable[str], table: SeriesTable) -> dict[str, Series]:
@@ -191,36 +189,26 @@ class Store:
 
     def read_accounts(self, task_ids: Iterable[str]) -> dict[str, PrivacyAccount]:
         """Privacy accounts of those of `task_ids` that are stored, done or failed, and have one."""
-
-        def accounts(batch: int) -> list[PrivacyAccount | None]:
-            start, rows = self._batches[batch]
-            with telling_damage(self.path):
-                return accounts_of(self._blob(start), rows)
-
-        found = self._located(task_ids, accounts)
+        found = self._located(task_ids, lambda batch: accounts_of(self._blob(batch), self._rows[batch]))
         return {one: account for one, of_batch, row in found if (account := of_batch[row]) is not None}
 
     def _located(self, task_ids: Iterable[str], read: Callable[[int], Found]) -> Iterator[tuple[str, Found, int]]:
         """Yield each stored task with `read` of its batch, and its row there. DamagedStoreError."""
         tasks = self.read_tasks(task_ids)
-        found = {batch: read(batch) for batch in dict.fromkeys(task.batch for task in tasks.values())}
+        with telling_damage(self.path):
+            found = {batch: read(batch) for batch in dict.fromkeys(task.batch for task in tasks.values())}
         for task_id, task in tasks.items():
             yield task_id, found[task.batch], task.row
 
     def _table(self, batch: int, table: str) -> Series:
-        start, rows = self._batches[batch]
         with telling_damage(self.path):
-            return table_of(self._blob(start), table, rows=rows)
+            return table_of(self._blob(batch), table, rows=self._rows[batch])
 
     def verify(self) -> None:
         """Read everything; DamagedStoreError unless all of it is as it was written."""
         with telling_damage(self.path):
-            for start, _ in self._batches:
-                self._blob(start).verify()
-
-    def read_runs(self) -> tuple[RunRecord, ...]:
-        """All invocations that wrote here, oldest first."""
-        return tuple(self._runs.values())
+            for batch in range(len(self._starts)):
+                self._blob(batch).verify()
 
     def read_scenario(self) -> SavedScenario:
         """The scenario saved last; ScenarioError if a run was killed before it saved any."""
@@ -234,7 +222,7 @@ class Store:
 
     def record_run(self, provenance: Provenance, planned: Planned | None = None) -> int:
         """Note that an invocation begins, and its plan; returns its number for `finish_run`."""
-        number, about = len(self._runs) + 1, asdict(provenance)
+        number, about = len(self.runs) + 1, asdict(provenance)
         run = RunRecord(command=about["command"], provenance=about, started_at=about["date_utc"], planned=planned)
         self.add(Row(runs={number: run}))
         return number
@@ -245,7 +233,7 @@ class Store:
 
     def note_run(self, run: int, **changes: Any) -> None:
         """Change the record of invocation `run`."""
-        self.add(Row(runs={run: replace(self._runs[run], **changes)}))
+        self.add(Row(runs={run: replace(self.runs[run], **changes)}))
 
     def save_scenario(self, *, yaml: str, root: Mapping[str, Any]) -> None:
         """Keep the latest resolved scenario, as text and as plain values."""
@@ -288,23 +276,24 @@ class Store:
             raise ScenarioError(file=self.path, problem=problem, remedy=remedy)
         return int(end)
 
-    def _blob(self, start: int) -> Blob:
-        return Blob(self._file, start=start, most=min(self._end, os.fstat(self._file.fileno()).st_size))
+    def _blob(self, batch: int) -> Blob:
+        return Blob(self._file, start=self._starts[batch], most=min(self._end, os.fstat(self._file.fileno()).st_size))
 
     def _take(self, start: int) -> None:
         """Take in the rows from `start` on. DamagedStoreError for one that nobody wrote."""
         while start < self._end:
+            self._starts.append(start)
             with telling_damage(self.path):
-                blob = self._blob(start)
+                blob = self._blob(-1)
                 row = ROW.validate_json(blob.about)
-                tasks = row.tasks(len(self._batches))
-            self._batches.append((start, len(tasks)))
+                tasks = row.tasks(len(self._rows))
+            self._rows.append(len(tasks))
             for task in tasks:
                 before = self.tasks.get(task.task_id)
                 if before is not None and before.status != "part":
                     self.replaced.append((before, task.finished_at))
                 self.tasks[task.task_id] = task
-            self._runs.update(row.runs)
+            self.runs.update(row.runs)
             self.notes.update((name, note) for name, note in vars(row).items() if note is not None)
             start = blob.end
 

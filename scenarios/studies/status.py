@@ -82,7 +82,7 @@ def read_status(folder: Path, *, now: datetime | None = None) -> Status:
 
 
 def _status(store: Store, *, now: datetime) -> Status:
-    folder, runs, (held, pid) = store.folder, store.read_runs(), holder(store.folder)
+    folder, runs, (held, pid) = store.folder, tuple(store.runs.values()), holder(store.folder)
     last = runs[-1] if runs else None
     heart = read_heartbeat(folder)
     if heart is not None and heart.run != len(runs):
@@ -144,7 +144,7 @@ def _count(store: Store, planned: Planned | None, *, since: str | None) -> tuple
 
 def _last_error(store: Store) -> LastError | None:
     """Return the error that ended the last run, if one did, or the youngest failure of a task."""
-    runs = store.read_runs()
+    runs = tuple(store.runs.values())
     if runs and runs[-1].status == "failed":
         return LastError(at=runs[-1].finished_at or "", says=runs[-1].failure or "")
     failed = (task for task in store.tasks.values() if task.status == "failed")

@@ -72,7 +72,7 @@ def numbers(folder: Path) -> list[str]:
             sorted(set(store.statuses(IDS))),
             len(store.tasks),
         ]
-        read += [store.read_metrics(IDS), store.statuses(IDS), len(store.read_runs()) > 0, store.replaced]
+        read += [store.read_metrics(IDS), store.statuses(IDS), bool(store.runs), store.replaced]
         read += [(one.task_id, one.trial, one.status, one.failure) for one in store.read_tasks(IDS).values()]
         for table in SERIES_TABLES:
             arrays = store.read_series(IDS, table)

@@ -145,7 +145,7 @@ class FlowerStore(Store):
         batch = Batch(ids=[f"flower-{measured.index:08d}"], numbers=[measured.index], seconds=0.0)
         nodes = [str(node) for node in measured.nodes]
         self.add(Row(batch=batch), {"nodes": nodes, "numbers": measured.numbers, "link": columns})
-        self.finish_run(len(self.read_runs()))
+        self.finish_run(len(self.runs))
 
     def read_accounts(self, task_ids: Iterable[str]) -> dict[str, PrivacyAccount]:
         """Return the account of all rounds under the first of these tasks; empty if nothing was sent."""

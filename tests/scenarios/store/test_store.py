@@ -278,7 +278,7 @@ def test_runs_and_the_scenario_are_kept(tmp_path: Path) -> None:
         store.save_scenario(yaml="name: demo\n", root={"name": "demo", "trials": 2})
     with Store.open(tmp_path, scenario_name="demo") as store:
         assert store.read_scenario().root == {"name": "demo", "trials": 2}
-        done, killed = store.read_runs()
+        done, killed = store.runs.values()
     assert (done.status, killed.status) == ("done", "killed")
     assert done.finished_at is not None
     assert done.command == "phyloop run 'a file.yaml'"

@@ -273,5 +273,5 @@ def test_text_of_others_cannot_steer_a_terminal(tmp_path: Path, capsys: pytest.C
 def test_the_notes_of_a_plan_are_read_as_written(tmp_path: Path) -> None:
     known_run(tmp_path)
     with Store.open_existing(tmp_path / "run") as store:
-        (run,) = store.read_runs()
+        (run,) = store.runs.values()
     assert run.planned == Planned(tasks=8, found=0)
