@@ -22,8 +22,8 @@ from scenarios.engine.start import thread_variables, threads_per_worker
 from scenarios.files.provenance import find_cpu_model
 from scenarios.schema.errors import ScenarioError
 
-ALLOWED_LOSSES = 3
-"""Workers that an order may lose before it is given up with the next one; dask's own default."""
+ALLOWED_LOSSES = 1
+"""Workers that an order may lose before it is given up with the next one."""
 
 _ANSWER_S = 10.0
 """A scheduler that is there answers within this time."""

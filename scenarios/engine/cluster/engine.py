@@ -1,4 +1,4 @@
-"""The engine beyond one process: hands each worker of a dask scheduler one job at a time."""
+"""The engine beyond one process: hands jobs to the workers of a dask scheduler, a few at a time."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ from scenarios.files.log import our_logger
 from scenarios.schema.plugins import send_plugins
 from scenarios.store.checkpoints import CheckpointPolicy
 
+_AHEAD = 2
+"""Orders in the hands of the scheduler for each worker: one in work, one to go on with."""
 _TOLD_EVERY_S = 0.5
 _HEARD_PER_S = 40.0
 """Rounds are told by each worker this seldom, and by all of them together this seldom."""
@@ -67,11 +69,12 @@ class DaskEngine:
 
 @dataclass(kw_only=True)
 class _Flight:
-    """A job in the hands of the scheduler, and the trial-rounds of it that were told."""
+    """A job in the hands of the scheduler, and the trial-rounds of it that were told; `alone`: no other job was out."""
 
     job: Job
     computed: int = 0
     restored: int = 0
+    alone: bool = False
 
 
 class _Dispatch:
@@ -84,6 +87,7 @@ class _Dispatch:
         self._name = f"phyloop-{uuid.uuid4().hex[:12]}"
         self._inbox: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._flights: dict[Key, _Flight] = {}
+        self._given_up: list[_Flight] = []
         self._texts: dict[int, str] = {}
         self._handed_out = 0
         self._workers, self._counted = 1, float("-inf")
@@ -112,17 +116,25 @@ class _Dispatch:
                 yield landed
 
     def _hand_out(self, waiting: Iterator[Job]) -> None:
-        """Hand out the next jobs, one for each worker: dask blames a lost worker on all jobs that it had."""
+        """Hand out the next jobs, and last, one at a time, those that the scheduler gave up.
+
+        Dask blames a lost worker on every job that it had, those that waited behind the guilty one too.
+        """
         if time.monotonic() - self._counted >= _COUNT_S:
             with suppress(OSError):  # a scheduler that is lost is noticed elsewhere
                 self._workers = max(len(self._client.scheduler_info(n_workers=-1)["workers"]), 1)
             self._counted = time.monotonic()
-        while len(self._flights) < self._workers and (job := next(waiting, None)) is not None:
-            self._handed_out += 1
-            key = f"{self._name}-{self._handed_out}"
-            self._flights[key] = _Flight(job=job)
-            future = self._client.submit(self._work, self._order(job), key=key, pure=False)
-            future.add_done_callback(lambda future: self._inbox.put({"future": future}))
+        while len(self._flights) < self._workers * _AHEAD and (job := next(waiting, None)) is not None:
+            self._submit(_Flight(job=job))
+        if self._given_up and not self._flights:
+            self._submit(replace(self._given_up.pop(0), alone=True))
+
+    def _submit(self, flight: _Flight) -> None:
+        self._handed_out += 1
+        key = f"{self._name}-{self._handed_out}"
+        self._flights[key] = flight
+        future = self._client.submit(self._work, self._order(flight.job), key=key, pure=False)
+        future.add_done_callback(lambda future: self._inbox.put({"future": future}))
 
     def _order(self, job: Job) -> Order:
         point = job.point
@@ -140,13 +152,17 @@ class _Dispatch:
             "log_level": our_logger().getEffectiveLevel(),
         }
 
-    def _land(self, future: Future[Finished]) -> Finished:
-        """Return what came of a job. Raises what the job raised, ClusterLostError."""
-        job = self._flights[future.key].job
+    def _land(self, future: Future[Finished]) -> Finished | None:
+        """Return what came of a job, None if it is handed out again. Raises what the job raised, ClusterLostError."""
+        flight = self._flights[future.key]
+        job = flight.job
         try:
             landed: Finished = future.result()
         except KilledWorker as error:
-            failure = f"the worker was lost {error.allowed_failures + 1} times; likely out of memory"
+            if not flight.alone:
+                self._given_up.append(self._flights.pop(future.key))
+                return None
+            failure = f"the worker was lost {2 * (error.allowed_failures + 1)} times; likely out of memory"
             results = [TrialResult(trial=one, metrics={}, rounds={}, failure=failure) for one in job.trials]
             landed = finished(job, results, seconds=0.0)
         except Exception:

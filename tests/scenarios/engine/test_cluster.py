@@ -160,7 +160,7 @@ def test_jobs_come_back_whole_in_any_order_and_few_are_out_at_a_time(address: st
     engine = DaskEngine(scheduler=address, work=cluster_work.draw)
     for one in engine.run(hand_out(), progress=Progress(advance=rounds.append)):
         finished.append(one)
-        assert len(taken) - len(finished) <= 2
+        assert len(taken) - len(finished) <= 4
     assert [(one.point, one.trials) for one in finished] != [(job.point.index, job.trials) for job in jobs]
     assert sum(rounds) == len(jobs) * 20
     for (_, trial), content in by_task(finished).items():
@@ -187,7 +187,7 @@ def test_a_job_that_kills_every_worker_has_failed_and_the_others_go_on(address: 
     jobs = [Job(point=plan.points[0], trials=(trial,)) for trial in range(6)]
     finished = DaskEngine(scheduler=address, work=cluster_work.die_always).run(jobs, progress=Progress())
     told = {one.trials[0]: one.failures.get(one.trials[0]) for one in finished}
-    assert told.pop(3) == "the worker was lost 2 times; likely out of memory"
+    assert told.pop(3) == "the worker was lost 4 times; likely out of memory"
     assert told == dict.fromkeys((0, 1, 2, 4, 5))
 
 
