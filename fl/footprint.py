@@ -9,6 +9,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from fl.config.data import DataSet
+from fl.config.scheme import schemes
 from fl.data.arrays import image_facts
 from fl.models.layers import activation_bytes
 from phy.config import LinkConfig
@@ -76,7 +77,8 @@ def held_at_once(config: FedAvgConfig) -> str | None:
     """Reason and remedy, in a clause, for a round with the numbers of all devices in memory; None for blocks."""
     aggregation = config.aggregation
     if not aggregation.in_blocks:
-        return f"aggregation {aggregation.name} needs the updates of all devices at once; cpa, probit and sign do not"
+        others = " and ".join(word for word in schemes.words() if schemes[word].in_blocks)
+        return f"aggregation {aggregation.name} needs the updates of all devices at once; {others} do not"
     if config.personal is not None:
         return "every device keeps a personal model; leave personal out"
     if config.downlink != "ideal":

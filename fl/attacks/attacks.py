@@ -69,12 +69,7 @@ def attack_in_words(attack: Attack | None, num_devices: int, label: Callable[[st
         return []
     text = f"{number_of(attack, num_devices)} of {num_devices} devices attack: "
     text += label("learning.attack.kind", attack.kind)
-    if attack.kind in ("scale", "sign-flip"):
-        text += f", {getattr(attack, 'factor', 0.0):g} times the update"
-    if attack.acts_on == "air":
-        signal = label("learning.attack.signal", getattr(attack, "signal", ""))
-        text += f" ({signal}), each at the full power of its radio whatever caps the others keep to"
-    return [text]
+    return [text + attack.details(label)]
 
 
 def every_bit(num_bits: int) -> U8:

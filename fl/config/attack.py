@@ -72,6 +72,10 @@ class Attack(Frozen):
         """Return why this attack changes nothing, and the remedy, in one sentence; None where it does."""
         return None
 
+    def details(self, label: Callable[[str, Any], str]) -> str:
+        """Return what follows the kind in a line for `phyloop check`; `label` names a setting in words."""
+        return ""
+
     if TYPE_CHECKING:  # absent but for the place that an attack acts on
 
         def of_labels(self, labels: I64, *, num_classes: int) -> I64:

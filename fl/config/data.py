@@ -44,6 +44,15 @@ class DataSet(Frozen):
     )
 
     facts: ClassVar[ImageFacts | None] = None
+    comes_with: ClassVar[str] = "a class of its own"
+    """What brings the images of a set with `read`."""
+
+    @classmethod
+    def facts_of(cls, name: DataName) -> ImageFacts:
+        """Return what every complete copy of the set `name` of this class has."""
+        del name
+        assert cls.facts is not None
+        return cls.facts
 
     @classmethod
     def undefined(cls) -> tuple[str, ...]:
@@ -56,20 +65,8 @@ class DataSet(Frozen):
             """Return images `[N, height, width, channels]` uint8 and labels `[N]`, to train on and to test on."""
 
 
-data_sets: Registry[DataSet] = Registry("data set", DataSet, default="digits")
+data_sets: Registry[DataSet] = Registry("data set", DataSet, package="fl.data.sets", default="digits")
 """All sets of images, by the word in `learning.data.name`."""
-
-
-@data_sets.register
-class DataConfig(DataSet):
-    """A set of labelled images. `digits` is scikit-learn's (1,797 images of 8 x 8) and needs no download."""
-
-    name: Literal["digits", "mnist", "fashion-mnist", "cifar10", "cifar100", "emnist"] = "digits"
-
-    @classmethod
-    def undefined(cls) -> tuple[str, ...]:
-        """See `DataSet.undefined`: these sets are found by their names."""
-        return ()
 
 
 class PartitionConfig(Frozen):

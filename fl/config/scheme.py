@@ -197,6 +197,21 @@ class Scheme(Frozen):
         return False
 
     @property
+    def joint(self) -> bool:
+        """True if the server makes one update of the bits of all devices, and none of those of one device."""
+        return False
+
+    @property
+    def cut_off(self) -> float | None:
+        """Share of the devices that is cut off at either end of a mean; None for other schemes."""
+        return None
+
+    @property
+    def overwhelmed(self) -> bool:
+        """True if one number of 1e38 makes the aggregate useless."""
+        return self.binary32
+
+    @property
     def own_epsilon(self) -> float | None:
         """Epsilon of the scheme's own randomness; None without any."""
         return getattr(self, "epsilon", None)

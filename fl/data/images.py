@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 
 from fl.arrays import I64, U8
-from fl.config.data import DataConfig, DataName, DataSet, Pair
+from fl.config.data import DataName, DataSet, Pair
 from fl.data.arrays import ImageData, checked_images, image_facts
 from fl.data.cifar import read_cifar
 from fl.data.formats import check_headers, read_idx_set, read_idx_shape, read_npz
@@ -19,7 +19,7 @@ from fl.data.whereabouts import Found, find_data, keras_cache, remedy
 from fl.tasks.base import LearningError
 from phy.numerics.random import Purpose, generator
 
-_SPLIT_SEED = 1797
+_PARTS = ("train_samples", "test_samples", "validation_samples")
 _PATIENCE_S = 60.0
 """keras itself waits for ever for a server that went silent."""
 
@@ -91,12 +91,12 @@ def _first(whole: ImageData, part: str, count: int | None, *, generator: np.rand
 
 def _whole_set(config: DataSet) -> ImageData:
     if config.facts is not None:
-        return _bundled(config)
+        return _read_by_itself(config.model_copy(update=dict.fromkeys(_PARTS) | {"pixels": "unit"}))
     where = find_data(config.name)
     if where.place == "nowhere":
         raise LearningError(where.sentence)
     if where.found is None:
-        return _bundled(DataConfig.model_validate({"name": config.name}))
+        return _fetched(config.name)
     # Time of change and size of every file, so that a replaced file is read again.
     files = [path for given in where.found.paths for path in (sorted(given.iterdir()) if given.is_dir() else [given])]
     return _read(config.name, where.found, tuple((path.stat().st_mtime_ns, path.stat().st_size) for path in files))
@@ -116,36 +116,13 @@ def _read(name: DataName, found: Found, _state: tuple[tuple[int, int], ...]) -> 
 
 
 @lru_cache(maxsize=3)
-def _bundled(config: DataSet) -> ImageData:
-    """A set without files that we look for: of a plug-in, of scikit-learn, or fetched and kept by keras."""
-    name = config.name
-    if config.facts is not None:
-        return checked_images(name, config.read(), source=f"data set {name}")
-    if name == "digits":
-        return checked_images(name, _digits(), source="scikit-learn's digits")
+def _read_by_itself(config: DataSet) -> ImageData:
+    return checked_images(config.name, config.read(), source=f"{config.name} of {config.comes_with}")
+
+
+@lru_cache(maxsize=3)
+def _fetched(name: DataName) -> ImageData:
     return checked_images(name, _download(name), source=f"keras.datasets, {name}")
-
-
-def _digits() -> tuple[Pair, Pair]:
-    """1437 train and 360 test images of 8 x 8, pixels 0 .. 16, split label by label, the same in every trial.
-
-    Of n_c images with label c the test set has 360 n_c / 1797, by largest remainders.
-    """
-    from sklearn.datasets import load_digits
-
-    images, labels = load_digits(return_X_y=True)
-    facts = image_facts("digits")
-    counts = np.bincount(labels, minlength=facts.num_classes)
-    exact = facts.num_test * counts / counts.sum()
-    num_test = np.floor(exact).astype(np.int64)
-    short = facts.num_test - int(num_test.sum())
-    num_test[np.argsort(num_test - exact, kind="stable")[:short]] += 1
-    generator = np.random.Generator(np.random.Philox(_SPLIT_SEED))
-    is_test = np.zeros(len(labels), np.bool_)
-    for label in range(facts.num_classes):
-        is_test[generator.permutation(np.flatnonzero(labels == label))[: num_test[label]]] = True
-    pixels = images.astype(np.uint8).reshape(-1, *facts.image_shape)
-    return (pixels[~is_test], labels[~is_test]), (pixels[is_test], labels[is_test])
 
 
 def _download(name: DataName) -> tuple[Pair, Pair]:

@@ -59,10 +59,8 @@ def missing_data(name: DataName) -> str | None:
 
 def find_data(name: DataName) -> Whereabouts:
     """Where `name` would be taken from; file names are looked at, no file is opened, TensorFlow stays asleep."""
-    if name == "digits":
-        return Whereabouts(place="bundled", sentence="digits comes with scikit-learn")
     if data_sets[name].facts is not None:
-        return Whereabouts(place="bundled", sentence=f"{name} comes with a plug-in")
+        return Whereabouts(place="bundled", sentence=f"{name} comes with {data_sets[name].comes_with}")
     folder = os.environ.get(_VARIABLE, "")
     if folder:
         given = Path(folder).expanduser()

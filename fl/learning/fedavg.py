@@ -13,7 +13,7 @@ from fl.audit.game import nobody_honest
 from fl.config.attack import AttackConfig
 from fl.config.base import Count, PositiveFloat
 from fl.config.codec import Codec, CodecConfig, codecs
-from fl.config.data import DataConfig, DataSet, ParticipationConfig, PartitionConfig, data_sets
+from fl.config.data import DataSet, ParticipationConfig, PartitionConfig, data_sets
 from fl.config.learning import Label, Learning, PointFacts, algorithms
 from fl.config.local import LocalConfig, PersonalConfig
 from fl.config.measured import LINK, PRIVACY, RADIO, RATES, SPENT, UPLOADS, Measured, joined
@@ -70,7 +70,9 @@ class FedAvgConfig(Learning):
     sums: ClassVar[bool] = True
 
     algorithm: Literal["fedavg"] = Field(default="fedavg", description="federated averaging")
-    data: Annotated[DataSet, data_sets] = Field(default=DataConfig(), description="set of images")
+    data: Annotated[DataSet, data_sets] = Field(
+        default_factory=lambda: data_sets.read("digits"), description="set of images"
+    )
     partition: PartitionConfig = Field(default=PartitionConfig(), description="samples of each device")
     model: Annotated[Model, models] = Field(default_factory=lambda: models.read("linear"), description="network")
     local: LocalConfig = Field(default=LocalConfig(), description="training on each device between two uploads")
@@ -267,7 +269,7 @@ class FedAvgConfig(Learning):
             many = "symbols known at run time" if symbols is None else f"{symbols:,} symbols"
             return f"{many} of all devices at once ({name})"
         if scheme.uses_codec:
-            robust = "" if scheme.name == "mean" else f", {name} at the server"
+            robust = "" if scheme.unbiased else f", {name} at the server"
             return f"{self.codec.bits_per_value} bits per parameter ({self.codec.name}){robust}"
         bits = self.payload_bits()
         return f"{'bits per upload known at run time' if bits is None else f'{bits:,} bits per upload'} ({name})"

@@ -93,10 +93,10 @@ def _superposed(config: FedAvgConfig, *, link: LinkConfig, privacy: AnyPrivacyCo
             f"channel {response.channel} needs the bit errors of every device, which nobody sees in a sum",
             f"write channel: agnostic under learning.aggregation, or {orthogonal}",
         )
-    if mechanism is not None and mechanism.mechanism == "bit-flipping":
+    if mechanism is not None and mechanism.protects == "bits":
         yield Conflict(
             "privacy.mechanism privacy link.access",
-            "mechanism bit-flipping needs the bits of every device, which nobody sees in a sum",
+            f"mechanism {mechanism.mechanism} needs the bits of every device, which nobody sees in a sum",
             f"write mechanism: gaussian, or {orthogonal}",
         )
     if config.receiver_limit is not None:

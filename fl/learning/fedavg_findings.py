@@ -65,10 +65,10 @@ def _against_attackers(learning: FedAvgConfig) -> str | None:
     scheme, attack = learning.aggregation, learning.attack
     assert attack is not None
     share = attack.share if attack.devices is None else len(attack.devices) / learning.num_devices
-    if scheme.name == "trimmed-mean":
+    if scheme.cut_off is not None:
         raised = f"write learning.aggregation.trim: {share:.2g} or more, the share of attackers"
-        return raised if share is not None and getattr(scheme, "trim", 1.0) < share else None
-    robust = scheme.uses_codec and scheme.name != "mean"
+        return raised if share is not None and scheme.cut_off < share else None
+    robust = scheme.uses_codec and not scheme.unbiased
     return None if robust else "write learning.aggregation: median, or remove learning.attack"
 
 

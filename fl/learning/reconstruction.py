@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from fl.accounting.fedavg import reconstruction_account
 from fl.config.base import PositiveFloat
 from fl.config.codec import CodecConfig, codecs
-from fl.config.data import DataConfig, DataSet, PartitionConfig, data_sets
+from fl.config.data import DataSet, PartitionConfig, data_sets
 from fl.config.learning import Label, Learning, algorithms
 from fl.config.local import LocalConfig
 from fl.config.measured import LINK, PRIVACY, RATES, UPLOADS, Measured
@@ -55,7 +55,9 @@ class ReconstructionConfig(Learning):
     """
 
     algorithm: Literal["reconstruction"] = "reconstruction"
-    data: Annotated[DataSet, data_sets] = Field(default=DataConfig(), description="set of images")
+    data: Annotated[DataSet, data_sets] = Field(
+        default_factory=lambda: data_sets.read("digits"), description="set of images"
+    )
     local: OneStep = Field(default=OneStep(), description="the step of gradient descent that is attacked")
     codec: CodecConfig = Field(
         default_factory=lambda: codecs.read("uniform"), description="numbers to bits, for aggregation mean"
@@ -94,7 +96,7 @@ class ReconstructionConfig(Learning):
                 "reconstruction inverts gradient descent on the loss alone; leave optimizer, l2 and "
                 "proximal out of local"
             )
-        if scheme.uses_codec and scheme.name != "mean":
+        if scheme.uses_codec and not scheme.unbiased:
             raise ValueError(
                 f"reconstruction looks at every upload on its own, before aggregation {scheme.name} acts; leave "
                 "aggregation out"

@@ -73,6 +73,14 @@ class MeanScheme(Scheme):
     def unbiased(self) -> bool:
         return self.name == "mean"
 
+    @property
+    def cut_off(self) -> float | None:
+        return self.trim if self.name == "trimmed-mean" else None
+
+    @property
+    def overwhelmed(self) -> bool:
+        return self.name in ("mean", "geometric-median")
+
     def conflicts(self, learning: FedAvgConfig, *, num_values: int | None, calibrated: bool) -> Iterator[Conflict]:
         for key, name in (("trim", "trimmed-mean"), ("step", "rsa")):
             if getattr(self, key) != type(self).model_fields[key].default and self.name != name:

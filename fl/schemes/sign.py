@@ -100,6 +100,10 @@ class SignScheme(Scheme):
     def response(self) -> Response:
         return Response(flip_target(self.epsilon), self.channel, level(self.confidence))
 
+    @property
+    def joint(self) -> bool:
+        return self.vote == "majority"
+
     def conflicts(self, learning: FedAvgConfig, *, num_values: int | None, calibrated: bool) -> Iterator[Conflict]:
         if self.decode != "coded" and self.vote == "majority":
             yield belongs("decode", "vote mean", "the vote is majority")

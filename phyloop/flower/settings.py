@@ -124,15 +124,13 @@ def read_settings(
 def _refuse_unfit(learning: Learning, settings: Settings) -> None:
     assert isinstance(learning, FedAvgConfig)
     scheme, privacy = learning.aggregation, settings.privacy
-    if "aggregation" in settings.root["learning"]:
-        joint = scheme.name == "cpa" or getattr(scheme, "vote", None) == "majority"
-        if scheme.uses_codec or joint:
-            raise ScenarioError(
-                key="scheme",
-                value=scheme.name,
-                problem=TOGETHER,
-                remedy="choose jopeq, laplace, mvu, probit or sign with vote mean, or leave scheme out",
-            )
+    if "aggregation" in settings.root["learning"] and (scheme.uses_codec or scheme.joint):
+        raise ScenarioError(
+            key="scheme",
+            value=scheme.name,
+            problem=TOGETHER,
+            remedy="choose jopeq, laplace, mvu, probit or sign with vote mean, or leave scheme out",
+        )
     if privacy is not None and privacy.budget is not None and not privacy.calibrated:
         raise ScenarioError(
             key="privacy.budget.calibrate",

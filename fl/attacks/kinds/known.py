@@ -60,6 +60,9 @@ class Gaussian(_OnUpdates):
 class _Scaled(_OnUpdates):
     reads: ClassVar[tuple[str, ...]] = ("factor",)
 
+    def details(self, label: Callable[[str, Any], str]) -> str:
+        return f", {self.factor:g} times the update"
+
     def of_updates(self, honest: HonestRound) -> F32:
         return np.asarray(honest.updates[honest.attackers] * np.float32(self.factor))
 
@@ -178,6 +181,10 @@ class Jam(Known):
     kind: Literal["jam"]
     acts_on: ClassVar[Place] = "air"
     reads: ClassVar[tuple[str, ...]] = ("signal",)
+
+    def details(self, label: Callable[[str, Any], str]) -> str:
+        signal = label("learning.attack.signal", self.signal)
+        return f" ({signal}), each at the full power of its radio whatever caps the others keep to"
 
     def of_air(self, amplitudes: F64, *, words: Callable[[], Any], normals: Callable[[], F64]) -> F64:
         if self.signal == "random":

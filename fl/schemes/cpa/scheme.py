@@ -123,6 +123,11 @@ class CpaScheme(Scheme):
         """See `Scheme.unbiased`: dithered quantisation within the radius, decoded without bias."""
         return self.decode == "unbiased" and self.dither and self.negative_bins == "keep" and self.radius == "fixed"
 
+    @property
+    def joint(self) -> bool:
+        """See `Scheme.joint`: a histogram."""
+        return True
+
     def conflicts(self, learning: FedAvgConfig, *, num_values: int | None, calibrated: bool) -> Iterator[Conflict]:
         keys = f"learning.aggregation.rate_bits learning.aggregation.dimension {SCHEME_KEYS}"
         last = self.gamma_in(learning.rounds - 1)

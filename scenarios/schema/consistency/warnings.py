@@ -131,18 +131,18 @@ def _aggregation(learning: FedAvgConfig, scenario: Scenario) -> Iterator[str]:
             "meet different fades, so that native may count channel errors that the payload does not have; write "
             "coherence: round or run, or channel: agnostic"
         )
-    trim = getattr(scheme, "trim", 0.0) if scheme.name == "trimmed-mean" else 1.0
-    if attack is not None and attack.share is not None and trim < attack.share:
+    trim = scheme.cut_off
+    if trim is not None and attack is not None and attack.share is not None and trim < attack.share:
         yield (
             f"learning.aggregation.trim: {trim:g} cuts off fewer devices at each end than the share {attack.share:g} "
             f"that attacks; write trim: {attack.share:g}"
         )
     if attack is None or attack.acts_on != "bits" or learning.receiver_limit is not None:
         return
-    remedy, unlimited = "write a learning.receiver_limit", scheme.binary32
+    remedy, unlimited = "write a learning.receiver_limit", scheme.overwhelmed
     if scheme.uses_codec:
         remedy = "write codec: fixed-point, or a learning.receiver_limit"
-        unlimited = scheme.name in ("mean", "geometric-median") and learning.codec.value_range is None
+        unlimited = unlimited and learning.codec.value_range is None
     if unlimited:
         yield (
             f"learning.attack.kind: {attack.kind} on bits of binary32 makes numbers of up to 1e38, or NaN, which ends "

@@ -14,7 +14,7 @@ import pytest
 from image_files import cifar_files, images_of, write_archive, write_folder, write_idx
 
 import fl.data.images
-from fl.config.data import DataConfig, DataName
+from fl.config.data import DataName, data_sets
 from fl.data.arrays import ImageData, image_facts
 from fl.data.images import available_images, load_images
 from fl.data.whereabouts import find_data, missing_data
@@ -43,7 +43,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def digits(*, seed: int = 1, trial: int = 0, **config: Any) -> ImageData:
-    return load_images(DataConfig(**config), seed=seed, trial=trial)
+    return load_images(data_sets.read(config), seed=seed, trial=trial)
 
 
 def rows(images: np.ndarray[Any, Any]) -> set[bytes]:
@@ -116,7 +116,7 @@ def test_more_samples_keep_those_of_fewer_and_leave_the_other_part_alone() -> No
 def test_more_samples_than_there_are_is_one_sentence(key: str, most: int) -> None:
     assert len(getattr(digits(**{key: most}), f"y_{key.split('_')[0]}")) == most
     with pytest.raises(
-        LearningError, match=rf"^{key} {most + 1} exceeds the {most} images in scikit-learn's digits; l"
+        LearningError, match=rf"^{key} {most + 1} exceeds the {most} images in digits of scikit-learn; l"
     ):
         digits(**{key: most + 1})
 
@@ -267,7 +267,7 @@ def test_a_download_is_checked_like_a_file_and_keeps_its_words_off_the_output(
     assert np.array_equal(data.y_test, COLOUR["y_test"])
     assert data.source == "keras.datasets, cifar10"
     assert capsys.readouterr().out == ""
-    fl.data.images._bundled.cache_clear()
+    fl.data.images._fetched.cache_clear()
     shift = 90
     with pytest.raises(LearningError, match=r"keras\.datasets, cifar10: label"):
         digits(name="cifar10")
@@ -296,10 +296,10 @@ def test_files_are_found_and_read_while_tensorflow_sleeps(folder: Path) -> None:
     np.savez(folder / "mnist.npz", **GREY)
     write_archive(folder / "cifar-10-python.tar.gz", cifar_files(COLOUR, fine=False), folder="cifar-10-batches-py")
     program = (
-        "import sys; from fl.config.data import DataConfig; from fl.data.images import load_images\n"
+        "import sys; from fl.config.data import data_sets; from fl.data.images import load_images\n"
         "from fl.data.whereabouts import missing_data\n"
         f"print(*(missing_data(name) and name for name in {ALL}))\n"
-        "for name in ('mnist', 'cifar10'): load_images(DataConfig(name=name), seed=1, trial=0)\n"
+        "for name in ('mnist', 'cifar10'): load_images(data_sets.read(name), seed=1, trial=0)\n"
         "print(*({'tensorflow', 'keras', 'sklearn', 'scipy'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -316,20 +316,20 @@ def test_facts_fit_each_other(name: DataName) -> None:
 
 
 def test_symmetric_pixels_reach_from_minus_one_to_one() -> None:
-    data = load_images(DataConfig(pixels="symmetric"), seed=1, trial=0)
+    data = load_images(data_sets.read({"pixels": "symmetric"}), seed=1, trial=0)
     assert data.scale * data.x_train.min() + data.shift == -1.0
     assert data.scale * data.x_train.max() + data.shift == 1.0
 
 
 def test_images_held_out_for_validation_are_not_trained_on() -> None:
-    whole = load_images(DataConfig(), seed=1, trial=0)
-    held = load_images(DataConfig(validation_samples=300), seed=1, trial=0)
+    whole = load_images(data_sets.read("digits"), seed=1, trial=0)
+    held = load_images(data_sets.read({"validation_samples": 300}), seed=1, trial=0)
     assert len(whole.y_validation) == 0
     assert len(held.y_validation) == 300
     assert len(held.y_train) == len(whole.y_train) - 300
     together = np.concatenate([held.x_train, held.x_validation]).reshape(len(whole.y_train), -1)
     assert sorted(map(bytes, together)) == sorted(map(bytes, whole.x_train.reshape(len(whole.y_train), -1)))
     with pytest.raises(LearningError, match="leaves nothing"):
-        load_images(DataConfig(validation_samples=5000), seed=1, trial=0)
+        load_images(data_sets.read({"validation_samples": 5000}), seed=1, trial=0)
     with pytest.raises(LearningError, match="lower one of them"):
-        load_images(DataConfig(train_samples=1400, validation_samples=300), seed=1, trial=0)
+        load_images(data_sets.read({"train_samples": 1400, "validation_samples": 300}), seed=1, trial=0)

@@ -23,7 +23,7 @@ from image_files import (
     write_idx,
 )
 
-from fl.config.data import DataConfig, DataName
+from fl.config.data import DataName, data_sets
 from fl.data.arrays import ImageData
 from fl.data.cifar import read_pickle
 from fl.data.images import load_images
@@ -46,7 +46,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def load(name: DataName) -> ImageData:
-    return load_images(DataConfig(name=name), seed=1, trial=0)
+    return load_images(data_sets.read(name), seed=1, trial=0)
 
 
 def sentence_about(name: DataName) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fake_runs import make_plan, make_trial, store_trials
+from own_network import own_network
 from sentences import sentence_about
 
 from fl.learning.fedavg import FedAvgConfig
@@ -101,22 +102,24 @@ def test_the_estimate_of_memory_grows_with_the_model_and_the_images(tmp_path: Pa
     linear = memory("  data: mnist\n")
     assert linear > LIBRARIES_BYTES + 70_000 * 784
     assert memory("  data: mnist\n  model: emnist-cnn\n") > linear + TENSORFLOW_BYTES + 20 * 4 * 1_000_000
-    assert memory("  data: mnist\n  model: my.own:network\n") > linear
+    with own_network():
+        assert memory("  data: mnist\n  model: own-network\n") > linear
     assert memory("  data: mnist\n  rounds: 10000\n") > linear
 
 
 def test_a_network_of_the_user_has_no_known_size(tmp_path: Path) -> None:
-    plan = planned(f"{FEDAVG}  model: my.own:network\n", tmp_path)
-    scenario = plan.points[0].scenario
-    assert (scenario.learning.num_values(), scenario.learning.payload_bits()) == (None, None)
-    assert cells(plan)[0]["bits"] == ""
-    assert scenario.learning.bytes_per_trial(scenario.link) > 0
+    with own_network():
+        plan = planned(f"{FEDAVG}  model: own-network\n", tmp_path)
+        scenario = plan.points[0].scenario
+        assert (scenario.learning.num_values(), scenario.learning.payload_bits()) == (None, None)
+        assert cells(plan)[0]["bits"] == ""
+        assert scenario.learning.bytes_per_trial(scenario.link) > 0
 
 
 @pytest.mark.parametrize(
     ("algorithm", "figure", "complaint"),
     [
-        ("fedavg", "{x: learning.rounds, y: mse}", "names nothing that is measured; did you mean aggregation_mse"),
+        ("fedavg", "{x: learning.rounds, y: mse}", "names nothing that is measured; did you mean expected_mse"),
         ("flmc", "{x: learning.rounds, y: test_accuracy}", "names nothing that is measured; write one of mse"),
         ("fedavg", "{x: value, y: test_accuracy}", "names no key of a scenario; write round, elapsed_s or "),
         ("flip-moments", "{x: value, y: mse}", "write one of value, recovered_mean"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from own_network import own_network
 
 from fl.codecs.partwise import FixedPoint, Uniform
 from fl.learning.fedavg import FedAvgConfig
@@ -142,10 +143,14 @@ POSSIBLE = [
     scenario({"attack": {"kind": "jam", "share": 0.2}}, link={"access": "superposition"}),
     scenario({"local": {"clip": 1.0}}, privacy=NOISE, link={"access": "superposition"}),
     scenario({"downlink": {"coding": {"code": "ldpc5g"}}, "downlink_codec": "uniform"}),
-    scenario({"model": "my.own:network"}, link={"coding": {"code": "ldpc5g"}}),
     scenario({"algorithm": "flip-moments", "codec": "binary32", "largest": 3.0}),
     scenario({"algorithm": "bit-distance"}, link={"access": "superposition"}),
 ]
+
+
+def test_a_network_of_unknown_size_may_be_sent_over_a_coded_link() -> None:
+    with own_network():
+        assert list(find_conflicts(scenario({"model": "own-network"}, link={"coding": {"code": "ldpc5g"}}))) == []
 
 
 @pytest.mark.parametrize("made", POSSIBLE)

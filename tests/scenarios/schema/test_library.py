@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from learning_run import run_plan
 
-from fl.config.data import DataConfig
+from fl.config.data import data_sets
 from phy.config.registry import registries
 from phy.measure.monte_carlo import StopRule
 from scenarios.engine.batch import InProcess
@@ -21,7 +21,7 @@ from scenarios.schema.loader import library_names, load_scenario
 from scenarios.studies.link.plan import expand_link
 from scenarios.studies.link.study import LinkStudy
 
-DIGITS = DataConfig(name="digits")
+DIGITS = data_sets.read("digits")
 NAMES = [name for name, _ in library_names() if load_scenario(name).scenario.measure is None]
 STUDIES = [name for name, _ in library_names() if name not in NAMES]
 FETCHED = [name for name in NAMES if getattr(load_scenario(name).scenario.learning, "data", DIGITS).name != "digits"]
