@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from fl.learning.fedavg import FedAvgConfig
 
 
+_ROUNDING = 1e-6
+"""Relative error of gains in float32: devices are aligned where they differ by less."""
+
+
 class SuperposedUplink:
     """Symbols of all senders at once, and one update of their sum; attributes as of `fl.uplink.build.NumberUplink`.
 
@@ -203,8 +207,10 @@ class SuperposedUplink:
             return {}
         stand_for = len(at) / float(found.num_active[0].mean()) if decision.mmse_scale is None else 1.0
         off = stand_for * decision.arrival[0, at] / decision.scale[0] - 1.0
-        wrong = (off.astype(np.float32) @ sent.payload.view(np.float32))[: self._num_values]
-        alignment = float(np.mean(wrong**2, dtype=np.float64)) * sent.gain**2
+        alignment = 0.0
+        if np.abs(off).max() > _ROUNDING:
+            wrong = (off.astype(np.float32) @ sent.payload.view(np.float32))[: self._num_values]
+            alignment = float(np.mean(wrong**2, dtype=np.float64)) * sent.gain**2
         return {
             "alignment_mse": alignment,
             "expected_mse": alignment + heard.noise_power * sent.gain**2,

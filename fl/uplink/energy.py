@@ -24,7 +24,8 @@ class EnergyLeft:
 
         E_l / sum_{i < n} q^i,    q = 1 (even), 0 (greedy), d / sqrt(rho) (convergence),
 
-    with d the factor by which the norm of the largest update has changed per round so far.
+    with d the factor per round by which the norm of the largest update is taken to change: as per round so far, but by
+    no more in all n rounds than it has changed so far, because a trend of few rounds is mostly noise.
     """
 
     def __init__(
@@ -53,7 +54,8 @@ class EnergyLeft:
         if self._budget.spread != "convergence":
             return 1.0 if self._budget.spread == "even" else 0.0
         known = round_index > 0 and size > 0.0 and self._first_size > 0.0
-        trend = (size / self._first_size) ** (1.0 / round_index) if known else 1.0
+        per_rounds = max(round_index, self._num_rounds - round_index)
+        trend = (size / self._first_size) ** (1.0 / per_rounds) if known else 1.0
         return float(trend / np.sqrt(self._budget.contraction))
 
     def spend(self, devices: NDArray[np.int64], energy_j: F64) -> None:

@@ -158,7 +158,7 @@ class EnergyBudget(Frozen):
     - `convergence`: p_t proportional to rho^((R - t) / 2) g_t, which minimises sum_t rho^(R - t) g_t^2 / p_t under
       sum_t p_t = E. That is how the noise of rounds enters bounds on the loss of analog federated averaging (Cao, Zhu,
       Xu and Cui 2022): g_t, the norm of the largest update, scales it, and each later round leaves a share rho of it.
-      Norms to come are taken to go on as (g_t / g_1)^(1 / (t - 1)) per round; of signs and histograms all are 1.
+      Norms to come are taken to follow the trend so far; of signs and histograms all are 1.
     """
 
     energy_j: Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] = Field(

@@ -75,13 +75,19 @@ def test_votes_come_out_wrong_as_the_binomial_formula_says(num_devices: int, snr
     assert ((found * true < 0).sum()) == errors
 
 
-def test_devices_that_change_places_with_their_channels_change_nothing() -> None:
+@pytest.mark.parametrize("policy", ["fixed", "inversion", "mse-optimal"])
+@pytest.mark.parametrize("scaling", ["unbiased", "mmse"])
+@pytest.mark.parametrize("budget", [None, {"energy_j": 1e-3, "spread": "convergence"}], ids=["no budget", "budget"])
+def test_devices_that_change_places_with_their_channels_change_nothing(policy: str, scaling: str, budget: Any) -> None:
     """The noise is that of the receiver. Sums in another order differ by float32 rounding, 1e-6 of the largest."""
     gains, order = [0.3, 1.0, 2.0, 0.7], np.array([2, 0, 3, 1])
     updates, weights = updates_of(4, 500), np.array([1.0, 3.0, 2.0, 0.5])
-    power = {"policy": "fixed", "snr_max_db": 5.0}
-    here = Air("mean", num_devices=4, num_values=500, channel={"gain": gains}, power=power)
-    there = Air("mean", num_devices=4, num_values=500, channel={"gain": [gains[i] for i in order]}, power=power)
+    link: dict[str, Any] = {
+        "power": {"policy": policy, "snr_max_db": 5.0, "budget": budget},
+        "receiver": {"scaling": scaling},
+    }
+    here = Air("mean", num_devices=4, num_values=500, channel={"gain": gains}, **link)
+    there = Air("mean", num_devices=4, num_values=500, channel={"gain": [gains[i] for i in order]}, **link)
     first = here.send(updates, weights=weights)
     second = there.send(updates[order], weights=weights[order])
     np.testing.assert_allclose(first, second, atol=1e-6 * np.abs(first).max())
