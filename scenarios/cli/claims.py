@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rich.markup import escape
@@ -39,20 +40,25 @@ def account_run(
 def _show(plan: Plan, found: Sequence[PointClaims], *, everything: bool) -> None:
     """A row per sweep point, or `everything`: each scope and accountant, and why one has no claim."""
     table, footnotes = claim_table(plan, found) if everything else summary_table(plan, found)
-    fixed: dict[str, str] = {}
-    if not everything:
-        table, fixed = table.without_constants()
+    if everything:  # the source follows from the accountant
+        rows = tuple(row[:-1] for row in table.rows)
+        words = [head for head in table.columns if head not in ("ε", "δ")]
+        table = replace(table, columns=table.columns[:-1], rows=rows, wrapped=words)
+    table, fixed = table.without_constants()
     most = max(one.trials for one in found)
     what = "claims on" if everything else "epsilon of all rounds together of"
     name = escape(plan.points[0].scenario.name)
     say(f"[bold]{name}[/bold]: {what} the worst device of {most} trial{'s' if most != 1 else ''}", markup=True)
     if any(fixed.values()):
         alike = "; ".join(f"{head}: {text}" for head, text in fixed.items() if text)
-        say(f"All {len(found)} sweep points: {alike}")
+        say(f"All {'claims' if everything else f'{len(found)} sweep points'}: {alike}")
     if len(table.columns) > 1:
         table.print()
     for number, sentence in enumerate(footnotes, start=1):
         say(f"[{number}] {sentence}.")
+    sources = {claim.accountant: claim.source for one in found for claim in one.claims}
+    for accountant, source in sources.items() if everything else ():
+        say(f"{accountant}: {source}.")
     none = "none" if everything else "∞"
     if none in {cell for row in table.rows for cell in row} | {*fixed.values()}:
         say(f"{none}: no guarantee at this δ.")
@@ -83,7 +89,8 @@ def _show_flipping(plan: Plan, one: FlippingTable) -> None:
         for row in one.rows
     )
     heads = ("what is counted", "ε", "δ", "standing", "worth")
-    Table(columns=heads, rows=rows, left=[head for head in heads if head not in "εδ"]).print()
+    words = [head for head in heads if head not in "εδ"]
+    Table(columns=heads, rows=rows, left=words, wrapped=words).print()
 
 
 def _write_csv(path: Path, accounts: Accounts) -> None:

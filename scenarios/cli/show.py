@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from fl.config.learning import algorithms
 from phy.config.by_word import ByWord, registry_in
 from phy.config.registry import Registry, registries
 from scenarios.schema.errors import ScenarioError, flow, listing
@@ -28,6 +29,10 @@ def show(what: str | None) -> None:
     kinds = registries()
     if what is None:
         _print_kinds(console, kinds)
+        return
+    kind, _, of = what.strip().lower().partition(" ")
+    if kind in ("metric", "metrics"):
+        _print_metrics(console, of)
         return
     kind = what.strip().lower()
     if registry := kinds.get(kind) or kinds.get(kind.removesuffix("s")):
@@ -56,8 +61,45 @@ def _print_kinds(console: Console, kinds: dict[str, Registry[Any]]) -> None:
     for kind, registry in kinds.items():
         table.add_row(f"[bold]{kind}[/bold]", ", ".join(registry.words()))
     console.print(table)
-    console.print("\nphyloop show KIND lists them with a line each, phyloop show NAME their parameters, and")
-    console.print("phyloop show KEY, as in link.channel or learning.participation, a section or a single key.")
+    console.print(
+        "\nphyloop show KIND lists them with a line each, phyloop show NAME their parameters, phyloop show KEY, as in "
+        "link.channel or learning.participation, a section or a single key, and phyloop show metrics what a figure may "
+        "draw."
+    )
+
+
+def _print_metrics(console: Console, algorithm: str) -> None:
+    """Print what a figure may have as y, of one algorithm or of all."""
+    from scenarios.report.tables.quantities import LINK_STUDY
+    from scenarios.schema.labels.labels import plain_label
+
+    studies = {
+        word: cls.measured()
+        for cls in algorithms.classes()
+        for word in get_args(cls.model_fields["algorithm"].annotation)
+    }
+    studies["link"] = LINK_STUDY
+    if algorithm and algorithm not in studies:
+        raise ScenarioError(problem=f"{algorithm} records no metrics", remedy=f"write one of {listing(studies)}")
+    found: dict[str, dict[str, dict[str, None]]] = {}
+    for word, measured in studies.items():
+        for per in ("trial", "round", "device", "rate") if algorithm in ("", word) else ():
+            names = measured.rates if per == "rate" else getattr(measured, f"per_{per}")
+            for name in names:
+                scopes = found.setdefault(name, {"per": {}, "of": {}})
+                scopes["per"][per] = scopes["of"][word] = None
+    table = Table(box=None, pad_edge=False)
+    for head in ("metric", "per", "meaning [unit]", *([] if algorithm else ["recorded by"])):
+        table.add_column(escape(head), header_style="bold", no_wrap=head == "metric")
+    for name, scopes in found.items():
+        row = [name, ", ".join(scopes["per"]), escape(plain_label(name))]
+        table.add_row(*row, *([] if algorithm else [", ".join(scopes["of"])]))
+    console.print(table)
+    console.print(
+        "\nA figure has one of them as y. With a swept path as x: those per trial, and rates. With x: round, elapsed_s "
+        "or spent_j: those per round, means over the devices of those per device, and rates; series: device draws a "
+        "curve for each device. phyloop link draws rates over ebno_db, esno_db or snr_db."
+    )
 
 
 def _print_section(console: Console, section: str, keys: Sequence[str]) -> None:

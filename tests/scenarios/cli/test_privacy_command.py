@@ -166,7 +166,10 @@ def test_the_summary_has_a_row_per_sweep_point_in_100_columns(run: Path, capsys:
     assert "exact, channel counted" in lines[head + 1]
     capsys.readouterr()
     ask(run, everything=True)
-    assert len(capsys.readouterr().out.splitlines()) > 2 * len(lines)
+    every = capsys.readouterr().out
+    assert len(every.splitlines()) > 2 * len(lines)
+    # A source stands once, below the table.
+    assert every.count("Dwork and Roth 2014, Theorem 3.16") == 1
 
 
 def test_a_run_in_which_trials_failed_is_told_to_have_released_less(

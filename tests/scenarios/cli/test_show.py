@@ -78,3 +78,13 @@ def test_what_is_shown_as_written_can_be_loaded(kind: str, capsys: pytest.Captur
 def test_an_unknown_word_says_how_to_write_one_of_your_own() -> None:
     with pytest.raises(ScenarioError, match=r"krum is not known; the kinds are fading law.*docs/plugins\.md"):
         show("krum")
+
+
+def test_metrics_are_those_that_figures_may_draw(capsys: pytest.CaptureFixture[str]) -> None:
+    fedavg, every = shown("metrics fedavg", capsys), shown("metrics", capsys)
+    assert "test_accuracy trial, round test accuracy" in fedavg
+    assert "wasserstein2" not in fedavg
+    assert "mse trial MSE to the posterior mean flmc" in every
+    assert "bit_error_rate rate bit error rate fedavg, flip-moments, flmc, reconstruction, link" in every
+    with pytest.raises(ScenarioError, match="fedprox records no metrics"):
+        show("metrics fedprox")
