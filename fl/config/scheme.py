@@ -14,6 +14,7 @@ from fl.config.measured import Measured
 from phy.config.base import Modulation
 from phy.config.conflict import Conflict
 from phy.config.registry import Registry, defines
+from privacy.config.base import UNSETTLED
 from privacy.events.claims import Claim
 from privacy.events.events import Ledger
 from privacy.events.published import local_claim
@@ -56,9 +57,6 @@ Confidence = Annotated[
         "or 1e-5, and 0.99 where no error counts"
     ),
 ]
-
-UNSETTLED = 0.99
-"""Level that `auto` stands for where no error counts towards privacy, and before the number of rounds is known."""
 
 SCHEME_KEYS = "learning.aggregation.name learning.aggregation"
 

@@ -134,7 +134,7 @@ class BitFlipping(Protection):
             probed_errors=counts.bit_errors[0],
             target=float(self._targets[context.round_index if self._targets.size > 1 else 0]),
             channel=config.channel,
-            confidence=config.confidence,
+            confidence=config.level,
             cipher=config.cipher,
             errors_together=errors_together(link),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 Epsilon = Annotated[float, Field(gt=1e-7, le=1e6, allow_inf_nan=False, examples=[5])]
 RenyiOrder = Annotated[float, Field(gt=1.0, le=1000.0, allow_inf_nan=False)]
 Decibels = Annotated[float, Field(ge=0.0, le=60.0, allow_inf_nan=False)]
-Confidence = Annotated[float, Field(ge=0.5, le=1.0 - 1e-12)]
+Confidence = Annotated[float, Field(ge=0.5, le=1.0 - 1e-12)] | Literal["auto"]
+
+UNSETTLED = 0.99
+"""Confidence that `auto` stands for where no error counts towards privacy, and before the number of rounds is known."""
 
 
 class Frozen(BaseModel):
@@ -151,6 +154,10 @@ class Mechanism(Frozen):
         """delta of the guarantee that `epsilon` is stated for; None without one."""
         return None
 
+    def settled(self, *, num_rounds: int, counts: bool) -> Self:
+        """Return the mechanism with `auto` written out; `counts`: errors of the channel may count towards privacy."""
+        return self
+
     @property
     def asked(self) -> str | None:
         """The epsilon that is asked for uploads, and the accountant that it comes from; None without one."""
@@ -175,7 +182,11 @@ class Calibrated(Mechanism):
     @model_validator(mode="before")
     @classmethod
     def _calibrated_is_not_written(cls, value: Any) -> Any:
-        found = [key for key in ("epsilon", "delta", "kappa", "order") if isinstance(value, dict) and key in value]
+        found = [
+            key
+            for key in ("epsilon", "delta", "kappa", "order", "calibration")
+            if isinstance(value, dict) and key in value
+        ]
         if found:
             raise ValueError(
                 f"{found[0]} of a round is written, but the budget for the run sets it; leave {found[0]} out here, or "
@@ -239,6 +250,10 @@ class UploadMechanism(Mechanism):
         """Return mechanism, epsilon, kappa, bit error rate of Theorem 1 and noise for `phyloop check`."""
         assert self.budget is not None
         return f"{self.mechanism}, from the budget", f"{self.budget.epsilon:g} per run", "", "", ""
+
+    def noise_std(self, training: Training, *, num_samples: int, value_range: float) -> float | None:
+        """Return the standard deviation of the noise in one number within `value_range`; None before a run knows it."""
+        return None
 
     def distance(self, training: Training, *, num_samples: ArrayLike) -> NDArray[np.float64]:
         """Return the l2 sensitivity of every device, of the shape of `num_samples`; Li et al. 2025 (13)."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field
 
-from privacy.config.base import Calibrated, Confidence, Epsilon, RenyiOrder, Training, UploadMechanism
+from privacy.config.base import UNSETTLED, Calibrated, Confidence, Epsilon, RenyiOrder, Training, UploadMechanism
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,9 +40,9 @@ class FlippedBits(UploadMechanism):
         description="native: the channel's bit errors count as flips; agnostic: the devices flip all"
     )
     confidence: Confidence = Field(
-        default=0.99,
-        description="confidence level of the lower limit of the bit error rate that a probe measures; 0.99 is a "
-        "convention: one limit in 100 may be wrong",
+        default="auto",
+        description="confidence level of the lower limit of the bit error rate that a probe measures; auto: all rounds "
+        "cost a tenth of the delta of the run, that of the budget or 1e-5, and 0.99 where no error counts",
     )
     debias: bool = Field(default=False, description="divide received numbers by 1 - 2 p")
     cipher: Literal["none", "stream", "aes"] = Field(
@@ -51,7 +52,24 @@ class FlippedBits(UploadMechanism):
     @property
     def credited(self) -> float | None:
         """See `UploadMechanism.credited`."""
-        return self.confidence if self.channel == "native" else None
+        return self.level if self.channel == "native" else None
+
+    @property
+    def level(self) -> float:
+        """The confidence as a number."""
+        return UNSETTLED if self.confidence == "auto" else self.confidence
+
+    def settled(self, *, num_rounds: int, counts: bool) -> Self:
+        """See `Mechanism.settled`."""
+        if self.confidence != "auto":
+            return self
+        level = UNSETTLED
+        if counts and self.channel == "native":
+            from privacy.evidence import USUAL_DELTA, confidence_for
+
+            delta = USUAL_DELTA if self.budget is None else self.budget.delta or USUAL_DELTA
+            level = confidence_for(0.1 * delta, num_rounds=num_rounds)
+        return self.model_copy(update={"confidence": level})
 
     @property
     def pairs(self) -> int | None:
@@ -181,6 +199,12 @@ class BitFlippingConfig(FlippedBits):
                 f"kappa is measured on the fraction bits of codec fixed-point, the codec is {training.codec}",
                 "write kappa: 0.02, or another number, or codec: fixed-point",
             )
+
+    def noise_std(self, training: Training, *, num_samples: int, value_range: float) -> float | None:
+        """See `UploadMechanism.noise_std`: a wrong bit i moves a number by 2^-i of the range; squares sum to 4/3."""
+        if self.kappa == "measured":
+            return None
+        return value_range * math.sqrt(4.0 / 3.0 * self._target(training, self.kappa).rate)
 
     def warnings(self, training: Training) -> Iterator[str]:
         """See `UploadMechanism.warnings`: Theorem 1 asks for fair coins once K kappa >= (lambda - 1) eps."""

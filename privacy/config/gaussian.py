@@ -103,6 +103,16 @@ class GaussianConfig(NoisyNumbers):
         }
         return sigma, numbers
 
+    def noise_std(self, training: Training, *, num_samples: int, value_range: float) -> float | None:
+        """See `UploadMechanism.noise_std`."""
+        if self.calibration != "printed" or training.clip is None:
+            return None
+        from privacy.mechanisms.gaussian_mechanism import printed_sigma
+
+        distance = self.distance(training, num_samples=num_samples)
+        rounds, delta = training.num_rounds, self.stated_delta
+        return float(printed_sigma(sensitivity=distance, num_rounds=rounds, epsilon=self.epsilon, delta=delta))
+
     def published(self, training: Training) -> tuple[Claim, ...]:
         """See `UploadMechanism.published`."""
         from privacy.events.published import gaussian_claim
@@ -124,15 +134,8 @@ class GaussianConfig(NoisyNumbers):
 
     def cells(self, training: Training, *, num_samples: int) -> tuple[str, str, str, str, str]:
         """See `UploadMechanism.cells`: printed noise alone, for calibrated noise needs a library that loads slowly."""
-        sigma = ""
-        if self.calibration == "printed" and training.clip is not None:
-            from privacy.mechanisms.gaussian_mechanism import printed_sigma
-
-            distance = self.distance(training, num_samples=num_samples)
-            noise = printed_sigma(
-                sensitivity=distance, num_rounds=training.num_rounds, epsilon=self.epsilon, delta=self.stated_delta
-            )
-            sigma = f"{float(noise):.4g}"
+        noise = self.noise_std(training, num_samples=num_samples, value_range=0.0)
+        sigma = "" if noise is None else f"{noise:.4g}"
         whose = f"{self.epsilon:g} per run, delta {self.stated_delta:.3g}"
         return f"gaussian, {self.calibration}", whose, "", "", sigma
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from fl.config.scheme import UNSETTLED
+from privacy.config.base import UNSETTLED
 from scenarios.schema.consistency.resolve import resolve_auto
 from scenarios.schema.schema import SCHEMA_VERSION, Scenario
 

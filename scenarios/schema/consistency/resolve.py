@@ -18,7 +18,10 @@ def resolve_auto(scenario: Scenario) -> Scenario:
     if learning.access is not None:
         access = learning.access if link.access == "auto" else link.access
         link = with_engine(link.resolve(access=access, modulation=learning.modulation_over(access)))
-    return scenario.model_copy(update={"learning": learning.resolved(), "link": link})
+    privacy = scenario.privacy
+    if privacy != "none":
+        privacy = privacy.settled(num_rounds=learning.rounds, counts=link.error_model != "error_free")
+    return scenario.model_copy(update={"learning": learning.resolved(), "link": link, "privacy": privacy})
 
 
 def links_of(scenario: Scenario) -> Iterator[tuple[str, LinkConfig]]:

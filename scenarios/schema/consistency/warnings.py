@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from fl.accounting.fedavg import training_of
 from fl.footprint import samples_per_device
 from fl.learning.fedavg import FedAvgConfig
 from fl.uplink.channel_credit import errors_together, law_of_errors
+from phy.coding.plan import plan_packet
 from phy.links.conflicts import link_warnings
+from privacy.config import UploadMechanism
 from privacy.evidence import USUAL_DELTA, confidence_for, evidence_delta, may_credit
 from scenarios.schema.consistency.conflicts import rounds_known
 from scenarios.schema.consistency.resolve import links_of, resolve_auto
@@ -30,6 +33,7 @@ def _learning_and_link(scenario: Scenario) -> Iterator[str]:
     if learning.uses_radio:
         for _, link in links_of(scenario):
             yield from link_warnings(link)
+        yield from _short_upload(scenario)
     if not isinstance(learning, FedAvgConfig):
         return
     yield from _data(learning)
@@ -43,10 +47,45 @@ def _learning_and_link(scenario: Scenario) -> Iterator[str]:
     mechanism = None if privacy is None else privacy.for_uploads
     if mechanism is not None:
         yield from mechanism.warnings(training_of(learning))
+        yield from _noise(learning, mechanism)
         if mechanism.credited is not None and not mechanism.calibrated:
             yield from _probe(scenario)
     yield from _aggregation(learning, scenario)
     yield from _evidence(learning, scenario)
+
+
+def _short_upload(scenario: Scenario) -> Iterator[str]:
+    """A code whose check sum and smallest block are longer than an upload."""
+    link, bits = resolve_auto(scenario).link, scenario.learning.payload_bits()
+    if link.coding == "none" or bits is None or bits >= 8 * link.packet_size_bytes:
+        return
+    crc, width = link.packets.crc_name(bits), link.bits_per_symbol
+    plan = plan_packet(link.coding, payload_bits=bits, bits_per_symbol=width, crc=crc)
+    if plan.rate < 0.5 * link.coding.rate:
+        yield (
+            f"link.coding: {bits} bits of an upload take {plan.coded_bits} on the air, a rate of {plan.rate:.2g} in "
+            f"place of {link.coding.rate:.2g}, because the check sum and the smallest block of {link.coding.code} are "
+            "longer, and err together; write coding: none, or learn a larger model"
+        )
+
+
+def _noise(learning: FedAvgConfig, mechanism: UploadMechanism) -> Iterator[str]:
+    """Noise of privacy that is larger than all that the devices can learn."""
+    training, numbers = training_of(learning), learning.num_values()
+    limit = learning.codec.value_range or 0.0
+    noise = mechanism.noise_std(training, num_samples=samples_per_device(learning), value_range=limit)
+    if noise is None or numbers is None or training.clip is None:
+        return
+    devices = learning.participation.devices_per_round or learning.num_devices
+    # The norm of the noise of all rounds, and the largest norm of all steps.
+    of_run = noise * math.sqrt(numbers / devices * training.num_rounds)
+    way = training.num_rounds * training.steps * training.learning_rate * training.clip
+    if of_run > way:
+        yield (
+            f"privacy.epsilon: the noise that {devices} devices average out is {of_run / way:.2g} times as large as "
+            "all steps of a run together, so that the model may stay at guessing; raise epsilon, learning.num_devices "
+            "or learning.local.steps, or take a smaller model"
+        )
 
 
 def _data(learning: FedAvgConfig) -> Iterator[str]:
@@ -152,7 +191,7 @@ def _aggregation(learning: FedAvgConfig, scenario: Scenario) -> Iterator[str]:
 
 def _evidence(learning: FedAvgConfig, scenario: Scenario) -> Iterator[str]:
     """Channel errors that no proof counts towards privacy, and the delta that the evidence for them costs."""
-    privacy = scenario.mechanism
+    privacy = resolve_auto(scenario).mechanism
     mechanism = None if privacy is None else privacy.for_uploads
     scheme = learning.settled(link=resolve_auto(scenario).link, privacy=privacy).aggregation
     where, confidence = "learning.aggregation", scheme.credited

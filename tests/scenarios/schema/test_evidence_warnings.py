@@ -10,7 +10,7 @@ import yaml
 
 from fl.learning.fedavg import FedAvgConfig
 from phy.config import LinkConfig
-from privacy.config import SchemeBudget
+from privacy.config import BitFlippingBudget, BitFlippingConfig, SchemeBudget
 from scenarios.schema.consistency.warnings import find_warnings
 from scenarios.schema.labels.labels import format_value
 from scenarios.schema.loader import load_scenario
@@ -73,3 +73,24 @@ def test_a_confidence_left_out_costs_a_tenth_of_delta(budget: dict[str, float] |
 def test_the_level_of_a_proof_is_shown_with_its_digits() -> None:
     assert format_value(0.99999998) == "1 - 2e-8"
     assert format_value(1.0) == "1"
+
+
+def test_bit_flipping_takes_the_confidence_that_costs_little_delta_unasked() -> None:
+    flips = BitFlippingConfig(mechanism="bit-flipping", epsilon=5.0, kappa=0.02)
+    level = flips.settled(num_rounds=40, counts=True).level
+    assert 40 * (1.0 - level) == pytest.approx(1e-6, rel=1e-3)
+    assert flips.settled(num_rounds=40, counts=False).level == flips.level == 0.99
+    budget = {"epsilon": 5.0, "delta": 1e-3}
+    within = BitFlippingBudget(mechanism="bit-flipping", budget=budget, channel="native")
+    assert 40 * (1.0 - within.settled(num_rounds=40, counts=True).level) == pytest.approx(1e-4, rel=1e-3)
+
+
+def test_no_warning_of_evidence_where_confidence_is_auto(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    learning = {**BASE["learning"], "aggregation": "mean", "codec": "fixed-point", "local": {"clip": 1.0, "steps": 1}}
+    privacy = {"mechanism": "bit-flipping", "epsilon": 50.0, "kappa": 0.02}
+    for confidence, costly in (("auto", False), (0.99, True)):
+        settings = {**BASE, "learning": learning, "privacy": {**privacy, "confidence": confidence}}
+        path.write_text(yaml.safe_dump(settings))
+        found = find_warnings(load_scenario(str(path)).scenario)
+        assert any("costs delta" in one for one in found) == costly

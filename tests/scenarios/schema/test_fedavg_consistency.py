@@ -208,10 +208,10 @@ def test_harmful_combinations_give_a_warning() -> None:
     assert "different fades" in warned(scenario(CLIPPED, privacy=FLIPS, link=fast))
     coded = {"channel": {"model": "awgn"}, "coding": {"code": "convolutional", "rate": 0.5}}
     assert "whole packets" in warned(scenario(CLIPPED, privacy=FLIPS, link=coded))
-    assert warned(scenario(CLIPPED, privacy={**FLIPS, "channel": "agnostic"}, link=fast)) == ""
+    assert warned(scenario(CLIPPED, privacy={**FLIPS, "epsilon": 1000, "channel": "agnostic"}, link=fast)) == ""
     several = {"codec": "fixed-point", "local": {"clip": 1.0, "steps": 3}}
     assert "one local step, there are 3" in warned(scenario(several, privacy=FLIPS))
-    assert warned(scenario(several, privacy={**NOISE, "sensitivity": "all-steps"})) == ""
+    assert warned(scenario(several, privacy={**NOISE, "epsilon": 1000, "sensitivity": "all-steps"})) == ""
     assert "1e38" in warned(scenario({"codec": "binary32"}))
     assert warned(scenario({"codec": "binary32"}, link={"packets": {"policy": "drop"}})) == ""
     assert warned(scenario({"codec": "binary32", "receiver_limit": 5.0})) == ""
@@ -223,3 +223,29 @@ def test_missing_images_give_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     said = warned(scenario({"data": "emnist", "codec": "fixed-point"}))
     assert said.startswith("learning.data: emnist")
     assert "PHYLOOP_DATA" in said
+
+
+@pytest.mark.parametrize(("hidden", "hopeless"), [([16], False), ([4096], True)])
+def test_a_warning_names_noise_that_hides_all_steps(hidden: list[int], hopeless: bool) -> None:
+    scenario = Scenario.model_validate(
+        {
+            "name": "a",
+            "learning": {
+                "algorithm": "fedavg",
+                "model": {"name": "mlp", "hidden": hidden},
+                "local": {"clip": 1.0, "steps": 1},
+                "rounds": 5,
+            },
+            "privacy": {"mechanism": "gaussian", "epsilon": 5.0},
+        }
+    )
+    assert any("may stay at guessing" in one for one in find_warnings(scenario)) == hopeless
+
+
+@pytest.mark.parametrize(("dimension", "short"), [(5, True), (64, False)])
+def test_a_warning_names_a_code_longer_than_an_upload(dimension: int, short: bool) -> None:
+    learning = {"scheme": "digital-orthogonal", "task": {"name": "gaussian-linear", "dimension": dimension}}
+    coding = {"code": "ldpc5g", "rate": 0.5}
+    scenario = Scenario.model_validate({"name": "a", "learning": learning, "link": {"coding": coding}})
+    found = [one for one in find_warnings(scenario) if one.startswith("link.coding")]
+    assert [one.partition(",")[0] for one in found] == ["link.coding: 5 bits of an upload take 24 on the air"] * short
