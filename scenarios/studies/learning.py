@@ -25,7 +25,7 @@ from scenarios.report.page import drawings, write_report
 from scenarios.report.published import without_others
 from scenarios.report.rows import results_table
 from scenarios.report.settings import setting_in_words
-from scenarios.report.tables.summaries import summarise
+from scenarios.report.tables.summaries import FEWEST_TRIALS, summarise
 from scenarios.report.tables.table import Table
 from scenarios.schema.loader import LoadedScenario, as_yaml, resolved_root
 from scenarios.store.checkpoints import CHECKPOINTS, CheckpointPolicy, discard
@@ -120,7 +120,7 @@ class LearningStudy(Study):
             outcome.results.print()
             more = len(self.plan.points) - MOST_RESULTS
             left = f"... and {more} more sweep points: see the report. " if more > 0 else ""
-            print(f"{left}Brackets are 95 % intervals.\n")
+            print(f"{left}Brackets are 95 % intervals, of means from {FEWEST_TRIALS} trials on.\n")
         found = f", {outcome.found} found done" if outcome.found else ""
         if outcome.complete:
             print(f"all {outcome.planned} tasks are finished: 0 computed{found}; phyloop report draws figures again")

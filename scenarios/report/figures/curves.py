@@ -13,7 +13,7 @@ from scenarios.files.replacement import file_name
 from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, Point, is_number, listed, value_of
 from scenarios.report.settings import is_set, said
-from scenarios.report.tables.summaries import INTERVALS, RATES, ROUND_AXES, Mean
+from scenarios.report.tables.summaries import FEWEST_TRIALS, INTERVALS, RATES, ROUND_AXES, Mean
 from scenarios.report.tables.table import csv_text
 from scenarios.schema.labels.labels import AGGREGATION, guarantee, plain, setting_label, unequal_guarantees
 from scenarios.schema.schema import FigureConfig
@@ -25,9 +25,6 @@ EVERYWHERE = "everywhere"
 
 NONE_OF_THESE = "none of these"
 """Name of a curve that no series says anything of, among others that have a name."""
-
-FEWEST = 5
-"""Trials a t interval is drawn from: of fewer it is so wide that it hides the curves and leaves physics."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,13 +208,13 @@ def _spot(config: FigureConfig, plan: Plan, summary: PointSummary) -> Spot | Non
 
 
 def band(quantity: str, mean: Mean, *, values: NDArray[np.float64] | None = None) -> tuple[float | None, float | None]:
-    """The part of the interval of a mean that its quantity can take; none from fewer than `FEWEST` trials.
+    """The part of the interval of a mean that its quantity can take; none from fewer than `FEWEST_TRIALS` trials.
 
     Of a quantity under a cap (`power_db`) no more than the range of `values`, the trials themselves.
     """
     mean = mean.within(quantity)
     low, high = mean.low, mean.high
-    if low is None or high is None or mean.trials < FEWEST:
+    if low is None or high is None or mean.trials < FEWEST_TRIALS:
         return None, None
     if quantity == "power_db" and values is not None:
         low, high = max(low, float(values.min())), min(high, float(values.max()))
@@ -272,10 +269,10 @@ def _caption(config: FigureConfig, plan: Plan, spots: Sequence[Spot]) -> str:
     else:
         each = "per point" if not along else "at each value sent" if config.x == "value" else "after each round"
         shade = f"{mark}: 95 % t interval of the mean"
-        if many < FEWEST:
-            shade = f"no band, a t interval is drawn from {FEWEST} trials on"
-        elif few < FEWEST:
-            shade += f" (none from fewer than {FEWEST} trials)"
+        if many < FEWEST_TRIALS:
+            shade = f"no band, a t interval is drawn from {FEWEST_TRIALS} trials on"
+        elif few < FEWEST_TRIALS:
+            shade += f" (none from fewer than {FEWEST_TRIALS} trials)"
         text = f"Mean over {trials} {each}{took}; {shade}."
     if not along and any(s.x is None for s in spots):
         text += " Horizontal lines: settings to which the x axis does not apply."

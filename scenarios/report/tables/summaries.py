@@ -85,6 +85,9 @@ def word_of(metric: str, value: float) -> str:
 
 CONFIDENCE = 0.95
 
+FEWEST_TRIALS = 3
+"""Trials from which figures, page and terminal show a t interval: of two it is 25 standard errors wide."""
+
 _SAME = 1e-12
 """Relative width of an interval around one value that every trial has."""
 
@@ -102,10 +105,10 @@ class Mean:
     trials: int
 
     def __str__(self) -> str:
-        """`mean [low, high]`, digits as the interval allows; the mean alone without an interval or of equal values."""
+        """`mean [low, high]`, digits as the interval allows; the mean alone of few trials or of equal values."""
         if self.mean.is_integer() and _SMALL_COUNT <= abs(self.mean) <= _LARGE_COUNT and self.low in (None, self.mean):
             return f"{self.mean:,.0f}"
-        if self.low is None or self.high is None:
+        if self.low is None or self.high is None or self.trials < FEWEST_TRIALS:
             return f"{self.mean:.4g}"
         if self.high - self.low <= _SAME * abs(self.mean):
             return f"{self.mean:.6g}"

@@ -128,18 +128,20 @@ def test_a_band_that_reaches_zero_does_not_rule_a_logarithmic_axis() -> None:
     assert 5.0 < limits[1] < 10.0
 
 
-def test_a_band_takes_five_trials_and_stays_where_its_quantity_can_be() -> None:
-    five = Mean(mean=30.0, low=-20.0, high=90.0, trials=5)
-    assert band("snr_db", five) == (-20.0, 90.0)
-    assert band("energy_j", five) == (0.0, 90.0)
-    assert band("power_db", five, values=np.array([10.0, 40.0])) == (10.0, 40.0)
-    assert band("energy_j", replace(five, trials=4)) == (None, None)
+def test_a_band_takes_three_trials_as_words_do_and_stays_where_its_quantity_can_be() -> None:
+    three = Mean(mean=30.0, low=-20.0, high=90.0, trials=3)
+    assert band("snr_db", three) == (-20.0, 90.0)
+    assert band("energy_j", three) == (0.0, 90.0)
+    assert band("power_db", three, values=np.array([10.0, 40.0])) == (10.0, 40.0)
+    two = replace(three, trials=2)
+    assert band("energy_j", two) == (None, None)
+    assert (str(three), str(two)) == ("30.0 [-20.0, 90.0]", "30")
     plan = make_plan([{SNR: 0.0}], trials=20)
-    few = PointSummary(point=plan.points[0], done=4, failed=0, metrics={"mse": replace(five, trials=4)})
+    few = PointSummary(point=plan.points[0], done=2, failed=0, metrics={"mse": two})
     drawing = arrange(FIGURE, plan, [few])
     assert drawing.panels[0][1][0].spots[0].low is None
     assert (
-        drawing.caption == "Mean over 4 trials per point; no band, a t interval is drawn from 5 trials on. Seed 2022."
+        drawing.caption == "Mean over 2 trials per point; no band, a t interval is drawn from 3 trials on. Seed 2022."
     )
 
 
