@@ -210,7 +210,9 @@ class Uniform(PartwiseCodec):
         "less the smaller B is",
     )
     stochastic: bool = Field(
-        default=True, description="round at random, so that the mean is exact; otherwise to the nearest level"
+        default=True,
+        description="round at random, so that the mean is exact; otherwise to the nearest level; true: errors of "
+        "devices average out",
     )
     max_clipped: ClippedLimit = 0.05
 

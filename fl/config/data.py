@@ -83,7 +83,9 @@ class PartitionConfig(Frozen):
         default=None, description="concentration, a small one is far from IID (kind dirichlet)"
     )
     disjoint: bool = Field(
-        default=True, description="no two devices hold the same sample; false: each draws from the whole set"
+        default=True,
+        description="no two devices hold the same sample; false: each draws from the whole set; true: data of "
+        "devices are their own",
     )
 
     @model_validator(mode="after")
@@ -108,7 +110,11 @@ class ParticipationConfig(Frozen):
     devices_per_round: Count | None = Field(
         default=None, description="devices drawn anew for each round; left out: all"
     )
-    dropout: Probability = Field(default=0.0, description="probability that a device that trained never sends")
+    dropout: Probability = Field(
+        default=0.0, description="probability that a device that trained never sends; 0: all of them send"
+    )
     straggling: Probability = Field(
-        default=0.0, description="probability that a device finishes only 1 .. E - 1 of its E steps, uniformly"
+        default=0.0,
+        description="probability that a device finishes only 1 .. E - 1 of its E steps, uniformly; 0: all of them "
+        "finish",
     )

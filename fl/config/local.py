@@ -28,20 +28,25 @@ class LocalConfig(Frozen):
         description="E, local iterations per round; 5 steps of 0.1 learn about as fast as one of 0.5, 1 is FedSGD",
     )
     batch_size: Count | None = Field(default=None, description="samples of one mini-batch (sgd, adam)")
-    momentum: Decay = Field(default=0.0, description="momentum (sgd)")
+    momentum: Decay = Field(default=0.0, description="momentum (sgd); 0: none")
     beta1: Decay = Field(default=0.9, description="decay of Adam's first moment; 0.9 as in Kingma and Ba 2015")
     beta2: Decay = Field(default=0.999, description="decay of Adam's second moment; 0.999 as in Kingma and Ba 2015")
     clip: PositiveFloat | None = Field(
         default=None, description="G, largest l2 norm of the gradient of one sample; left out: no clipping"
     )
     l2: NonNegative = Field(
-        default=0.0, description="mu in mu/2 ||w||^2, part of the loss of every sample, inside the clipping"
+        default=0.0,
+        description="mu in mu/2 ||w||^2, part of the loss of every sample, inside the clipping; 0: no regularisation",
     )
     proximal: NonNegative = Field(
-        default=0.0, description="factor in factor/2 ||w - w_global||^2 (FedProx), outside the clipping"
+        default=0.0,
+        description="factor in factor/2 ||w - w_global||^2 (FedProx), outside the clipping; 0: plain federated "
+        "averaging",
     )
     keep_state: bool = Field(
-        default=True, description="momentum and Adam's moments of a device last from round to round"
+        default=True,
+        description="momentum and Adam's moments of a device last from round to round; true: a device is the same "
+        "machine in all rounds",
     )
 
     @model_validator(mode="after")

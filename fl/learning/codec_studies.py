@@ -54,7 +54,7 @@ class FlipMomentsConfig(Learning):
         "0.005",
     )
     flip_probability: Annotated[Probability, Field(le=0.5)] = Field(
-        default=0.0, description="of every bit at the device, before the link"
+        default=0.0, description="of every bit at the device, before the link; 0: the link alone flips"
     )
 
     @classmethod

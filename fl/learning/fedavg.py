@@ -124,7 +124,9 @@ class FedAvgConfig(Learning):
     attack: AttackConfig | None = Field(default=None, description="devices that attack")
     personal: PersonalConfig | None = Field(default=None, description="a model of its own on every device")
     convergence_bound: bool = Field(
-        default=False, description="follow the distance to the optimum beside Theorem 2; linear model with l2"
+        default=False,
+        description="follow the distance to the optimum beside Theorem 2; linear model with l2; false: it takes a "
+        "search for the optimum",
     )
     test_every: Count = Field(
         default=1,

@@ -77,7 +77,9 @@ class FlmcConfig(Learning):
         default=None, description="left out: printed where receiver noise enters the update, else none"
     )
     debias: bool = Field(
-        default=False, description="digital-orthogonal only: divide each device's bits by 1 - 2 BER, BER as probed"
+        default=False,
+        description="digital-orthogonal only: divide each device's bits by 1 - 2 BER, BER as probed; false as in "
+        "Zhang et al. 2022",
     )
     attack: AttackConfig | None = Field(default=None, description="devices that attack")
 

@@ -61,7 +61,9 @@ class JopeqScheme(ValueScheme):
     dimension: Literal[1, 2] = Field(
         default=1, description="1: Laplace noise; 2: hexagonal lattice, t noise; 1 as in Lang et al. 2023"
     )
-    as_coded: bool = Field(default=False, description="without clipping to [-1, 1]: no epsilon holds")
+    as_coded: bool = Field(
+        default=False, description="without clipping to [-1, 1]: no epsilon holds; false: epsilon holds"
+    )
 
     @property
     def block(self) -> int:

@@ -31,7 +31,9 @@ class LaplaceScheme(ValueScheme):
 
     name: Literal["laplace"]
     epsilon: Epsilon = Field(default=0.5, description="per number and round; 0.5 as in Lang et al. 2023")
-    as_coded: bool = Field(default=False, description="without clipping to [-1, 1]: no epsilon holds")
+    as_coded: bool = Field(
+        default=False, description="without clipping to [-1, 1]: no epsilon holds; false: epsilon holds"
+    )
 
     @property
     def bits_per_block(self) -> int:

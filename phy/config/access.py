@@ -107,7 +107,8 @@ class ImpairmentsConfig(Frozen):
 
     phase_error_deg: Annotated[float, Field(ge=0, le=180, allow_inf_nan=False)] = Field(
         default=0.0,
-        description="standard deviation of the phase that is left after compensation, per device and round [°]",
+        description="standard deviation of the phase that is left after compensation, per device and round [°]; 0: "
+        "perfect",
     )
     timing_offset_s: Annotated[float, Field(ge=0, le=1e-3, allow_inf_nan=False)] = Field(
         default=0.0,

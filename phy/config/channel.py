@@ -49,7 +49,9 @@ class CellConfig(Frozen):
         default=100.0,
         description="distance at which channel.gain holds [m]; 100 is a convention, inside the default ring",
     )
-    shadowing: bool = Field(default=True, description="log-normal shadowing of TR 38.901 Table 7.4.1-1")
+    shadowing: bool = Field(
+        default=True, description="log-normal shadowing of TR 38.901 Table 7.4.1-1; true as in the model"
+    )
 
     @model_validator(mode="after")
     def _ring_has_an_area(self) -> CellConfig:

@@ -53,7 +53,9 @@ class CodingConfig(Frozen):
         description="constraint length (convolutional); 5 is a convention: 16 states, a moderate load for Viterbi",
     )
     interleaver: Literal["none", "random"] = Field(
-        default="none", description="permutation of the coded bits of a packet, across its code blocks"
+        default="none",
+        description="permutation of the coded bits of a packet, across its code blocks; none: codes of 5G "
+        "interleave within a block",
     )
     demapper: Literal["app", "maxlog"] = Field(
         default="app", description="soft bits exact (app) or by max-log; app loses nothing"

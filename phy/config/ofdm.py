@@ -32,9 +32,12 @@ class OfdmConfig(Frozen):
         default=14, description="OFDM symbols in one slot; 14 as in TS 38.211 with normal prefix"
     )
     guard_carriers: tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]] = Field(
-        default=(0, 0), description="unused carriers on the left and on the right"
+        default=(0, 0), description="unused carriers on the left and on the right; (0, 0): every carrier has data"
     )
-    dc_null: bool = Field(default=False, description="leave the carrier at zero frequency empty")
+    dc_null: bool = Field(
+        default=False,
+        description="leave the carrier at zero frequency empty; false: no offset of the receiver's DC is modelled",
+    )
     pilot_symbols: tuple[Annotated[int, Field(ge=0)], ...] = Field(
         default=(2, 11),
         description="OFDM symbols of a slot that carry pilots, counted from 0; 2 and 11 as in TS 38.211, mapping "

@@ -21,10 +21,13 @@ class AmplitudeMechanism(Mechanism):
     gaussian_noise = "noise of the receiver"
 
     noise_tolerance_db: Decibels = Field(
-        default=0.0, description="the receiver's noise may be this much below its nominal power [dB]"
+        default=0.0,
+        description="the receiver's noise may be this much below its nominal power [dB]; 0: it has its nominal power",
     )
     listener_advantage_db: Decibels = Field(
-        default=0.0, description="a listener may receive the devices this much better than the server [dB]"
+        default=0.0,
+        description="a listener may receive the devices this much better than the server [dB]; 0: no better than "
+        "the server",
     )
 
     def sure_noise_power(self, noise_power: float) -> float:
@@ -65,7 +68,8 @@ class PrivacyConfig(AmplitudeMechanism):
     )
     analog_tail: AnalogTail = Field(
         default="corrected",
-        description="T(x) of Zhang et al. 2022 (21), with the factor 1/2 that the print lacks, or as printed",
+        description="T(x) of Zhang et al. 2022 (21), with the factor 1/2 that the print lacks, or as printed; "
+        "corrected: the printed bound is loose",
     )
 
     @property

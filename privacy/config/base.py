@@ -41,10 +41,14 @@ class BudgetConfig(Frozen):
         default=1e-5, description="delta of the whole run; 1e-5 is usual, below one over the 60,000 samples of MNIST"
     )
     accountant: Literal["pld", "exact", "renyi", "advanced", "basic"] = Field(
-        default="pld", description="method that composes rounds; pld uses closed forms where they exist"
+        default="pld",
+        description="method that composes rounds; pld uses closed forms where they exist; pld is the tightest of "
+        "those that take every mechanism",
     )
     calibrate: bool = Field(
-        default=True, description="set the protection of every round from the budget; false: the budget only watches"
+        default=True,
+        description="set the protection of every round from the budget; false: the budget only watches; true: all "
+        "rounds fit into it",
     )
     schedule: Literal["uniform", "increasing", "decreasing"] = Field(
         default="uniform",
@@ -55,7 +59,9 @@ class BudgetConfig(Frozen):
         description="largest share over the smallest one, under schedule increasing or decreasing; 4 is a convention",
     )
     action: Literal["stop", "silent"] = Field(
-        default="stop", description="before a round that exceeds the budget: end the trial, or continue without sending"
+        default="stop",
+        description="before a round that exceeds the budget: end the trial, or continue without sending; stop: "
+        "further rounds would change nothing",
     )
 
     @model_validator(mode="after")

@@ -44,9 +44,10 @@ class FlippedBits(UploadMechanism):
         description="confidence level of the lower limit of the bit error rate that a probe measures; auto: all rounds "
         "cost a tenth of the delta of the run, that of the budget or 1e-5, and 0.99 where no error counts",
     )
-    debias: bool = Field(default=False, description="divide received numbers by 1 - 2 p")
+    debias: bool = Field(default=False, description="divide received numbers by 1 - 2 p; false as in Li et al. 2025")
     cipher: Literal["none", "stream", "aes"] = Field(
-        default="none", description="encryption of the flipped bits; aes: any wrong bit spoils its block"
+        default="none",
+        description="encryption of the flipped bits; aes: any wrong bit spoils its block; none: flips alone protect",
     )
 
     @property

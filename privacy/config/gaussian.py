@@ -72,7 +72,8 @@ class GaussianConfig(NoisyNumbers):
     )
     calibration: Literal["printed", "dp-accounting"] = Field(
         default="printed",
-        description="noise as the paper prints it, or by dp-accounting for the same budget over all rounds",
+        description="noise as the paper prints it, or by dp-accounting for the same budget over all rounds; "
+        "printed, to reproduce it",
     )
 
     @property

@@ -48,7 +48,12 @@ TrialsOption = Annotated[int | None, typer.Option("--trials", metavar="N", help=
 SeedOption = Annotated[int | None, typer.Option("--seed", metavar="N", help="Seed of every random draw.")]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="PATH=VALUE", help="Override one key, e.g. link.power.snr_max_db=20; repeatable."),
+    typer.Option(
+        "--set",
+        metavar="PATH=VALUE",
+        help="Override one key, e.g. link.power.snr_max_db=20, or what is swept, sweep.link.power.snr_max_db=[0, 10]; "
+        "repeatable.",
+    ),
 ]
 AllowCodeOption = Annotated[
     bool,

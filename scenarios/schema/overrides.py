@@ -1,4 +1,4 @@
-"""Overrides `dotted.path=value`, which win over the scenario file and over its sweep."""
+"""Overrides `dotted.path=value`, which win over the scenario file and over its sweep, and `sweep.dotted.path=[...]`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from scenarios.schema.yaml_marks import parse_yaml
 
 OVERRIDE = "--set"
 """Name of an override in errors, in place of a file."""
+SWEEP = "sweep."
+"""Before a path: the value is the list of its values in the sweep."""
 
 
 def parse_override(text: str) -> tuple[str, Any, Collection[KeyPath]]:
@@ -28,12 +30,12 @@ def parse_override(text: str) -> tuple[str, Any, Collection[KeyPath]]:
             file=OVERRIDE,
             key=path or None,
         )
-    key = schema_keys().get(path)
+    key = schema_keys().get(path.removeprefix(SWEEP))
     if key is None or key.indexed:
         known = [one for one, entry in schema_keys().items() if not entry.indexed]
         raise ScenarioError(
             problem="the override names an unknown key",
-            remedy=unknown_key(path, among=known),
+            remedy=unknown_key(path.removeprefix(SWEEP), among=known),
             file=OVERRIDE,
             key=path,
         )
@@ -55,13 +57,34 @@ def override(
     name: str,
     lines: Collection[KeyPath],
 ) -> None:
-    """Set `path` in `document`, with mark `name`, and remove it from the sweep; `document` and `marks` change."""
+    """Set `path` in `document`, with mark `name`, and remove it from the sweep; `document` and `marks` change.
+
+    A path after SWEEP is swept instead: in the blocks of the sweep that sweep it already, else in all.
+    """
     parts: KeyPath = tuple(path.split("."))
+    swept = path.removeprefix(SWEEP)
+    sweep: Any = document.setdefault("sweep", {})
+    if swept != path and isinstance(sweep, dict | list):
+        blocks: dict[KeyPath, Any] = {("sweep",): sweep}
+        if isinstance(sweep, list):
+            blocks = {("sweep", number): block for number, block in enumerate(sweep)}
+        for at in [at for at, block in blocks.items() if swept in _paths(block)] or [*blocks]:
+            _unsweep_block(blocks[at], marks, at, swept, name)
+            blocks[at][swept] = value
+            marks.update({(*at, swept, *below): Mark(name, None) for below in lines})
+        return
     if path != "sweep":
         unsweep(document, marks, path=path, name=name)
     _forget(marks, parts)
     marks.update({(*parts, *below): Mark(name, None) for below in lines})
     set_path(document, path, value)
+
+
+def _paths(block: Any) -> set[str]:
+    """The paths that one block of a sweep sets, alone or zipped."""
+    zips = block.get("zip", [])
+    groups = (group for group in (zips if isinstance(zips, list) else [zips]) if isinstance(group, dict))
+    return {*block, *(path for group in groups for path in group)}
 
 
 def set_path(document: dict[str, Any], path: str, value: Any) -> None:

@@ -116,7 +116,8 @@ class StopConfig(Frozen):
     )
     skip_after_zero: bool = Field(
         default=True,
-        description="skip higher values after a point without errors in max_bits and 1000 independent packets",
+        description="skip higher values after a point without errors in max_bits and 1000 independent packets; "
+        "true: they have fewer errors still",
     )
 
 
@@ -143,7 +144,9 @@ class MeasureConfig(Frozen):
         default=1, description="devices that send at once; 1: a plain bit error curve"
     )
     bits_per_batch: Literal["auto"] | Annotated[int, Field(ge=8, le=1 << 31, strict=True)] = Field(
-        default="auto", description="payload bits per device in one batch, rounded up to whole packets"
+        default="auto",
+        description="payload bits per device in one batch, rounded up to whole packets; auto: as many as a few "
+        "hundred MB hold",
     )
     stop: StopConfig = Field(default=StopConfig(), description="end of the measurement of one point")
     confidence: Annotated[float, Field(ge=0.5, le=0.9999)] = Field(
@@ -240,7 +243,8 @@ class TableConfig(Frozen):
         default_factory=dict, description="dotted path: value; settings of all numbers of the table"
     )
     unit: Literal["as-measured", "percent"] = Field(
-        default="as-measured", description="percent: printed numbers are percentages, ours are shares"
+        default="as-measured",
+        description="percent: printed numbers are percentages, ours are shares; as-measured: both have one unit",
     )
     rounded_to: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
         default=None, description="step of the last digit printed, 1 where 85 stands for 84.5 to 85.5"

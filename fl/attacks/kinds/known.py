@@ -30,7 +30,9 @@ class Known(Attack):
         default=1e4,
         description="of gaussian: standard deviation of every number; 1e4 as in public code of robust aggregation",
     )
-    signal: Literal["random", "ones", "noise"] = Field(default="random", description="of jam: what jammers send")
+    signal: Literal["random", "ones", "noise"] = Field(
+        default="random", description="of jam: what jammers send; random signs, which no receiver can foresee"
+    )
 
 
 class _OnUpdates(Known):

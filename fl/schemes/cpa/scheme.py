@@ -71,12 +71,14 @@ class CpaScheme(Scheme):
         "fixed as the authors coded it",
     )
     gamma_decay: Annotated[float, Field(gt=0.0, le=1.0)] = Field(
-        default=1.0, description="factor of the radius from round to round"
+        default=1.0, description="factor of the radius from round to round; 1: no decay"
     )
     dimension: Literal[1, 2] = Field(
         default=1, description="L, numbers in a block of the lattice; 2: hexagonal; 1 as in Lang et al. 2023"
     )
-    dither: bool = Field(default=False, description="subtractive dither from the shared seed")
+    dither: bool = Field(
+        default=False, description="subtractive dither from the shared seed; false as the authors coded it"
+    )
     stages: Annotated[int, Field(ge=1, le=8, strict=True)] = Field(
         default=1, description="1: CPA; 2: nested CPA; each further stage quantises the residual of the last"
     )

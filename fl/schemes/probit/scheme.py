@@ -48,7 +48,9 @@ class ProbitScheme(Scheme):
         "adapted_bound; the known part of Lan et al. prints no rule for b",
     )
     b: PositiveFloat = Field(
-        default=0.05, description="bound b on every number; larger is more noise, smaller clips more"
+        default=0.05,
+        description="bound b on every number; larger is more noise, smaller clips more; 0.05 lets 20 devices learn "
+        "with 5 local steps",
     )
     clip: PositiveFloat | None = Field(default=None, description="limit of every number of an update, for bound clip")
     epsilon: Epsilon | None = Field(

@@ -190,6 +190,35 @@ def test_an_override_replaces_the_sweep_over_its_path(sweep: str, override: str,
     assert load(tmp_path, f"name: a\nsweep: {sweep}\n", overrides=[override]).document["sweep"] == left
 
 
+@pytest.mark.parametrize(
+    ("sweep", "left"),
+    [
+        ("", {"learning.rounds": [3, 4]}),
+        (
+            "sweep: {learning.rounds: [5], learning.scheme: [analog]}",
+            {"learning.scheme": ["analog"], "learning.rounds": [3, 4]},
+        ),
+        (
+            "sweep: {zip: {learning.rounds: [5, 6], label: [a, b]}}",
+            {"zip": {"label": ["a", "b"]}, "learning.rounds": [3, 4]},
+        ),
+        (
+            "sweep: [{learning.rounds: [5]}, {label: [a]}]",
+            [{"learning.rounds": [3, 4]}, {"label": ["a"]}],
+        ),
+        (
+            "sweep: [{label: [a]}, {label: [b]}]",
+            [{"label": ["a"], "learning.rounds": [3, 4]}, {"label": ["b"], "learning.rounds": [3, 4]}],
+        ),
+    ],
+)
+def test_an_override_of_the_sweep_replaces_a_list_or_adds_one(sweep: str, left: object, tmp_path: Path) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text(f"name: a\nlearning: {{burn_in: 1}}\n{sweep}\n")
+    loaded = load_scenario(file, overrides=["sweep.learning.rounds=[3, 4]"])
+    assert loaded.document["sweep"] == left
+
+
 def test_marks_follow_the_rest_of_the_sweep_after_an_override(tmp_path: Path) -> None:
     text = (
         "name: a\nsweep:\n- learning.rounds: [300]\n- learning.scheme:\n  - digital\n  - analog\n"
