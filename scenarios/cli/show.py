@@ -70,7 +70,7 @@ def _print_kinds(console: Console, kinds: dict[str, Registry[Any]]) -> None:
 
 def _print_metrics(console: Console, algorithm: str) -> None:
     """Print what a figure may have as y, of one algorithm or of all."""
-    from scenarios.report.tables.quantities import LINK_STUDY
+    from scenarios.report.tables.summaries import LINK_STUDY
     from scenarios.schema.labels.labels import plain_label
 
     studies = {
