@@ -69,6 +69,6 @@ def test_all_rows_of_a_long_table_are_shown_on_request(capsys: pytest.CaptureFix
 
 def test_warnings_that_differ_in_numbers_alone_are_one() -> None:
     found = learning_warnings(expand(load_scenario("bitflip-resnet-paper")))
-    assert len(found) == 3
+    assert len(found) == 4
     assert found[0].startswith("privacy.epsilon: 1 over 250 rounds")
     assert found[0].endswith("(6 more such warnings with other numbers)")
