@@ -97,11 +97,11 @@ class CombinedTaps:
 def antenna_conflicts(link: LinkConfig, *, num_devices: int) -> Iterator[Conflict]:
     """Yield what a combiner towards the sum needs and the link lacks."""
     antennas, combining, channel = link.receiver.num_antennas, link.receiver.combining, link.channel
-    if link.combines and link.ofdm != "none":
+    if link.combines and link.ofdm != "none" and link.ofdm.domain == "time":
         yield Conflict(
-            "receiver.num_antennas receiver.combining ofdm",
-            "superposition over OFDM has one antenna",
-            "leave ofdm out, or write num_antennas: 1 and combining: mrc",
+            "ofdm.domain receiver.num_antennas receiver.combining",
+            "several antennas are combined carrier by carrier, not in the time domain",
+            "write domain: frequency, or num_antennas: 1 and combining: mrc",
         )
     if combining == "zf" and antennas < num_devices:
         yield Conflict(

@@ -34,22 +34,23 @@ def towards_sum(estimate: Any, gain: Any, *, combining: Combining, level: Any, x
     """
     total = xp.sum(estimate, axis=-1)
     if combining == "mrc":
-        return total / xp.sqrt(xp.maximum(_power(total, xp), _TINY))
+        return total * xp.asarray(1.0 / xp.sqrt(xp.maximum(_power(total, xp), _TINY)), np.complex64)
     on_air = gain > 0.0
     if combining == "blind":
-        # N times the mean over devices on the air.
-        mean = xp.sum(gain**2, axis=-1, keepdims=True) / xp.maximum(xp.sum(on_air, axis=-1, keepdims=True), 1)
-        return total / xp.maximum(estimate.shape[-2] * mean, _TINY)
+        count = xp.sum(xp.asarray(on_air, np.float32), axis=-1, keepdims=True)
+        mean = xp.sum(gain**2, axis=-1, keepdims=True) / xp.maximum(count, 1.0)
+        return total * xp.asarray(1.0 / xp.maximum(estimate.shape[-2] * mean, _TINY), np.complex64)
     precise = xp.asarray(estimate, np.complex128)
     adjoint = xp.conj(xp.swapaxes(precise, -1, -2))
     if estimate.shape[-2] < estimate.shape[-1]:
-        noise = level[..., None, None] * np.eye(estimate.shape[-2])
+        noise = xp.asarray(level[..., None, None] * np.eye(estimate.shape[-2]), np.complex128)
         found = solve(xp.matmul(precise, adjoint) + noise, xp.asarray(total, np.complex128)[..., None])
     else:
         # H^ (H^^H H^ + l I)^-1 1 is the same. A device off the air has an equation of its own, x = 0.
         own = xp.where(on_air, level[..., None] if combining == "mmse" else 0.0, 1.0)[..., None]
         gram = xp.matmul(adjoint, precise) + xp.asarray(own * np.eye(gain.shape[-1]), np.complex128)
-        found = xp.matmul(precise, solve(gram, xp.asarray(on_air, np.complex128)[..., None]))
+        ones = xp.zeros_like(gram[..., :1]) + xp.asarray(on_air, np.complex128)[..., None]
+        found = xp.matmul(precise, solve(gram, ones))
     return xp.asarray(found[..., 0], np.complex64)
 
 

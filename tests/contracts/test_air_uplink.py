@@ -24,6 +24,7 @@ WAVEFORMS: dict[str, dict[str, Any]] = {
     "antennas": {"engine": "fused", "receiver": {"num_antennas": 3}, "csi": {"error_variance": 0.1}},
     "antennas-impaired": {"impairments": IMPAIRED, "receiver": {"num_antennas": 3}},
     "ofdm": {"ofdm": GRID},
+    "ofdm-antennas": {"ofdm": GRID, "channel": {"model": "tdl-a"}, "receiver": {"num_antennas": 3}},
     "ofdm-estimated": {
         "ofdm": GRID,
         "channel": {"model": "tdl-a"},

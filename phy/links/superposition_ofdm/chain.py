@@ -52,7 +52,8 @@ class Chain:
     - `measure`: no payload; `[5, trials, devices]` float32 per chunk: sums of |w|^2, of |h^ w| and of active elements,
       then the largest |h^ w| and |h w|;
     - `carry`: received `[trials, n]` complex64, active devices `[trials, n]` int32, energy sent `[devices, trials]`
-      float32 per chunk, and received after the chunk `[trials, 0 or 1, carriers]` complex64, without noise.
+      float32 per chunk, received after the chunk `[trials, 0 or 1, carriers]` complex64, without noise, and the sum of
+      ||f||^2 over payload symbols `[1, trials]` float32.
     """
 
     def __init__(self, spec: ChainSpec) -> None:
@@ -80,14 +81,14 @@ class Chain:
                 run=self._run_carry,
                 payload=((*self._shape, width), kind),
                 rows=(*who, *sending),
-                outputs=(tf.complex64, tf.int32, tf.float32, tf.complex64),
+                outputs=(tf.complex64, tf.int32, tf.float32, tf.complex64, tf.float32),
             )
         )
 
     def _run_measure(self, payload: Any, start: Any, valid: Any, rows: Any, block: Any, numbers: Any) -> Any:
         del payload, block
         who = Who(*rows)
-        channel, estimate = self._knowledge.channel_and_estimate(who, start, numbers)
+        channel, estimate, _ = self._knowledge.channel_and_estimate(who, start, numbers)
         return (self._measure(channel, estimate, who.gain, valid, numbers),)
 
     def _run_carry(self, payload: Any, start: Any, valid: Any, rows: Any, block: Any, numbers: Any) -> Any:
@@ -139,6 +140,7 @@ class Chain:
         payload: Any,
         channel: Any,
         estimate: Any,
+        noise_amplitude: Any,
         taps: Any,
         noise: Any,
         offsets: Offsets,
@@ -175,10 +177,13 @@ class Chain:
             received, after = tf.reduce_sum(arrived, axis=1), tf.zeros([spec.trials, 0, spec.plane[1]], tf.complex64)
         else:
             received, after = self._waveform.add_up(grid.spread(sent), taps, offsets, who, start)
+        of_symbols = tf.broadcast_to(noise_amplitude, [spec.trials, *spec.plane])
+        noise_gain = tf.reduce_sum(of_symbols**2 * self._counted(valid), axis=[1, 2])[None]
+        noise *= tf.cast(tf.reshape(of_symbols, noise.shape), tf.complex64)
         received = tf.reshape(received, noise.shape)
         received += tf.cast(tf.sqrt(numbers[NOISE_POWER]), tf.complex64) * noise
         active = tf.reduce_sum(tf.cast(tf.abs(weights) > 0.0, tf.int32), axis=1)
-        return received, tf.reshape(active, noise.shape), tf.transpose(energy), after
+        return received, tf.reshape(active, noise.shape), tf.transpose(energy), after, noise_gain
 
 
 @lru_cache(maxsize=32)

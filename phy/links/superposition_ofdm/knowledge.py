@@ -15,13 +15,15 @@ import numpy as np
 import tensorflow as tf
 
 from phy.config import ImpairmentsConfig
+from phy.config.access import Combining
 from phy.config.power import PowerPolicy
 from phy.fading.block_taps import draw_normals
-from phy.frontends.air import Motion
+from phy.frontends.air import Motion, power_of
 from phy.frontends.estimation import LeastSquares, LinearMmse, PilotEstimator
 from phy.frontends.ofdm import respond
 from phy.links.superposition_ofdm.layout import Layout, keys_of_symbols
-from phy.numerics.random import complex_normal, threefry
+from phy.numerics.random import ANTENNA_BITS, complex_normal, threefry
+from phy.receivers.towards_sum import towards_sum
 from phy.stages import Propagation
 
 Csi = Literal["perfect", "given", "ls", "lmmse"]
@@ -43,6 +45,8 @@ class ChainSpec:
     impairments: ImpairmentsConfig
     propagation: Propagation
     own: bool
+    combining: Combining | None
+    """Combiner of the antennas; None for one antenna, at which devices align."""
     trials: int
     ofdm_symbols: int
 
@@ -72,10 +76,14 @@ class Who(NamedTuple):
 
 
 class ChannelKnowledge:
-    """H and H^ of a chunk, `[rows, ofdm symbols, carriers]` complex64, constant axes with length 1."""
+    """H and H^ of a chunk, `[rows, ofdm symbols, carriers]` complex64, constant axes with length 1.
+
+    Of several antennas, H_k = f^H h_k with the combiner f of `phy.receivers.towards_sum` for each resource element.
+    """
 
     def __init__(self, spec: ChainSpec) -> None:
         self._spec = spec
+        self._antennas = spec.propagation.num_antennas
         self._response = np.exp(-2j * np.pi * spec.propagation.delays_s[:, None] * spec.layout.grid.frequencies_hz)
         self._estimator = _estimator(spec, self._response)
 
@@ -89,9 +97,19 @@ class ChannelKnowledge:
         self._draw_pilot_noise, self._receive = compiled(self._pilot_noise_of), compiled(self._receive_pilots)
         if self._estimator is not None:
             self._estimate = compiled(partial(self._estimate_at_data, self._estimator))
+        # XLA has no solver of linear equations.
+        solves = spec.combining in ("zf", "mmse")
+        self._combine = self._combine_antennas if solves else compiled(self._combine_antennas)
 
-    def channel_and_estimate(self, who: Who, start: Any, numbers: Any) -> tuple[Any, Any]:
-        """(H, H^) from data symbol `start` on."""
+    def channel_and_estimate(self, who: Who, start: Any, numbers: Any) -> tuple[Any, Any, Any]:
+        """(H, H^, ||f|| `[trials, ofdm symbols, carriers]` float32) from data symbol `start` on."""
+        channel, estimate = self._at_antennas(who, start, numbers)
+        if self._spec.combining is None:
+            return channel[:, 0], estimate[:, 0], tf.ones([self._spec.trials, 1, 1])
+        return self._combine(channel, estimate, who.gain, numbers)
+
+    def _at_antennas(self, who: Who, start: Any, numbers: Any) -> tuple[Any, Any]:
+        """h and h^ `[rows, antennas, ofdm symbols, carriers]`."""
         spec = self._spec
         if spec.motion == "symbol":
             keys, at = self._at_symbols(who.channel_key, start)
@@ -124,27 +142,31 @@ class ChannelKnowledge:
 
     def _respond_with_gain(self, taps: Any, gain: Any) -> Any:
         at = respond(taps, self._response)
-        at = tf.reshape(at, [self._spec.rows, -1, at.shape[-1]])
-        return tf.cast(tf.reshape(gain, [self._spec.rows, 1, 1]), tf.complex64) * at
+        # Where keys are those of OFDM symbols, their axis is behind that of rows.
+        at = tf.transpose(tf.reshape(at, [self._spec.rows, -1, *at.shape[1:]]), [0, 2, 1, 3, 4])
+        at = tf.reshape(at, [self._spec.rows, self._antennas, -1, at.shape[-1]])
+        return tf.cast(tf.reshape(gain, [self._spec.rows, 1, 1, 1]), tf.complex64) * at
 
     def _error_of(self, csi_key: Any, start: Any) -> Any:
         """Estimation error per coherence block, independent per carrier if the channel has several paths."""
         spec = self._spec
-        key = tf.reshape(csi_key, [spec.rows, 2])[:, None, None]
+        key = tf.reshape(csi_key, [spec.rows, 2])[:, None, None, None]
         time = tf.cast(spec.positions(start)[1] if spec.motion == "symbol" else tf.zeros([1], tf.int32), tf.uint32)
         carrier = tf.cast(tf.range(spec.plane[1] if len(spec.propagation.delays_s) > 1 else 1), tf.uint32)
-        counter = (carrier[None, None, :], time[None, :, None])
+        antenna = tf.constant(np.arange(self._antennas, dtype=np.uint32) << ANTENNA_BITS)
+        counter = (carrier[None, None, None, :], time[None, None, :, None] + antenna[None, :, None, None])
         return complex_normal(threefry((key[..., 0], key[..., 1]), counter, tf.bitwise))
 
     def _spoil_channel(self, channel: Any, error: Any, gain: Any, numbers: Any) -> Any:
-        spread = tf.reshape(gain, [self._spec.rows, 1, 1]) * numbers[CSI_STD]
+        spread = tf.reshape(gain, [self._spec.rows, 1, 1, 1]) * numbers[CSI_STD]
         return channel + tf.cast(spread, tf.complex64) * error
 
     def _pilot_noise_of(self, key: Any) -> Any:
         rows, plane = self._spec.rows, self._spec.layout.grid.pilots.shape[1:]
         position = tf.cast(tf.range(int(np.prod(plane))), tf.uint32)
-        drawn = draw_normals(tf.reshape(key, [rows, 2]), tf.zeros([rows], tf.uint32), position)
-        return tf.reshape(drawn, [rows, *plane])
+        keys = tf.repeat(tf.reshape(key, [rows, 2]), self._antennas, axis=0)
+        antenna = tf.constant(np.tile(np.arange(self._antennas, dtype=np.uint32), rows))
+        return tf.reshape(draw_normals(keys, antenna, position), [rows, self._antennas, *plane])
 
     def _receive_pilots(self, faded: Any, noise: Any, numbers: Any) -> Any:
         sent = tf.cast(numbers[PILOT_AMPLITUDE], tf.complex64) * tf.constant(self._spec.layout.grid.pilots[0])
@@ -153,10 +175,39 @@ class ChannelKnowledge:
     def _estimate_at_data(self, estimator: PilotEstimator, received: Any, gain: Any, start: Any, numbers: Any) -> Any:
         amplitude = numbers[PILOT_AMPLITUDE]
         arrival = amplitude * tf.reshape(gain, [self._spec.rows, 1])
-        # One user, one antenna, one slot.
-        estimate, _ = estimator.estimate(received[:, None, None], arrival, numbers[NOISE_POWER])
-        planes = estimate[:, 0, 0, 0] / tf.cast(amplitude, tf.complex64)
-        return tf.gather(planes, self._spec.positions(start)[0], axis=1)
+        # One user, one slot.
+        estimate, _ = estimator.estimate(received[:, :, None], arrival, numbers[NOISE_POWER])
+        planes = estimate[:, 0, :, 0] / tf.cast(amplitude, tf.complex64)
+        return tf.gather(planes, self._spec.positions(start)[0], axis=2)
+
+    def _combine_antennas(self, channel: Any, estimate: Any, gain: Any, numbers: Any) -> tuple[Any, Any, Any]:
+        """See `channel_and_estimate`; devices without a gain are off the air."""
+        assert self._spec.combining is not None
+
+        def by_element(value: Any) -> Any:
+            wide = tf.reshape(value, [*gain.shape, *value.shape[1:]])
+            return tf.transpose(wide, [0, 3, 4, 2, 1])  # trials, OFDM symbols, carriers, antennas, devices
+
+        def behind(combiner: Any, value: Any) -> Any:
+            arrived = tf.reduce_sum(tf.math.conj(combiner)[..., None] * value, axis=3)
+            return tf.reshape(tf.transpose(arrived, [0, 3, 1, 2]), [self._spec.rows, *arrived.shape[1:3]])
+
+        known = by_element(estimate) * tf.cast(gain > 0.0, tf.complex64)[:, None, None, None]
+        level = numbers[NOISE_POWER] / numbers[PILOT_AMPLITUDE] ** 2
+        level += numbers[CSI_STD] ** 2 * tf.reduce_sum(gain**2, axis=1)
+        combiner = towards_sum(
+            known,
+            gain[:, None, None],
+            combining=self._spec.combining,
+            level=level[:, None, None],
+            xp=tf.experimental.numpy,
+            solve=tf.linalg.solve,
+        )
+        found = behind(combiner, by_element(channel))
+        reached = behind(combiner, known)
+        if self._spec.combining != "mrc":
+            reached = tf.ones_like(reached)
+        return found, reached, tf.sqrt(tf.reduce_sum(power_of(combiner), axis=3))
 
 
 def _estimator(spec: ChainSpec, response: Any) -> PilotEstimator | None:

@@ -106,7 +106,7 @@ class OfdmSuperposition:
             sample_power=reference * np.float32(on_grid),
             own=np.zeros((num_trials, 1), np.float32) if own is None else own,
         )
-        received, active, energy, after = chain.carry(
+        received, active, energy, after, noise_gain = chain.carry(
             cut.chunks(
                 payload.astype(np.complex64) if analog else payload, cut.columns if analog else cut.columns // 8
             ),
@@ -125,15 +125,17 @@ class OfdmSuperposition:
             received=_joined(cut, np.asarray(received), np.asarray(after))[:, : self.num_symbols],
             num_active=num_active[:, : self.num_symbols if self.config.control.silences else 1],
             decision=decision,
-            noise_power=np.full(num_trials, self.config.channel.noise_power),
+            noise_power=self.config.channel.noise_power * cut.add_up(np.asarray(noise_gain))[0] / self.num_symbols,
             airtime_s=np.where(on_air(decision, jammers), layout.airtime_s, pilots * layout.pilots_s),
             energy_j=sent * (layout.ofdm.prefix_share * layout.ofdm.sample_s),
         )
 
     def _chain(self, num_trials: int, *, own: bool = False) -> tuple[Chain, Cut]:
-        config, layout = self.config, self.layout
+        config, layout, antennas = self.config, self.layout, self.config.receiver.num_antennas
         carriers = layout.ofdm.num_carriers
         per_symbol = self.num_devices * layout.ofdm.num_subcarriers
+        if air.motion(config.channel) != "still" or layout.pilots:
+            per_symbol *= antennas
         # Packed bits come in bytes.
         step = 1 if config.modulation == "analog" else 8 // gcd(carriers, 8)
         wanted = -(-layout.used_ofdm_symbols // step) * step
@@ -146,8 +148,9 @@ class OfdmSuperposition:
             motion=air.motion(config.channel),
             max_doppler_hz=config.channel.max_doppler_hz,
             impairments=config.impairments,
-            propagation=self._propagation or build_propagation(config.channel, num_antennas=1),
+            propagation=self._propagation or build_propagation(config.channel, num_antennas=antennas),
             own=own,
+            combining=config.receiver.combining if config.combines else None,
             trials=max(CHUNK_SYMBOLS // (per_symbol * ofdm_symbols), 1),
             ofdm_symbols=ofdm_symbols,
         )
@@ -158,7 +161,10 @@ class OfdmSuperposition:
 
     def _who(self, context: UplinkContext) -> Who:
         device = np.arange(self.num_devices)[None, :]
-
+        gain = device_gains(self.config.channel, num_devices=self.num_devices, seed=context.seed, trials=context.trials)
+        if self.config.combines:
+            gain = gain.copy()
+            gain[:, list(context.silent)] = 0.0
         lasting, num_trials = self._same_every_round, len(context.trials)
         elapsed_s = np.array(context.round_index * self.layout.airtime_s if lasting else 0.0)
         epoch, start_s = split_time(elapsed_s, doppler_hz=self.config.channel.max_doppler_hz)
@@ -171,9 +177,7 @@ class OfdmSuperposition:
             channel_key=keys(Purpose.CHANNEL, lasting=lasting),
             csi_key=keys(Purpose.CSI, lasting=lasting),
             pilot_noise_key=keys(Purpose.PILOT_NOISE, lasting=False),
-            gain=device_gains(
-                self.config.channel, num_devices=self.num_devices, seed=context.seed, trials=context.trials
-            ),
+            gain=gain,
             start_s=np.full(num_trials, start_s, np.float32),
         )
 
@@ -184,7 +188,8 @@ class OfdmSuperposition:
         return np.array(values, np.float32)
 
     def _block_gains(self, chain: Chain, cut: Cut, who: Who, context: UplinkContext) -> BlockGains:
-        which = (context.seed, context.trials, 0 if self._gains_never_change else context.round_index)
+        round_index = 0 if self._gains_never_change else context.round_index
+        which = (context.seed, context.trials, round_index, context.silent if self.config.combines else ())
         if self._last is None or self._last[0] != which:
             self._last = (which, self._measure_gains(chain, cut, who))
         return self._last[1]
