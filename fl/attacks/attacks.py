@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fl.arrays import F32, I64, U8, Bools
 from fl.config.attack import Attack, HonestRound, attacks
-from fl.tasks.base import LearningError
+from fl.tasks.base import LearningError, of_shape
 from phy.config.conflict import Conflict
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.draws import LANES, device_words, normals
@@ -147,7 +147,8 @@ class Attackers:
             return updates
         out = updates.copy()
         honest = HonestRound(updates=updates, attackers=lying, devices=devices, context=context)
-        out[lying] = self.config.of_updates(honest)
+        whose = f"attack {self.config.kind}"
+        out[lying] = of_shape(self.config.of_updates(honest), (len(lying), updates.shape[1]), whose=whose)
         return out
 
     def bits(self, payload: U8, *, devices: I64, context: UplinkContext) -> U8:

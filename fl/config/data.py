@@ -44,7 +44,7 @@ class DataSet(Frozen):
     )
 
     facts: ClassVar[ImageFacts | None] = None
-    comes_with: ClassVar[str] = "a class of its own"
+    comes_with: ClassVar[str] = "its own reader"
     """What brings the images of a set with `read`."""
 
     @classmethod

@@ -117,7 +117,7 @@ def _read(name: DataName, found: Found, _state: tuple[tuple[int, int], ...]) -> 
 
 @lru_cache(maxsize=3)
 def _read_by_itself(config: DataSet) -> ImageData:
-    return checked_images(config.name, config.read(), source=f"{config.name} of {config.comes_with}")
+    return checked_images(config.name, config.read(), source=f"{config.name}, which comes with {config.comes_with}")
 
 
 @lru_cache(maxsize=3)

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fl.arrays import F64
 
 
 class LearningError(Exception):
     """A state of learning that cannot be: the sentence says which and what to do."""
+
+
+def of_shape(found: NDArray[Any], shape: tuple[int, ...], *, whose: str) -> NDArray[Any]:
+    """Return `found`, which `whose` method gave. Raises LearningError for another shape."""
+    if np.shape(found) != shape:
+        raise LearningError(f"{whose} gives an array of shape {np.shape(found)}, and {shape} is needed; correct it")
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)

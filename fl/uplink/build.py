@@ -18,7 +18,7 @@ from fl.config.scheme import Scheme
 from fl.models.federated import FederatedModel
 from fl.recorder import Recorder
 from fl.schemes.coders.coder import Coder, Senders
-from fl.tasks.base import LearningError
+from fl.tasks.base import LearningError, of_shape
 from fl.uplink.protection import BitFlipping, GaussianNoise, Protection, RandomizedResponse
 from fl.uplink.senders import SenderIndex
 from fl.uplink.transport import BitTransport, NumberTransport
@@ -111,7 +111,8 @@ class NumberUplink:
             numbers={"num_active": float(num_active), **self.transport.spent(reception, at)},
             observed=observed,
         )
-        return self._scheme.aggregate(values[at], weights=weights, known=known, otherwise=otherwise)
+        found = self._scheme.aggregate(values[at], weights=weights, known=known, otherwise=otherwise)
+        return of_shape(found, otherwise.shape, whose=f"aggregation {self._scheme.name}")
 
     def receive(self, updates: F32, *, context: UplinkContext) -> Received:
         """Send `updates` `[K, M]` of all devices, and return what arrives of each. Raises LearningError as `send`."""

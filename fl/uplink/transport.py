@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fl.arrays import F32, I64, U8, Bools
 from fl.config.codec import Codec
+from fl.tasks.base import of_shape
 from fl.uplink.protection import Protection, RoundPlan
 from phy.compile import compile_digital
 from phy.config import LinkConfig
@@ -146,6 +147,8 @@ class NumberTransport:
         plan = self.bits.begin(context)
         noisy = self._protection.perturb(values, devices=devices, context=context)
         encoded = self._codec.encode(noisy[None], keys=context.keys(Purpose.ROUNDING))
+        stored = (1, len(noisy), -(-self._num_bits // 8))
+        of_shape(encoded.payload, stored, whose=f"codec {self._codec.name}")
         del noisy
         admit(encoded.clipped[0])
         received, reception = self.bits.send(encoded.payload, plan=plan, context=context, attack=attack)

@@ -61,6 +61,8 @@ def checks_of(path: Path) -> Iterator[Check]:
         if not checks:
             yield Check(kind=kind, word=word, sentence="It can be made with its defaults.", problem=None)
         for check in checks:
+            if not getattr(check, "applies", lambda _: True)(thing):
+                continue
             sentence = (check.__doc__ or check.__name__).strip().split("\n")[0]
             yield Check(kind=kind, word=word, sentence=sentence, problem=_problem(check, thing, path))
 

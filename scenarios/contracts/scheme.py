@@ -1,6 +1,6 @@
 """The contract of aggregation schemes. Its functions raise AssertionError with the numbers that break it.
 
-A scheme that sends numbers through `learning.codec` has no coder: the contract of codecs is its own.
+A scheme that sends numbers through `learning.codec` has no coder: its aggregate is checked in place of it.
 """
 
 from __future__ import annotations
@@ -223,6 +223,26 @@ def the_air_without_noise_gives_the_same_update(scheme: Scheme) -> None:
     assert worst <= 1e-5 * np.abs(wanted).max(), f"the sum in the air stands for an update that is {worst:.3g} off"
 
 
+def missing_numbers_do_not_count(scheme: Scheme) -> None:
+    """Numbers that did not arrive change nothing, and where none arrived the aggregate stays as it is."""
+    values, otherwise = _updates(), np.full(_NUM_VALUES, _SIZE / 2.0, np.float32)
+    weights, known = np.arange(1.0, len(values) + 1.0), np.ones(values.shape, bool)
+    known[2], known[:, 7] = False, False
+    other = np.where(known, values, np.float32(3.0 * _SIZE))
+    found = [scheme.aggregate(one, weights=weights, known=known, otherwise=otherwise) for one in (values, other)]
+    assert np.shape(found[0]) == (_NUM_VALUES,), f"the aggregate has shape {np.shape(found[0])}, not ({_NUM_VALUES},)"
+    assert np.array_equal(found[0], found[1]), "numbers that did not arrive change the aggregate; use `known`"
+    assert np.isclose(found[0][7], otherwise[7]), "a number of which nothing arrived must be that of `otherwise`"
+
+
+def the_aggregate_is_the_mean_where_declared(scheme: Scheme) -> None:
+    """The aggregate of numbers that all arrived is their weighted mean (a scheme that is `unbiased`)."""
+    values, weights = _updates(), np.arange(1.0, len(_DEVICES) + 1.0)
+    found = scheme.aggregate(values, weights=weights, known=None, otherwise=np.zeros(_NUM_VALUES, np.float32))
+    worst = float(np.abs(found - weights @ values / weights.sum()).max())
+    assert not scheme.unbiased or worst <= 1e-5 * _SIZE, f"the aggregate is {worst:.3g} off the weighted mean"
+
+
 def _read_again(state: State) -> State:
     """A state as a run that is resumed reads it from its checkpoint."""
     with TemporaryDirectory() as folder:
@@ -236,19 +256,22 @@ def _read_again(state: State) -> State:
         return read_checkpoint(path)[1]
 
 
-def _with_coder(check: Callable[[Scheme], None]) -> Callable[[Scheme], None]:
+def _only(check: Callable[[Scheme], None], *, uses_codec: bool) -> Callable[[Scheme], None]:
+    """Return a check that skips schemes of the other kind: those with a codec, or with bits of their own."""
+
     @wraps(check)
     def checked(scheme: Scheme) -> None:
-        if not scheme.uses_codec:
+        if scheme.uses_codec == uses_codec:
             check(scheme)
 
+    checked.__dict__["applies"] = lambda scheme: scheme.uses_codec == uses_codec
     return checked
 
 
 CHECKS = (
-    *map(
-        _with_coder,
-        (
+    *(
+        _only(check, uses_codec=False)
+        for check in (
             the_payload_has_the_bits_that_are_declared,
             the_same_seed_gives_the_same_bits,
             any_blocks_of_devices_give_the_same,
@@ -258,7 +281,9 @@ CHECKS = (
             numbers_that_are_not_finite_are_refused,
             a_restored_coder_continues_bit_for_bit,
             the_epsilon_stands_in_an_audit,
-        ),
+        )
     ),
+    _only(missing_numbers_do_not_count, uses_codec=True),
+    _only(the_aggregate_is_the_mean_where_declared, uses_codec=True),
     the_air_without_noise_gives_the_same_update,
 )

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pytest
 
+from fl.aggregation.estimates import weighted_mean
 from fl.config.scheme import Scheme, schemes
 from fl.models.federated import Piece
 from fl.schemes.coders.coder import Coder, Senders, WholeRound, checked_updates
@@ -119,3 +120,37 @@ def test_a_faulty_scheme_breaks_the_contract(fault: str, check: Callable[[Scheme
     check(Faulty())
     with pytest.raises(AssertionError):
         check(Faulty(fault=fault))
+
+
+class FaultyMean(Scheme):
+    """A mean of decoded numbers, with a fault."""
+
+    uses_codec: ClassVar[bool] = True
+
+    name: Literal["faulty-mean"] = "faulty-mean"
+    fault: str = ""
+
+    def aggregate(self, values: Any, *, weights: Any, known: Any, otherwise: Any) -> Any:
+        """Return the mean with the fault."""
+        mean = weighted_mean(
+            values, weights=weights, known=None if self.fault == "deaf" else known, otherwise=otherwise
+        )
+        return mean * np.float32(0.9 if self.fault == "biased" else 1.0)
+
+    @property
+    def unbiased(self) -> bool:
+        """True."""
+        return True
+
+
+@pytest.mark.parametrize(
+    ("fault", "check"),
+    [
+        ("deaf", contract.missing_numbers_do_not_count),
+        ("biased", contract.the_aggregate_is_the_mean_where_declared),
+    ],
+)
+def test_a_faulty_aggregate_breaks_the_contract(fault: str, check: Callable[[Scheme], None]) -> None:
+    check(FaultyMean())
+    with pytest.raises(AssertionError):
+        check(FaultyMean(fault=fault))

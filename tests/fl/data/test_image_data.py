@@ -116,7 +116,7 @@ def test_more_samples_keep_those_of_fewer_and_leave_the_other_part_alone() -> No
 def test_more_samples_than_there_are_is_one_sentence(key: str, most: int) -> None:
     assert len(getattr(digits(**{key: most}), f"y_{key.split('_')[0]}")) == most
     with pytest.raises(
-        LearningError, match=rf"^{key} {most + 1} exceeds the {most} images in digits of scikit-learn; l"
+        LearningError, match=rf"^{key} {most + 1} exceeds the {most} images in digits, which comes with scikit-learn; l"
     ):
         digits(**{key: most + 1})
 

@@ -1,0 +1,116 @@
+"""A codec, attack, data set, model, scheme, fading law, power policy and FLMC scheme in one file, as a plug-in."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from scipy import special
+
+from fl.aggregation.estimates import weighted_mean
+from fl.codecs.partwise import Uniform
+from fl.config.attack import Attack, HonestRound, Place, attacks
+from fl.config.codec import codecs
+from fl.config.data import DataSet, ImageFacts, Pair, data_sets
+from fl.config.model import Model, models
+from fl.config.scheme import Scheme, schemes
+from fl.learning.flmc_schemes import Noiseless, flmc_schemes
+from fl.models.layers import Dense, Function, Layer
+from phy.config.fading import FadingLaw, fading_laws
+from phy.config.power import PowerPolicy, power_policies
+
+
+@codecs.register
+class OwnCodec(Uniform):
+    """Uniform codes."""
+
+    name: Literal["own-codec"] = "own-codec"
+
+
+@attacks.register
+class OwnAttack(Attack):
+    """Attackers send half of their update."""
+
+    kind: Literal["own-attack"]
+    acts_on: ClassVar[Place] = "updates"
+
+    def of_updates(self, honest: HonestRound) -> Any:
+        """Half of it."""
+        return honest.updates[honest.attackers] * np.float32(0.5)
+
+
+@data_sets.register
+class OwnData(DataSet):
+    """Dark and bright squares."""
+
+    facts: ClassVar[ImageFacts | None] = ImageFacts(image_shape=(4, 4, 1), num_classes=2, num_train=200, num_test=50)
+
+    name: Literal["own-data"] = "own-data"
+
+    def read(self) -> tuple[Pair, Pair]:
+        """Return 250 squares."""
+        rng = np.random.default_rng(1)
+        y = rng.integers(0, 2, 250)
+        x = (rng.integers(0, 100, (250, 4, 4, 1)) + 120 * y[:, None, None, None]).astype(np.uint8)
+        return (x[:200], y[:200]), (x[200:], y[200:])
+
+
+@models.register
+class OwnModel(Model):
+    """Two dense layers."""
+
+    name: Literal["own-model"] = "own-model"
+
+    def layers(self, *, image_shape: tuple[int, ...], num_classes: int) -> tuple[Layer, ...]:
+        """Return four neurons in between."""
+        assert image_shape
+        return (Function(kind="flatten"), Dense(units=4), Function(kind="relu"), Dense(units=num_classes))
+
+
+@schemes.register
+class OwnScheme(Scheme):
+    """A share of the mean."""
+
+    uses_codec: ClassVar[bool] = True
+
+    name: Literal["own-scheme"] = "own-scheme"
+    part: float = 0.5
+
+    def aggregate(self, values: Any, *, weights: Any, known: Any, otherwise: Any) -> Any:
+        """Return that share."""
+        mean = weighted_mean(values, weights=weights, known=known, otherwise=otherwise / np.float32(self.part))
+        return np.float32(self.part) * mean
+
+
+@fading_laws.register
+class OwnLaw(FadingLaw):
+    """Weibull fading of unit mean power."""
+
+    label: ClassVar[str] = "Weibull fading"
+
+    name: Literal["own-law"] = "own-law"
+    shape: float = 3.0
+
+    def quantile(self, tail: Any, *, upper: bool) -> Any:
+        """(-ln(1 - u))^(1/shape) over the root mean square."""
+        size = -np.log(tail) if upper else -np.log1p(-tail)
+        return (size / special.gamma(1.0 + 2.0 / self.shape) ** (self.shape / 2.0)) ** (1.0 / self.shape)
+
+
+@power_policies.register
+class OwnPolicy(PowerPolicy):
+    """Half of the inversion, in decibels."""
+
+    name: Literal["own-policy"] = "own-policy"
+
+    def amplitude(self, gain: Any, mean_gain: Any, xp: Any) -> Any:
+        """1 / sqrt(`gain`)."""
+        del mean_gain
+        return 1.0 / xp.sqrt(xp.maximum(gain, 1e-9))
+
+
+@flmc_schemes.register
+class OwnRounds(Noiseless):
+    """Noiseless under another word."""
+
+    name: Literal["own-rounds"] = "own-rounds"
