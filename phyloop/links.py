@@ -240,6 +240,8 @@ class Air:
         self.max_amplitude = float(max_amplitude)
         read = _read(link, {"access": "superposition", "modulation": "analog"}, settings)
         self.config = _checked(read, num_devices=self.num_devices, payload_bits=self.num_symbols)
+        if self.config.power.budget is not None:
+            raise LinkError("power.budget is spent over the rounds of a scenario, which an Air has not; leave it out")
         _load_quietly(self.config)
         self._link = compile_air(
             self.config,

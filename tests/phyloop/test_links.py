@@ -106,6 +106,24 @@ def test_a_link_without_a_radio_measures_no_rate() -> None:
     assert "BER not measured" in repr(received)
 
 
+def test_a_sum_under_mse_optimal_power_is_nearer_than_under_inversion() -> None:
+    amplitudes = np.random.default_rng(1).standard_normal((8, 2000)) / 4.0
+
+    def error(policy: str) -> float:
+        power = {"policy": policy, "snr_max_db": 0.0}
+        air = phyloop.Air(
+            num_devices=8, num_symbols=2000, max_amplitude=2.0, channel={"fading": "rayleigh"}, power=power
+        )
+        return float(np.mean((air.superpose(amplitudes, seed=4).sum.real - amplitudes.sum(axis=0)) ** 2))
+
+    assert error("mse-optimal") < 0.5 * error("inversion")
+
+
+def test_an_energy_budget_needs_rounds() -> None:
+    with pytest.raises(phyloop.LinkError, match="budget is spent over the rounds of a scenario"):
+        phyloop.Air(num_devices=2, num_symbols=3, power={"budget": {"energy_j": 1.0}})
+
+
 def test_amplitudes_are_those_of_the_compiled_air() -> None:
     amplitudes = np.random.default_rng(1).uniform(-2, 2, (4, 50)) * 1j
     air = phyloop.Air(num_devices=4, num_symbols=50, max_amplitude=2.0, channel={"fading": "rayleigh"})

@@ -28,8 +28,8 @@ class MseOptimal(PowerPolicy):
 
         c = min_j (sum_{k <= j} p_k q_k^2 + sigma^2) / sum_{k <= j} p_k q_k.
 
-    The paper has p_k = 1. c and its error lie below those of any other policy under the same powers. The sum is biased:
-    weak devices count for a_k / c < 1.
+    The paper has p_k = 1. No other amplitudes under the same powers have a smaller error. The sum is biased: weak
+    devices count for a_k / c < 1.
     """
 
     name: Literal["mse-optimal"] = "mse-optimal"

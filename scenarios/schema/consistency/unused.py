@@ -56,6 +56,10 @@ def _of_link(path: str, link: LinkConfig) -> Iterator[Unused]:
     if not channel.selective and _written(channel, "delay_spread_s"):
         reason = f"it belongs to the tdl and cdl models, and the model is {channel.model}"
         yield f"{path}.channel.delay_spread_s", f"{reason}; leave it out, or write for example model: tdl-a"
+    budget = link.power.budget
+    if budget is not None and budget.spread != "convergence" and _written(budget, "contraction"):
+        reason = f"it belongs to spread convergence, and the spread is {budget.spread}"
+        yield f"{path}.power.budget.contraction", f"{reason}; leave it out, or write spread: convergence"
     if link.access != "noma" and _written(link, "noma"):
         yield f"{path}.noma", f"the access is {link.access}; leave it out, or write access: noma"
     if link.access not in ("auto", "superposition") and _written(link.receiver, "combining"):

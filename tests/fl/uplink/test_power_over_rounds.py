@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import exp1
-from scipy.stats import binom
+from scipy.stats import binom, norm
 from superposed import PROBIT, SIGN, Air, updates_of
 
 from fl.uplink.energy import EnergyLeft
@@ -181,6 +181,34 @@ def test_votes_and_histograms_keep_their_budget(aggregation: Any, spread: str) -
     spent = energies(air)
     assert (spent.sum(axis=0) <= budget_j(air)).all()
     assert spent.sum() > 0.0
+
+
+@pytest.mark.parametrize("scaling", ["unbiased", "mmse"])
+@pytest.mark.parametrize("policy", ["fixed", "inversion", "mse-optimal"])
+def test_votes_of_unequal_amplitudes_come_out_wrong_as_all_patterns_of_signs_say(policy: str, scaling: str) -> None:
+    """Three devices arrive at a_k: of each pattern s the majority is lost with Q(sign(sum s) sum a_k s_k / sqrt(N0)).
+
+    Under mse-optimal q = (2, 1, 0.4), N0 = 1: c = min over j of (sum q^2 + 1) / sum q. Four standard errors.
+    """
+    size, gains, root = 40_001, np.array([1.0, 0.5, 0.2]), 2.0
+    power = {"policy": policy, "snr_max_db": 20.0 * np.log10(root)}
+    air = Air(
+        SIGN,
+        num_devices=3,
+        num_values=size,
+        channel={"gain": gains.tolist()},
+        power=power,
+        receiver={"scaling": scaling},
+    )
+    updates = np.random.default_rng(3).standard_normal((3, size)).astype(np.float32)
+    air.send(updates)
+    q = root * gains
+    c = min((np.sum(q[k:] ** 2) + 1.0) / np.sum(q[k:]) for k in range(3))
+    arrive = {"fixed": q, "inversion": np.full(3, q.min()), "mse-optimal": np.minimum(q, c)}[policy]
+    signs = np.array([[1 - 2 * (pattern >> k & 1) for k in range(3)] for pattern in range(8)])
+    wrong = float(norm.sf(np.sign(signs.sum(axis=1)) * (signs @ arrive)).mean())
+    errors = air.last("wrong_votes") / air.last("votes")
+    assert errors == pytest.approx(wrong, abs=4.0 * np.sqrt(wrong * (1.0 - wrong) / size))
 
 
 @pytest.mark.parametrize("aggregation", ["mean", SIGN, PROBIT, "type-based"], ids=str)

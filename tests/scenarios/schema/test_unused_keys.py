@@ -29,6 +29,14 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         "link.power.cutoff_db: has no effect, because it belongs to policy truncated-inversion, and the policy is "
         "inversion; leave it out, or write policy: truncated-inversion",
     ),
+    "a contraction of an even spread": (
+        {
+            "link": {"access": "superposition", "power": {"budget": {"energy_j": 1, "contraction": 0.9}}},
+            "learning": {"algorithm": "fedavg"},
+        },
+        "link.power.budget.contraction: has no effect, because it belongs to spread convergence, and the spread is "
+        "even; leave it out, or write spread: convergence",
+    ),
     "groups of orthogonal devices": (
         {"link": {"noma": {"group_size": 2}}, "learning": {"algorithm": "fedavg"}},
         "link.noma: has no effect, because the access is orthogonal; leave it out, or write access: noma",
