@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from math import isfinite, isnan, nan
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
@@ -80,53 +80,6 @@ def exact(what: str, found: float, known: float, *, tolerance: float) -> Check:
     """Return the check of a number without randomness, known to `tolerance`."""
     band = (known - tolerance, known + tolerance)
     return Check(what=what, measured=found, low=found, high=found, expected=band, resolves=f"{tolerance:g}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reference:
-    """Known error rate of a link: `rate(shift_db)` if the link were better by `shift_db`, falling in it.
-
-    The measured rate may be better than `rate(0)` by `better_db` and worse by `worse_db`.
-    """
-
-    what: str
-    packets: bool
-    rate: Callable[[float], float]
-    better_db: float = 0.0
-    worse_db: float = 0.0
-    device: int | None = None
-
-    def shift_db(self, rate: float) -> float:
-        """Return how much better the link must be to have this error rate, to a thousandth [dB]."""
-        low, high = -_FARTHEST_DB, _FARTHEST_DB
-        while high - low > 1e-3:
-            middle = (low + high) / 2.0
-            low, high = (middle, high) if self.rate(middle) > rate else (low, middle)
-        return (low + high) / 2.0
-
-    def width_db(self, counts: ClusteredCounts) -> float:
-        """Return the width of the interval of the error rate, as a shift of the link [dB]; infinite without data."""
-        if counts.errors < MIN_ERRORS or counts.clusters < 2:
-            return float("inf")
-        found = estimate_rate(counts, confidence=CONFIDENCE)
-        return self.shift_db(found.low) - self.shift_db(found.high)
-
-    def check(self, counts: ClusteredCounts, *, resolves_db: float, where: str) -> Check:
-        """Compare counts with this reference."""
-        found = estimate_rate(counts, confidence=CONFIDENCE)
-        width = self.width_db(counts)
-        resolved = width + max(self.better_db, self.worse_db)
-        return Check(
-            what=f"{where}: {self.what}",
-            measured=nan if found.rate is None else found.rate,
-            low=found.low,
-            high=found.high,
-            expected=(self.rate(self.better_db), self.rate(-self.worse_db)),
-            resolves=f"{resolved:.2f} dB" if isfinite(resolved) else "nothing",
-            enough=width <= resolves_db,
-            errors=counts.errors,
-            observations=counts.observations,
-        )
 
 
 # --- table ----------------------------------------------------------------------------------------
@@ -203,26 +156,84 @@ Decibels = Annotated[float, Field(ge=0, le=20, allow_inf_nan=False)]
 
 
 class Expected(Frozen):
-    """Base of every kind of known answer; a kind overrides `measure`, or for `of_link` one of the other two.
+    """Base of every kind of known answer; a kind overrides one of the two, or is a `KnownRate`.
 
     All raise ValueError where the answer does not hold for the scenario. A check whose interval is wider than
     `resolves_db` fails.
     """
 
     of_link: ClassVar[bool] = False
-    """True: the answer is about error rates, which all such answers of a scenario share."""
+    """True: the answer is about error rates of the link, which are measured once for all such answers."""
 
     def measure(self, loaded: LoadedScenario, *, resolves_db: float) -> Iterator[Check]:
         """Measure, and compare with the known answer."""
         return iter(())
 
-    def references(self, curve: Curve, point: LinkPoint) -> Sequence[Reference]:
-        """Return the known error rates at a point of a curve."""
-        return ()
-
     def over_curve(self, curve: Curve, found: Sequence[tuple[LinkPoint, Measured]]) -> Iterator[Check]:
         """Compare what was counted at all points of a curve with the known answer."""
         return iter(())
+
+
+class KnownRate(Expected):
+    """Base of known error rates: how much better the link must be to have the measured rate, and how much it may be.
+
+    It may be better by `better_db` and worse by `worse_db`: losses that the model of the channel brings, or details
+    that a source leaves open.
+    """
+
+    of_link = True
+
+    quantity: Literal["bit_error_rate", "packet_error_rate"] = "bit_error_rate"
+    of: str = Field(default="", description="words behind BER or PER")
+    better_db: Decibels = 0.0
+    worse_db: Decibels = 0.0
+    device: Annotated[int, Field(ge=0)] | None = None
+
+    def rate(self, curve: Curve, point: LinkPoint, shift_db: float) -> float:
+        """Return the known rate if the link were better by `shift_db`; ValueError where it has none."""
+        raise NotImplementedError
+
+    def is_about(self, curve: Curve) -> bool:
+        """Tell whether the rate is that of a curve."""
+        return True
+
+    def counts(self, measured: Measured) -> ClusteredCounts:
+        """Return the counts that the rate is about."""
+        tally = measured.tally_of(self.device)
+        return tally.bits if self.quantity == "bit_error_rate" else tally.packets
+
+    def shift_db(self, curve: Curve, point: LinkPoint, rate: float) -> float:
+        """Return how much better the link must be to have this error rate, to a thousandth [dB]."""
+        low, high = -_FARTHEST_DB, _FARTHEST_DB
+        while high - low > 1e-3:
+            middle = (low + high) / 2.0
+            low, high = (middle, high) if self.rate(curve, point, middle) > rate else (low, middle)
+        return (low + high) / 2.0
+
+    def width_db(self, curve: Curve, point: LinkPoint, counts: ClusteredCounts) -> float:
+        """Return the width of the interval of the error rate, as a shift of the link [dB]; infinite without data."""
+        if counts.errors < MIN_ERRORS or counts.clusters < 2:
+            return float("inf")
+        found = estimate_rate(counts, confidence=CONFIDENCE)
+        return self.shift_db(curve, point, found.low) - self.shift_db(curve, point, found.high)
+
+    def compare(self, curve: Curve, point: LinkPoint, counts: ClusteredCounts, *, resolves_db: float) -> Check:
+        """Compare counts at a point of a curve with the known rate."""
+        found, width = estimate_rate(counts, confidence=CONFIDENCE), self.width_db(curve, point, counts)
+        resolved = width + max(self.better_db, self.worse_db)
+        device = "" if self.device is None else f" of device {self.device + 1}"
+        quantity = "BER" if self.quantity == "bit_error_rate" else "PER"
+        return Check(
+            what=f"{quantity}{self.of and f', {self.of}'}{device}",
+            measured=nan if found.rate is None else found.rate,
+            low=found.low,
+            high=found.high,
+            expected=(self.rate(curve, point, self.better_db), self.rate(curve, point, -self.worse_db)),
+            resolves=f"{resolved:.2f} dB" if isfinite(resolved) else "nothing",
+            enough=width <= resolves_db,
+            errors=counts.errors,
+            observations=counts.observations,
+        )
 
 
 EXPECTED: Registry[Expected] = Registry(

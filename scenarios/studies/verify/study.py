@@ -11,7 +11,6 @@ from typing import Any, Self
 
 from pydantic import TypeAdapter
 
-from phy.measure.monte_carlo import ClusteredCounts
 from scenarios.engine.cluster.compatibility import versions
 from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
 from scenarios.files.provenance import find_cpu_model
@@ -29,7 +28,7 @@ from scenarios.studies.verify.cards import (
     RESOLVES_NOTE,
     Card,
     Check,
-    Reference,
+    KnownRate,
     csv_values,
     load_card,
     screen_table,
@@ -169,30 +168,24 @@ def _checks(card: Card, *, resolves_db: float) -> Iterator[Check]:
     """Compare with every known answer; every point of a link with those about error rates."""
     for expected in card.config.expect:
         yield from expected.measure(card.loaded, resolves_db=resolves_db)
-    of_link = [one for one in card.config.expect if one.of_link]
-    if not of_link:
+    if not any(one.of_link for one in card.config.expect):
         return
     plan = expand_link(card.loaded)
     for curve in plan.curves:
         found: list[tuple[LinkPoint, Measured]] = []
+        rates = [one for one in card.config.expect if isinstance(one, KnownRate) and one.is_about(curve)]
         for point in curve.points:
-            references = [ref for one in of_link for ref in one.references(curve, point)]
             radio, measured = PointRadio(curve, point), Measured.nothing(curve.num_devices)
             while measured.tally.sent_bits < plan.measure.stop.max_bits:  # until every interval is narrow enough
                 if measured.tally.batches and all(
-                    ref.width_db(_counts(measured, ref)) <= resolves_db for ref in references
+                    one.width_db(curve, point, one.counts(measured)) <= resolves_db for one in rates
                 ):
                     break
                 measured = measured + radio.batch(measured.tally.batches)
             found.append((point, measured))
-            several = [curve.label] if len(plan.curves) > 1 else []
-            where = ", ".join([*several, f"{point.value_db:g} dB"])
-            for ref in references:
-                yield ref.check(_counts(measured, ref), resolves_db=resolves_db, where=where)
-        for one in of_link:
-            yield from one.over_curve(curve, found)
-
-
-def _counts(measured: Measured, ref: Reference) -> ClusteredCounts:
-    tally = measured.tally_of(ref.device)
-    return tally.packets if ref.packets else tally.bits
+            where = f"{curve.label}, " if len(plan.curves) > 1 else ""
+            for one in rates:
+                check = one.compare(curve, point, one.counts(measured), resolves_db=resolves_db)
+                yield replace(check, what=f"{where}{point.value_db:g} dB: {check.what}")
+        for expected in card.config.expect:
+            yield from expected.over_curve(curve, found)

@@ -16,31 +16,42 @@ from known_rates import (
 )
 
 from phy.measure.monte_carlo import ClusteredCounts
-from scenarios.studies.link.plan import Curve, expand_link, packet_plan
-from scenarios.studies.verify.cards import Reference, load_card
+from scenarios.studies.link.plan import Curve, LinkPoint, expand_link, packet_plan
+from scenarios.studies.verify.cards import load_card
 from scenarios.studies.verify.kinds.rates import ClosedForm, Rates, log_linear
 
 
-def test_the_width_of_an_interval_is_the_shift_between_its_ends() -> None:
-    reference = Reference(what="", packets=False, rate=lambda shift_db: 0.01 * 10.0 ** (-shift_db / 10.0))
-    counts = ClusteredCounts.of(np.full(1000, 10), np.full(1000, 1000))
-    check = reference.check(counts, resolves_db=1.0, where="")
-    assert reference.width_db(counts) == pytest.approx(10.0 * np.log10(check.high / check.low), abs=2e-3)
-    assert check.passed
-    assert not reference.check(counts, resolves_db=0.1, where="").enough
+class Falling(Rates):
+    """A rate that falls by a factor of ten in 10 dB."""
 
-
-def test_tolerances_lie_on_their_own_side() -> None:
-    def rate(shift_db: float) -> float:
+    def rate(self, curve: Curve, point: LinkPoint, shift_db: float) -> float:
+        del curve, point
         return 0.01 * 10.0 ** (-shift_db / 10.0)
 
+
+def falling(**tolerances: float) -> Falling:
+    return Falling.model_validate({"kind": "rates", "points": [[0, 0.2], [1, 0.1]], **tolerances})
+
+
+@pytest.fixture(scope="module")
+def place() -> tuple[Curve, LinkPoint]:
+    (curve, *_) = expand_link(load_card("retransmission").loaded).curves
+    return curve, curve.points[0]
+
+
+def test_the_width_of_an_interval_is_the_shift_between_its_ends(place: tuple[Curve, LinkPoint]) -> None:
+    counts = ClusteredCounts.of(np.full(1000, 10), np.full(1000, 1000))
+    check = falling().compare(*place, counts, resolves_db=1.0)
+    assert falling().width_db(*place, counts) == pytest.approx(10.0 * np.log10(check.high / check.low), abs=2e-3)
+    assert check.passed
+    assert not falling().compare(*place, counts, resolves_db=0.1).enough
+
+
+def test_tolerances_lie_on_their_own_side(place: tuple[Curve, LinkPoint]) -> None:
     counts = ClusteredCounts.of(np.full(1000, 11), np.full(1000, 1000))  # 0.41 dB worse, interval 0.4 dB
-    better, worse = (
-        Reference(what="", packets=False, rate=rate, **{side: 0.5}).check(counts, resolves_db=1.0, where="")
-        for side in ("better_db", "worse_db")
-    )
+    better = falling(better_db=0.5).compare(*place, counts, resolves_db=1.0)
     assert better.verdict == "FAIL: too high"
-    assert worse.passed
+    assert falling(worse_db=0.5).compare(*place, counts, resolves_db=1.0).passed
 
 
 def best_code(curve: Curve, esno_db: float, _: Rates) -> float:
@@ -68,16 +79,15 @@ def test_the_rates_of_a_table_are_those_of_its_formula(name: str) -> None:
     card = load_card(name)
     tables = [one for one in card.config.expect if isinstance(one, Rates) and (one.of or one.where)]
     curves = expand_link(card.loaded).curves
-    pairs = [(curve, one) for curve in curves for one in tables if one.references(curve, curve.points[0])]
+    pairs = [(curve, one) for curve in curves for one in tables if one.is_about(curve)]
     assert len(pairs) == len(tables)
     for curve, known in pairs:
         over = curve.measure.over
         for value_db, rate in known.points:
             formula = FORMULAS[name](curve, curve.budget.esno_db(value_db, over), known)
             assert rate == pytest.approx(formula, rel=1e-6)
-        (reference,) = known.references(curve, curve.points[0])
         between = FORMULAS[name](curve, curve.points[0].esno_db + 0.1, known)
-        assert reference.shift_db(between) == pytest.approx(0.1, abs=0.01)
+        assert known.shift_db(curve, curve.points[0], between) == pytest.approx(0.1, abs=0.01)
 
 
 def test_the_floor_is_that_of_the_interference_that_check_predicts() -> None:

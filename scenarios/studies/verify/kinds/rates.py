@@ -17,44 +17,10 @@ from scenarios.plan.points import value_of
 from scenarios.studies.link.level import theory
 from scenarios.studies.link.plan import Curve, LinkPoint
 from scenarios.studies.link.results import Measured
-from scenarios.studies.verify.cards import CONFIDENCE, EXPECTED, Check, Decibels, Expected, Reference
+from scenarios.studies.verify.cards import CONFIDENCE, EXPECTED, Check, Expected, KnownRate
 
 _WIDEST_ORDER = 0.9
 """An interval of a diversity order narrower than this holds one whole number at most."""
-
-
-class KnownRate(Expected):
-    """Base of known error rates: how good the link is that has the measured rate, and where it belongs.
-
-    The link may be better by `better_db` or worse by `worse_db`: losses that the model of the channel brings, or
-    details that a source leaves open.
-    """
-
-    of_link = True
-
-    quantity: Literal["bit_error_rate", "packet_error_rate"] = "bit_error_rate"
-    of: str = Field(default="", description="words behind BER or PER")
-    better_db: Decibels = 0.0
-    worse_db: Decibels = 0.0
-    device: Annotated[int, Field(ge=0)] | None = None
-
-    def rate(self, curve: Curve, point: LinkPoint, shift_db: float) -> float:
-        """Return the known rate if the link were better by `shift_db`; ValueError where it has none."""
-        raise NotImplementedError
-
-    def references(self, curve: Curve, point: LinkPoint) -> Sequence[Reference]:
-        """See `Expected`."""
-        packets = self.quantity == "packet_error_rate"
-        device = "" if self.device is None else f" of device {self.device + 1}"
-        reference = Reference(
-            what=f"{'PER' if packets else 'BER'}{self.of and f', {self.of}'}{device}",
-            packets=packets,
-            rate=lambda shift_db: self.rate(curve, point, shift_db),
-            better_db=self.better_db,
-            worse_db=self.worse_db,
-            device=self.device,
-        )
-        return [reference]
 
 
 @EXPECTED.register
@@ -108,10 +74,9 @@ class Rates(KnownRate):
             raise ValueError("points must go up in value_db and down in rate; sort them")
         return self
 
-    def references(self, curve: Curve, point: LinkPoint) -> Sequence[Reference]:
-        if any(value_of(curve.point, path) != value for path, value in self.where.items()):
-            return ()
-        return super().references(curve, point)
+    def is_about(self, curve: Curve) -> bool:
+        """See `KnownRate`."""
+        return all(value_of(curve.point, path) == value for path, value in self.where.items())
 
     def rate(self, curve: Curve, point: LinkPoint, shift_db: float) -> float:
         """See `KnownRate`."""
