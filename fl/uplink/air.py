@@ -74,8 +74,9 @@ class SuperposedUplink:
             self._energy = EnergyLeft(
                 budget, link=link, num_symbols=num_symbols, num_devices=num_devices, num_rounds=num_rounds
             )
-        ideal = link.steady and link.csi == "perfect" and link.impairments.none and link.error_model == "measured"
-        self._foreseen = ideal and not attackers.jam
+        known = link.combines or (link.steady and link.csi == "perfect")
+        self._combines = link.combines
+        self._foreseen = known and link.impairments.none and link.error_model == "measured" and not attackers.jam
         self._plan = RoundPlan() if flip_target is None else own_flips(flip_target, num_devices=index.count)
         self.upload_bits = self._num_values if form.bits else None
         self.facts: Mapping[str, float] = {"upload_symbols": float(num_symbols)}
@@ -203,18 +204,22 @@ class SuperposedUplink:
         devices have in common, `aggregation_bias`.
         """
         decision = found.decision
-        if heard is None or sent.gain is None or decision.arrival is None or not self._foreseen:
+        arrival = found.arrival if self._combines else decision.arrival
+        if heard is None or sent.gain is None or arrival is None or not self._foreseen:
             return {}
         stand_for = len(at) / float(found.num_active[0].mean()) if decision.mmse_scale is None else 1.0
-        off = stand_for * decision.arrival[0, at] / decision.scale[0] - 1.0
+        off = stand_for * arrival[0, at] / decision.scale[0] - 1.0
         alignment = 0.0
         if np.abs(off).max() > _ROUNDING:
-            wrong = (off.astype(np.float32) @ sent.payload.view(np.float32))[: self._num_values]
+            if self._combines:
+                wrong = (off.astype(np.complex64) @ sent.payload).view(np.float32)[: self._num_values]
+            else:
+                wrong = (off.astype(np.float32) @ sent.payload.view(np.float32))[: self._num_values]
             alignment = float(np.mean(wrong**2, dtype=np.float64)) * sent.gain**2
         return {
             "alignment_mse": alignment,
             "expected_mse": alignment + heard.noise_power * sent.gain**2,
-            "aggregation_bias": float(weights @ off),
+            "aggregation_bias": float(weights @ off.real),
         }
 
     def _heard(self, found: Superposition, *, count: int) -> Heard | None:

@@ -81,6 +81,13 @@ class CombinedTaps:
         arrived = factor * self.channel
         return np.stack([arrived.real, arrived.imag, np.abs(factor) ** 2, sends], axis=1).astype(np.float32)
 
+    def arrival(self, level: NDArray[np.float64], own: NDArray[np.float32] | None) -> NDArray[np.complex128] | None:
+        """A w g of a round `[num_trials, num_devices]`; None where it changes within the round."""
+        if self.channel.shape[2] > 1:
+            return None
+        added = self.added(level, own)[..., 0].astype(float)
+        return added[:, 0] + 1j * added[:, 1]
+
     @property
     def _symbols(self) -> NDArray[np.float64]:
         """Symbols of each block, `[blocks]`."""

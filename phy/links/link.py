@@ -64,7 +64,9 @@ class Superposition:
     - `noise_power` `[num_trials]`: variance of z per real dimension, mean over symbols [W];
     - `decision`: the receiver divides by `decision.scale`, the mean receive amplitude A unless the link says mmse;
     - `airtime_s`, `energy_j` `[num_trials, num_devices]`: time on the air [s] and transmit energy [J] of each device,
-      as in `LinkCounts`, or None without a radio.
+      as in `LinkCounts`, or None without a radio;
+    - `arrival` `[num_trials, num_devices]` complex128: h_k A w_k behind the combiner of several antennas, estimation
+      errors included, where it holds for the round; else None.
     """
 
     received: NDArray[np.complex64]
@@ -73,6 +75,7 @@ class Superposition:
     noise_power: NDArray[np.float64]
     airtime_s: NDArray[np.float64] | None = None
     energy_j: NDArray[np.float64] | None = None
+    arrival: NDArray[np.complex128] | None = None
 
 
 def round_airtime(airtime_s: NDArray[np.float64], *, one_after_another: bool) -> NDArray[np.float64]:

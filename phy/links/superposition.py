@@ -89,6 +89,7 @@ class SuperpositionLink:
             noise_power=self.config.channel.noise_power * noise_gain,
             airtime_s=self._airtime_s(on_air(decision, jammers)),
             energy_j=arrivals.energy_j,
+            arrival=None if combined is None else combined.arrival(decision.level, own),
         )
 
     def _combine(self, context: UplinkContext) -> CombinedTaps:

@@ -51,6 +51,7 @@ ALL: dict[str, tuple[str, ...]] = FAST | {
     "one-bit-fading": _DIGITS,
     "aircomp-schemes": _DIGITS,
     "aircomp-power": _DIGITS,
+    "aircomp-antennas": _DIGITS,
 }
 """Overrides that make one scenario of each family small."""
 

@@ -56,6 +56,39 @@ def test_the_error_of_the_mean_is_the_one_that_is_expected(
         assert abs(error - expected) < 4.0 * np.sqrt((2.0 * noise**2 + 4.0 * noise * shift) / size)
 
 
+@pytest.mark.parametrize("csi", ["perfect", {"error_variance": 0.2}], ids=["perfect", "estimated"])
+@pytest.mark.parametrize(
+    ("combining", "num_antennas", "num_devices"),
+    [
+        *[("mrc", antennas, devices) for antennas in (2, 8) for devices in (1, 5, 20)],
+        *[(name, antennas, 5) for name in ("zf", "mmse", "blind") for antennas in (8, 64)],
+        ("mmse", 2, 20),
+        ("blind", 1, 5),
+    ],
+)
+def test_the_error_behind_a_combiner_is_the_one_that_is_expected(
+    combining: str, num_antennas: int, num_devices: int, csi: Any
+) -> None:
+    """As above; the misalignment is that of the true channels, of which an estimate knows a part."""
+    size = 4001
+    air = Air(
+        "mean",
+        num_devices=num_devices,
+        num_values=size,
+        channel=RAYLEIGH,
+        csi=csi,
+        power={"snr_max_db": 0.0},
+        receiver={"num_antennas": num_antennas, "combining": combining},
+    )
+    weights = np.linspace(0.5, 1.0, num_devices)
+    for index in range(4):
+        error = float(np.mean(errors(air, updates_of(num_devices, size), weights, range(index, index + 1)) ** 2))
+        expected, shift = air.last("expected_mse"), air.last("alignment_mse")
+        noise = expected - shift
+        assert (shift == 0.0) == (combining in ("mrc", "zf") and csi == "perfect")
+        assert abs(error - expected) < 4.0 * np.sqrt((2.0 * noise**2 + 4.0 * noise * shift) / size)
+
+
 @pytest.mark.parametrize("cutoff_db", [-10.0, -3.0, 3.0])
 def test_devices_left_out_add_the_variance_of_a_random_sample_and_no_bias(cutoff_db: float) -> None:
     """Over Rayleigh fading each of K devices is on the air with p = exp(-c). Given K_a >= 1 of them, any K_a are as

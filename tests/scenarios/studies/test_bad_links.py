@@ -310,9 +310,19 @@ SENTENCES = {
         "packets out, or write access: orthogonal.",
     ),
     "antennas for a sum": (
-        "name: a\nlink:\n  receiver: {num_antennas: 2}\n",
-        "s.yaml:3: link.receiver.num_antennas = 2: superposition aligns the phases at one antenna, the receiver "
-        "has 2; write num_antennas: 1, or access: orthogonal.",
+        "name: a\nlink:\n  ofdm: {domain: time}\n  receiver: {num_antennas: 2}\n",
+        "s.yaml:3: link.ofdm.domain = time: several antennas are combined carrier by carrier, not in the time domain; "
+        "write domain: frequency, or num_antennas: 1 and combining: mrc.",
+    ),
+    "antennas under a privacy bound": (
+        "name: a\nlink:\n  receiver: {num_antennas: 2}\nprivacy: {epsilon: 5}\n",
+        "s.yaml:4: privacy: the privacy bound holds for one antenna, and 2 show the server each symbol as many times; "
+        "write privacy: none, or num_antennas: 1.",
+    ),
+    "Langevin noise behind a combiner": (
+        "name: a\nlink:\n  channel: {fading: rayleigh}\n  receiver: {combining: blind, num_antennas: 2}\n",
+        "s.yaml:4: link.receiver.combining = blind: flmc takes the receiver's noise as that of Langevin sampling, and "
+        "combining blind changes its power from round to round; write combining: mrc, or algorithm: fedavg.",
     ),
     "a loop on a sum": (
         "name: a\nlink:\n  power: {policy: closed-loop}\n",
