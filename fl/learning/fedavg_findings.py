@@ -20,6 +20,8 @@ CORRECTABLE = 0.1
 """Bit error rate up to which a code of rate 1/2 corrects errors."""
 LARGE_NOISE = 0.05
 """Standard deviation of the mean update, about the size of its numbers, above which errors are the likely cause."""
+MUCH_BIAS = 0.5
+"""Share by which a divisor shrinks updates, from which on they are too short."""
 MANY_ERRORS = 0.05
 """Bit error rate above which errors are the likely cause."""
 
@@ -57,7 +59,27 @@ def _silence(learning: FedAvgConfig, facts: PointFacts) -> str:
         )
     if link.control.silences:
         return f"power policy {link.control.name} keeps devices in a fade silent; lower link.power.cutoff_db"
+    if (budget := link.power.budget) is not None:
+        spread = "" if budget.spread == "even" else ", or write link.power.budget.spread: even"
+        return f"devices have spent {budget.energy_j:g} J; raise link.power.budget.energy_j{spread}"
     return f"participation.dropout is {learning.participation.dropout:g}; lower it"
+
+
+def _of_sum(facts: PointFacts) -> str | None:
+    """What a sum over the air does to updates, as a cause, and the keys to change; None where it is small."""
+    raised = f"raise link.power.snr_max_db above {facts.link.power.snr_max_db:g}"
+    bias = facts.metrics.get("aggregation_bias", 0.0)
+    if bias < -MUCH_BIAS:
+        return (
+            f"the divisor of the sum shrinks updates by {-bias:.0%}; write link.receiver.scaling: unbiased, or {raised}"
+        )
+    noise = math.sqrt(max(facts.metrics.get("expected_mse", 0.0) - facts.metrics.get("alignment_mse", 0.0), 0.0))
+    if noise > LARGE_NOISE:
+        return (
+            f"the receiver's noise in a number of the update has standard deviation {noise:.2g}; {raised}, or write "
+            "another link.power.policy"
+        )
+    return None
 
 
 def _against_attackers(learning: FedAvgConfig) -> str | None:
@@ -114,6 +136,8 @@ def _cause(learning: FedAvgConfig, facts: PointFacts, *, guessing: float) -> str
     private = max(facts.metrics.get("sigma", math.inf), 0.0) if scheme.uses_codec else math.inf
     if (noise := _noise(learning, facts)) is not None and not strength > private:
         return noise
+    if (of_sum := _of_sum(facts)) is not None:
+        return of_sum
     if strength > LARGE_NOISE * learning.num_devices**0.5 or (not scheme.uses_codec and wrong > MANY_ERRORS):
         more = f"raise link.power.snr_max_db above {link.power.snr_max_db:g}"
         more += ", or add link.coding" if link.coding == "none" and wrong < CORRECTABLE else ""

@@ -127,6 +127,21 @@ PLANTED: dict[str, tuple[str, str, str]] = {
         "keeps devices in a fade silent",
         "link.power.cutoff_db",
     ),
+    "a spent budget": (
+        said(SILENT, link={"access": "superposition", "power": {"budget": {"energy_j": 2e-3, "spread": "greedy"}}}),
+        "devices have spent 0.002 J",
+        "link.power.budget.energy_j, or write link.power.budget.spread: even",
+    ),
+    "updates that a divisor shrinks": (
+        said(GUESSED | {"aggregation_bias": -0.98}, link={"access": "superposition", "receiver": {"scaling": "mmse"}}),
+        "shrinks updates by 98%",
+        "link.receiver.scaling: unbiased",
+    ),
+    "noise of a sum": (
+        said(GUESSED | {"expected_mse": 4.0, "alignment_mse": 0.0}, link={"access": "superposition"}),
+        "standard deviation 2;",
+        "link.power.snr_max_db above 20, or write another link.power.policy",
+    ),
     "failures": (
         failed_trials(("round 3: NaN; lower x", "round 4: NaN; lower x", "before round 0: no data"), of=3),
         "2 of 3 trials failed: NaN",
