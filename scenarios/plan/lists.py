@@ -35,7 +35,8 @@ def list_remedy(path: str, values: Any) -> str:
 def _lists(path: str, values: dict[str, Any]) -> Iterator[tuple[str, list[Any]]]:
     """Yield the lists within a mapping by their dotted paths."""
     for key, value in values.items():
-        if isinstance(value, dict):
-            yield from _lists(f"{path}.{key}", value)
-        elif isinstance(value, list):
-            yield f"{path}.{key}", value
+        match value:
+            case dict():
+                yield from _lists(f"{path}.{key}", value)
+            case list():
+                yield f"{path}.{key}", value

@@ -21,7 +21,7 @@ from scenarios.schema.consistency.conflicts import check_consistency, find_confl
 from scenarios.schema.consistency.resolve import resolve_auto
 from scenarios.schema.consistency.unused import unused_keys
 from scenarios.schema.consistency.warnings import find_warnings
-from scenarios.schema.errors import KeyPath, Mark, ScenarioError, flow, mark_of, shorten, together, value_at
+from scenarios.schema.errors import KeyPath, Mark, ScenarioError, flow, mapping, mark_of, shorten, together, value_at
 from scenarios.schema.labels.labels import unequal_guarantees
 from scenarios.schema.loader import LoadedScenario
 from scenarios.schema.messages.explain import explain, explain_within
@@ -184,7 +184,7 @@ def _each(function: Callable[[_One], _Other], items: Iterable[_One]) -> list[_Ot
 
 def _walk(loaded: LoadedScenario, group: Any, at: KeyPath, seen: dict[str, KeyPath]) -> _Axis:
     """The axis of one path, or of paths that step together."""
-    if not isinstance(group, dict) or not group:
+    if not mapping(group):
         problem = "must be a mapping of dotted paths to lists of one length, or a list of such mappings"
         remedy = "write for example zip: {learning.scheme: [analog, digital], label: [A, B]}"
         raise loaded.error(at, problem, remedy, value=group)
@@ -339,9 +339,9 @@ def _of_kinds(error: ScenarioError, settings: list[_Setting], root: Mapping[str,
     """Show how to sweep whole sections, where the kind of one is swept and an unknown key is that of another kind."""
     section = (error.key or "").rpartition(".")[0]
     path = tuple(section.split("."))
-    tag, written = SECTIONS.get(path, ""), value_at(root, path)
+    tag, written = SECTIONS.get(path, ""), mapping(value_at(root, path))
     kind = next((one.value for one in settings if tag and one.path == f"{section}.{tag}"), None)
-    if not error.problem.startswith("unknown key") or not isinstance(written, dict) or kind in (None, written.get(tag)):
+    if not error.problem.startswith("unknown key") or not written or kind in (None, written.get(tag)):
         return error
     kinds = dict.fromkeys([kind, *filter(None, [written.get(tag)])])
     mappings = [

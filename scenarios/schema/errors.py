@@ -106,6 +106,16 @@ def listing(words: Iterable[object], *, last: str = "or") -> str:
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} {last} {items[-1]}" if items else ""
 
 
+def mapping(value: Any) -> dict[Any, Any]:
+    """Return the value if it is a mapping, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def items_of(value: Any) -> list[Any]:
+    """Return a list as it is, any other value as its only item."""
+    return value if isinstance(value, list) else [value]
+
+
 def dotted(path: Iterable[str | int]) -> str:
     """A key path as the user writes it: `link.channel.gain[2]`."""
     text = ""

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
-from scenarios.schema.errors import KeyPath, Mark, ScenarioError
+from scenarios.schema.errors import KeyPath, Mark, ScenarioError, items_of, mapping
 from scenarios.schema.schema_keys import schema_keys, unknown_key
 from scenarios.schema.shorthand import SECTIONS, named_section
 from scenarios.schema.yaml_marks import parse_yaml
@@ -82,9 +82,7 @@ def override(
 
 def _paths(block: Any) -> set[str]:
     """The paths that one block of a sweep sets, alone or zipped."""
-    zips = block.get("zip", [])
-    groups = (group for group in (zips if isinstance(zips, list) else [zips]) if isinstance(group, dict))
-    return {*block, *(path for group in groups for path in group)}
+    return {*block, *(path for group in items_of(block.get("zip", [])) for path in mapping(group))}
 
 
 def set_path(document: dict[str, Any], path: str, value: Any) -> None:
@@ -99,14 +97,14 @@ def set_path(document: dict[str, Any], path: str, value: Any) -> None:
         section = tuple(parents[: depth + 1])
         if section in SECTIONS:
             inner = named_section(section, {} if inner is None else inner, algorithm=here.get("algorithm"))
-        here[part] = here = dict(inner) if isinstance(inner, dict) else {}
+        here[part] = here = dict(mapping(inner))
     here[leaf] = value
 
 
 def unsweep(document: dict[str, Any], marks: dict[KeyPath, Mark], *, path: str, name: str) -> None:
     """Remove `path` and the paths below it from the sweep."""
     sweep = document.get("sweep")
-    if isinstance(sweep, dict):
+    if sweep is mapping(sweep):
         _unsweep_block(sweep, marks, ("sweep",), path, name)
     elif isinstance(sweep, list):
         kept = []
@@ -129,9 +127,8 @@ def _unsweep_block(block: dict[str, Any], marks: dict[KeyPath, Mark], at: KeyPat
         groups += [((*at, "zip", number), group) for number, group in enumerate(zips)]
     else:
         groups.append(((*at, "zip"), zips))
-    for here, group in groups:
-        if not isinstance(group, dict):
-            continue  # `expand` reports it
+    for here, found in groups:
+        group = mapping(found)  # `expand` reports what is none
         above = next((one for one in group if path.startswith(one + ".")), None)
         if above is not None:
             raise ScenarioError(

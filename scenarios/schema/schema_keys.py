@@ -16,7 +16,7 @@ from fl.config.learning import UNNAMED as UNNAMED_ALGORITHM
 from phy.config.by_word import ByWord
 from phy.config.registry import Registry, registry_of
 from privacy.config import AmplitudeBudget, PrivacyConfig
-from scenarios.schema.errors import listing
+from scenarios.schema.errors import items_of, listing
 from scenarios.schema.labels.units import in_unit_of
 from scenarios.schema.messages.nearest import nearness
 from scenarios.schema.schema import Scenario
@@ -159,7 +159,7 @@ def nearest_key(
     if near(best) == 0.0:
         return None, None
     word = best.rpartition(".")[2]
-    items = [in_unit_of(word, one, own=leaf) for one in (value if isinstance(value, list) else [value])]
+    items = [in_unit_of(word, one, own=leaf) for one in items_of(value)]
     if not all(items):
         return best, None
     return best, f"[{', '.join(map(str, items))}]" if isinstance(value, list) else items[0]

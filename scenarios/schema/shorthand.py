@@ -8,6 +8,7 @@ from typing import Any
 from fl.config.learning import UNNAMED
 from fl.config.task import GaussianLinearConfig
 from fl.learning.codec_studies import FlipMomentsConfig
+from scenarios.schema.errors import mapping
 
 Path = tuple[str | int, ...]
 
@@ -37,10 +38,9 @@ def normalise(document: dict[str, Any], *, left_out: Collection[str]) -> None:
     `left_out`: paths of keys for which `none` may be written. Changes `document` itself, not the mappings in it.
     """
     for section in ("link", "learning", "privacy"):
-        if isinstance(document.get(section), dict):
-            document[section] = _without_none(document[section], section, left_out)
-    learning = document.get("learning")
-    if isinstance(learning, dict):
+        if inside := mapping(document.get(section)):
+            document[section] = _without_none(inside, section, left_out)
+    if learning := mapping(document.get("learning")):
         algorithm = learning.get("algorithm")
         named = {
             path[1]: named_section(path, learning[path[1]], algorithm=algorithm)
@@ -68,11 +68,11 @@ def named_section(path: Path, value: Any, *, algorithm: Any = None) -> Any:
     key = SECTIONS.get(path)
     if key is None or path in _WORDLESS:
         return value
-    if isinstance(value, str):
-        return {key: value}
-    usual = _usual(path, algorithm)
-    if isinstance(value, dict) and key not in value and usual:
-        return {key: usual, **value}
+    match value:
+        case str():
+            return {key: value}
+        case dict() if key not in value and (usual := _usual(path, algorithm)):
+            return {key: usual, **value}
     return value
 
 

@@ -124,8 +124,8 @@ class _Reader:
 
     def document(self) -> Any:
         data = None
-        while not isinstance(event := self.next(), yaml.StreamEndEvent):
-            if isinstance(event, yaml.DocumentStartEvent):
+        while type(event := self.next()) is not yaml.StreamEndEvent:
+            if type(event) is yaml.DocumentStartEvent:
                 if self.marks:
                     raise self.refuse("a second document starts here", "keep one document per file")
                 data = self.value(self.next(), (), self.line)
@@ -133,7 +133,7 @@ class _Reader:
 
     def value(self, event: Any, path: KeyPath, line: int) -> Any:
         """Return the value at `path`, whose key is on `line`."""
-        start, is_alias = len(self.marks), isinstance(event, yaml.AliasEvent)
+        start, is_alias = len(self.marks), type(event) is yaml.AliasEvent
         if is_alias and event.anchor not in self.anchors:
             raise self.refuse(f"the alias *{event.anchor} has no finished anchor", "write the value out", path)
         value, depth, below = self.anchors[event.anchor] if is_alias else (None, 0, [])
@@ -144,7 +144,7 @@ class _Reader:
             raise self.refuse(f"nested deeper than {MAX_DEPTH} levels", "flatten it", path[:3])
         if is_alias:
             return deepcopy(value)
-        value = self.scalar(event, path) if isinstance(event, yaml.ScalarEvent) else self.collection(event, path)
+        value = self.scalar(event, path) if type(event) is yaml.ScalarEvent else self.collection(event, path)
         if value is None:
             self.line = line
             name, colon, written = str(path[-1] if path else "").partition(":")
@@ -156,7 +156,7 @@ class _Reader:
         return value
 
     def collection(self, event: Any, path: KeyPath) -> dict[Any, Any] | list[Any]:
-        is_map = isinstance(event, yaml.MappingStartEvent)
+        is_map = type(event) is yaml.MappingStartEvent
         if event.tag not in (None, "!", f"{_TAG}{'map' if is_map else 'seq'}"):
             raise self.refuse(f"the tag {event.tag} is not allowed", "leave the tag out", path)
         items: dict[Any, Any] = {}
@@ -171,7 +171,7 @@ class _Reader:
         return items if is_map else list(items.values())
 
     def key(self, event: Any, path: KeyPath) -> str:
-        key = self.scalar(event, path) if isinstance(event, yaml.ScalarEvent) else None
+        key = self.scalar(event, path) if type(event) is yaml.ScalarEvent else None
         if not isinstance(key, str):
             text = getattr(event, "value", "a collection or an alias")
             raise self.refuse("a key must be text", "write a name before the colon", path, text)

@@ -14,6 +14,7 @@ from scenarios.schema.errors import (
     Mark,
     ScenarioError,
     dotted,
+    mapping,
     mark_of,
     names_of,
     together,
@@ -111,10 +112,10 @@ def _follow(change: Change, document: dict[str, Any], marks: dict[KeyPath, Mark]
     """Change a document as a remedy says; the place of what comes is that of what goes."""
     mark = next((marks[path] for path in change.gone if path in marks), None)
     for path in change.gone:
-        if isinstance(around := value_at(document, path[:-1]), dict):
-            section = around.pop(path[-1], None)
-            if kind := {tag: section[tag] for tag in OWNERS if tag in section} if isinstance(section, dict) else {}:
-                around[path[-1]] = kind
+        around = mapping(value_at(document, path[:-1]))
+        section = mapping(around.pop(path[-1], None))
+        if kind := {tag: section[tag] for tag in OWNERS if tag in section}:
+            around[path[-1]] = kind
     for path, value in change.new:
         inside: Any = document
         for part in path[:-1]:

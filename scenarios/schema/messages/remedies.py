@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from phy.config.conflict import problem_and_remedy
-from scenarios.schema.errors import KeyPath, dotted, flow, listing, names_of, needs_quotes, shorten, value_at
+from scenarios.schema.errors import KeyPath, dotted, flow, listing, mapping, names_of, needs_quotes, shorten, value_at
 from scenarios.schema.labels.units import in_unit_of, likely_unit
 from scenarios.schema.messages.forms import FORMS, LENGTHS, LIMITS, TYPES, pattern_of, share_of_devices
 from scenarios.schema.messages.nearest import nearest
@@ -177,14 +177,13 @@ def _owner(path: KeyPath, document: dict[str, Any]) -> str:
     if not path or path[0] not in SECTIONS:
         return ""
     tag, usual = SECTIONS[str(path[0])]
-    section = document.get(str(path[0]))
-    return str(section.get(tag, usual)) if isinstance(section, dict) else usual
+    return str(mapping(document.get(str(path[0]))).get(tag, usual))
 
 
 def _variant(path: KeyPath, document: dict[str, Any]) -> str:
     """The word that selects the kind of the mapping around `path`."""
-    section = value_at(document, path[:-1])
-    return next((str(section[tag]) for tag in TAGS if tag in section), "") if isinstance(section, dict) else ""
+    section = mapping(value_at(document, path[:-1]))
+    return next((str(section[tag]) for tag in TAGS if tag in section), "")
 
 
 # --- keys -------------------------------------------------------------------------------------------
@@ -232,8 +231,8 @@ def _selector(path: str, value: object) -> str | None:
     Of several such keys, the nearest.
     """
     ending, keys = "", schema_keys()
-    if isinstance(value, dict):
-        ending, value = next(((f".{tag}", value[tag]) for tag in TAGS if tag in value), ("", None))
+    if of_kind := mapping(value):
+        ending, value = next(((f".{tag}", of_kind[tag]) for tag in TAGS if tag in of_kind), ("", None))
     if not isinstance(value, str) or value in ("auto", "none"):  # words of many keys
         return None
     able = (one for one in keys if _beside(one, path) and one != path and f"{one}{ending}" in keys)
