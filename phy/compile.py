@@ -16,6 +16,9 @@ from phy.links.orthogonal import OrthogonalLink
 from phy.links.packets.chain import ChainSpec, PacketChain
 from phy.links.packets.link import PacketLink
 from phy.links.superposition import SuperpositionLink
+from phy.links.superposition_ofdm.layout import Layout
+from phy.links.superposition_ofdm.link import OfdmSuperposition
+from phy.links.superposition_ofdm.sums import Sums
 
 
 def compile_digital(config: LinkConfig, *, num_devices: int, num_bits: int) -> DigitalUplink:
@@ -86,9 +89,9 @@ def compile_air(config: LinkConfig, *, num_devices: int, num_symbols: int, paylo
     for conflict in link_conflicts(config, num_devices=num_devices, payload_bits=num_symbols):
         raise LinkError(f"{conflict.problem}; {conflict.remedy}")
     if config.ofdm != "none":
-        from phy.links.superposition_ofdm.link import OfdmSuperposition
-
-        return OfdmSuperposition(config, num_devices=num_devices, num_symbols=num_symbols, payload_bound=payload_bound)
+        return OfdmSuperposition(
+            config, num_devices=num_devices, num_symbols=num_symbols, payload_bound=payload_bound, sums_of=_ofdm_sums
+        )
     return SuperpositionLink(
         config, num_devices=num_devices, num_symbols=num_symbols, chain=_air_chain(config), payload_bound=payload_bound
     )
@@ -102,3 +105,13 @@ def _air_chain(config: LinkConfig) -> AirChain:
     from phy.engines.fused.flat.air import FusedAir
 
     return FusedAir(config)
+
+
+def _ofdm_sums(config: LinkConfig, layout: Layout) -> Sums:
+    if engine_of(config) == "sionna":
+        from phy.links.superposition_ofdm.chunks import SionnaSums
+
+        return SionnaSums(config, layout)
+    from phy.engines.fused.packets.sums import FusedSums
+
+    return FusedSums(config, layout)

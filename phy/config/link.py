@@ -215,11 +215,24 @@ class LinkConfig(Frozen):
         ):
             return False
         if self.access == "superposition":
-            return self.ofdm == "none" and self.impairments.none
+            return self.impairments.none and (self.ofdm == "none" or self._fusible_over_carriers)
         link = self.resolve_mcs()
         coded = isinstance(link.coding, CodingConfig) and link.coding.fusible
         has_any = self.plain or coded or self.fusible_packets
         return has_any and link.modulation in BITS_PER_SYMBOL
+
+    @property
+    def _fusible_over_carriers(self) -> bool:
+        """True if engine `fused` adds up devices over the OFDM grid of this link."""
+        channel = self.channel
+        return (
+            self.ofdm != "none"
+            and self.ofdm.domain == "frequency"
+            and not isinstance(self.csi, CsiEstimation)
+            and not channel.model.startswith("cdl")
+            and channel.law.rician_k is not None
+            and channel.coherence != "symbol"
+        )
 
     @property
     def fusible_packets(self) -> bool:

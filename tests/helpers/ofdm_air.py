@@ -12,6 +12,9 @@ from phy.compile import compile_air
 from phy.config import CsiEstimation, LinkConfig, OfdmConfig
 from phy.fading.block_taps import UplinkContext
 from phy.links.link import Superposition
+from phy.links.superposition_ofdm.chunks import SionnaSums
+from phy.links.superposition_ofdm.link import OfdmSuperposition
+from phy.stages import Propagation
 
 OFDM = OfdmConfig(
     num_subcarriers=24, guard_carriers=(2, 1), dc_null=True, num_symbols=7, pilot_symbols=(1, 5), cyclic_prefix_length=4
@@ -34,6 +37,16 @@ def superpose(config: LinkConfig, payload: NDArray[Any], *, where: UplinkContext
     """Amplitudes `[num_trials, num_devices, num_symbols]` through the air."""
     uplink = compile_air(config, num_devices=payload.shape[1], num_symbols=payload.shape[2])
     return uplink.superpose(payload, context=where or context(len(payload)), caps={})
+
+
+def link_over(config: LinkConfig, propagation: Propagation, *, num_devices: int, num_symbols: int) -> OfdmSuperposition:
+    """The link of a configuration over a channel of the test's own."""
+    return OfdmSuperposition(
+        config,
+        num_devices=num_devices,
+        num_symbols=num_symbols,
+        sums_of=lambda link, layout: SionnaSums(link, layout, propagation=propagation),
+    )
 
 
 def amplitudes(num_trials: int, num_devices: int, num_symbols: int, *, seed: int = 5) -> NDArray[np.float64]:

@@ -14,7 +14,7 @@ Every chunk is some OFDM symbols of some trials, with all their devices.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -26,24 +26,11 @@ from phy.frontends.air import power_of
 from phy.frontends.impairments import Offsets, draw_offsets, impair_grid
 from phy.links.jamming import with_own_amplitude
 from phy.links.policies.fixed import Fixed
-from phy.links.superposition_ofdm.knowledge import CUTOFF, NOISE_POWER, ChainSpec, ChannelKnowledge, Who
+from phy.links.superposition_ofdm.knowledge import CUTOFF, NOISE_POWER, ChainSpec, ChannelKnowledge
+from phy.links.superposition_ofdm.sums import Sending, Who
 from phy.links.superposition_ofdm.waveform import Waveform
 from phy.numerics.random import RECEIVER
 from phy.numerics.streaming import Program, stream
-
-
-class Sending(NamedTuple):
-    """Inputs of a transmission besides `Who`.
-
-    Level `[trials]`, keys `[trials, 2]` and `[trials, devices, 2]`, and `[trials, devices]` the mean power of a sample
-    above which amplifiers clip and the amplitudes of `phy.links.jamming.own_amplitude` (`[trials, 1]` zeros without).
-    """
-
-    level: Any
-    noise_key: Any
-    impairment_key: Any
-    sample_power: Any
-    own: Any
 
 
 class Chain:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import tensorflow as tf
@@ -22,6 +22,7 @@ from phy.frontends.air import Motion, power_of
 from phy.frontends.estimation import LeastSquares, LinearMmse, PilotEstimator
 from phy.frontends.ofdm import respond
 from phy.links.superposition_ofdm.layout import Layout, keys_of_symbols
+from phy.links.superposition_ofdm.sums import Who
 from phy.numerics.random import ANTENNA_BITS, complex_normal, threefry
 from phy.receivers.towards_sum import towards_sum
 from phy.stages import Propagation
@@ -63,16 +64,6 @@ class ChainSpec:
     def positions(self, start: Any) -> tuple[Any, Any]:
         """`Layout.positions` of the chunk whose first data symbol has number `start`."""
         return self.layout.positions(start // np.uint32(self.plane[1]), self.ofdm_symbols)
-
-
-class Who(NamedTuple):
-    """Rows of a chunk, `[trials, devices]` each: keys `[..., 2]` uint32, gain float32; `start_s` `[trials]` float32."""
-
-    channel_key: Any
-    csi_key: Any
-    pilot_noise_key: Any
-    gain: Any
-    start_s: Any
 
 
 class ChannelKnowledge:

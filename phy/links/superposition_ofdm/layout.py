@@ -15,10 +15,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from phy.config import OfdmConfig
 from phy.frontends.resource_grid import Grid
+from phy.numerics.lazy_tensorflow import tf
 from phy.numerics.random import threefry
 
 

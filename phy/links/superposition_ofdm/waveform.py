@@ -28,9 +28,10 @@ from numpy.typing import NDArray
 
 from phy.frontends.impairments import Offsets, turn_samples
 from phy.links.superposition_ofdm.layout import keys_of_symbols
+from phy.links.superposition_ofdm.sums import Who
 
 if TYPE_CHECKING:
-    from phy.links.superposition_ofdm.knowledge import ChainSpec, Who
+    from phy.links.superposition_ofdm.knowledge import ChainSpec
 
 _ON_GRID = 1e-6
 """Part of a sample by which rounding may move a delay that lies on a sample."""

@@ -25,7 +25,9 @@ WITHOUT: dict[str, dict[str, Any]] = {
 SUM = {"access": "superposition", "modulation": "analog"}
 SUMS_WITHOUT: dict[str, dict[str, Any]] = {
     "impaired": {"impairments": {"phase_error_deg": 5.0}},
-    "over ofdm": {"ofdm": {}},
+    "in samples": {"ofdm": {"domain": "time"}},
+    "estimated": {"ofdm": {}, "csi": {"estimator": "ls"}},
+    "over clusters": {"ofdm": {}, "channel": {"model": "cdl-a"}},
     "noiseless": {"error_model": "error_free"},
 }
 
@@ -49,8 +51,9 @@ def test_auto_is_fused_where_there_are_kernels_and_sionna_elsewhere() -> None:
         assert engines.engine_of(link(**changes)) == "sionna"
 
 
-def test_superposition_is_fused_over_flat_channels_with_ideal_transmitters() -> None:
+def test_superposition_is_fused_over_known_channels_with_ideal_transmitters() -> None:
     assert engines.engine_of(link(**SUM)) == "fused"
+    assert engines.engine_of(link(**SUM, ofdm={}, channel={"model": "tdl-d", "speed_m_s": 3.0})) == "fused"
     for changes in SUMS_WITHOUT.values():
         assert engines.engine_of(link(**SUM, **changes)) == "sionna"
 

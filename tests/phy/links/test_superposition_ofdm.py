@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from ofdm_air import OFDM, QUIET, TDL, air, amplitudes, recovered, superpose
+from ofdm_air import OFDM, QUIET, TDL, air, amplitudes, link_over, recovered, superpose
 from radio import ERRORS_OF_A_CHECK, context, random_payload, standard_errors_off, unpacked
 
 from phy.compile import compile_air
 from phy.config import CsiEstimation, ImpairmentsConfig
 from phy.links.link import LinkError
 from phy.links.superposition_ofdm.chain import compiled_chain
+from phy.links.superposition_ofdm.chunks import SionnaSums
 from phy.links.superposition_ofdm.layout import Layout
 from phy.links.superposition_ofdm.link import OfdmSuperposition
 
@@ -91,7 +92,7 @@ def test_the_channel_in_between_is_that_of_the_propagation() -> None:
     """Full power with phases undone: device k arrives as |H_k|, the two rays written out."""
     rays = TwoRays()
     config = air(policy="fixed", snr_max_db=100.0, channel=QUIET)
-    link = OfdmSuperposition(config, num_devices=1, num_symbols=120, propagation=rays)
+    link = link_over(config, rays, num_devices=1, num_symbols=120)
     heard = link.superpose(np.ones((3, 1, 120)), context=context(3), caps={})
     frequency = (np.array([c for c in range(2, 23) if c != 12]) - 12) * 15e3
     magnitude = np.abs(heard.received).reshape(3, 6, 20)
@@ -115,7 +116,7 @@ def test_time_passes_over_symbols_and_rounds() -> None:
     config = air(
         policy="fixed", snr_max_db=100.0, channel={**QUIET, "speed_m_s": 1.0}, coherence="doppler", fading="rayleigh"
     )
-    link = OfdmSuperposition(config, num_devices=1, num_symbols=240, propagation=rays)
+    link = link_over(config, rays, num_devices=1, num_symbols=240)
     index = np.array([0, 2, 3, 4, 6, 7, 9, 10, 11, 13, 14, 16])
     for round_index in (0, 3):
         heard = link.superpose(np.ones((2, 1, 240)), context=context(2, round_index=round_index), caps={})
@@ -232,7 +233,7 @@ def test_a_trial_has_the_same_numbers_in_any_batch(link: dict[str, Any]) -> None
 @pytest.mark.slow
 def test_a_payload_of_several_chunks_arrives_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same numbers however the grid is cut: channel, weights and offsets go on over the cut."""
-    from phy.links.superposition_ofdm import link as module
+    from phy.links.superposition_ofdm import chunks as module
 
     config = air(
         "bpsk",
@@ -261,7 +262,8 @@ def test_nothing_is_traced_again_after_the_first_call() -> None:
             uplink.superpose(
                 amplitudes(num_trials, 4, 6), context=context(num_trials, round_index=round_index), caps={}
             )
-        functions.add(uplink._chain(1)[0])
+        assert isinstance(uplink._sums, SionnaSums)
+        functions.add(uplink._sums.chain(1)[0])
     assert len(functions) == 1
     (chain,) = functions
     assert chain.carry.experimental_get_tracing_count() == 1

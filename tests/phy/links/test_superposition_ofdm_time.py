@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from numpy.typing import NDArray
-from ofdm_air import QUIET, air, amplitudes, recovered, superpose
+from ofdm_air import QUIET, air, amplitudes, link_over, recovered, superpose
 from radio import ERRORS_OF_A_CHECK, context, standard_errors_off
 
 from phy.config import LinkConfig, OfdmConfig
@@ -58,10 +58,6 @@ class Echoes:
 
     def time_correlation(self, lag_s: NDArray[np.float64]) -> NDArray[np.complex128]:
         raise NotImplementedError
-
-
-def link_over(config: LinkConfig, rays: Echoes, x: NDArray[Any]) -> OfdmSuperposition:
-    return OfdmSuperposition(config, num_devices=x.shape[1], num_symbols=x.shape[2], propagation=rays)
 
 
 def offsets_of(
@@ -205,13 +201,13 @@ def test_received_sums_are_those_of_waveforms_written_out(
     case: str, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every sample of every path of every device, in double precision; three devices and nine OFDM symbols."""
-    from phy.links.superposition_ofdm import link as module
+    from phy.links.superposition_ofdm import chunks as module
 
     monkeypatch.setattr(module, "CHUNK_SYMBOLS", chunk)
     rays, more = CASES[case]
     config = air(ofdm=GRID, policy="fixed", snr_max_db=100.0, **{"channel": QUIET, **more})
     x = amplitudes(2, 3, 9 * 16)
-    link = link_over(config, rays, x)
+    link = link_over(config, rays, num_devices=x.shape[1], num_symbols=x.shape[2])
     heard = link.superpose(x, context=context(2), caps={})
     expected = written_out(config, link, rays, x, heard.decision.level)
     # Noise of 1e-5 per dimension; float32 on amplitudes of about ten; polynomials in time to 2^-20 of each path.
@@ -224,7 +220,9 @@ def test_interference_beyond_the_prefix_has_its_closed_form(late: int) -> None:
     rays, excess = Echoes((1.0,), (float(late),)), (late - 4) / 16
     x = np.random.default_rng(1).choice([-1.0, 1.0], (60, 1, 40 * 16))
     config = air(ofdm=EVERY, policy="fixed", snr_max_db=100.0, channel=QUIET)
-    heard = link_over(config, rays, x).superpose(x, context=context(60), caps={})
+    heard = link_over(config, rays, num_devices=x.shape[1], num_symbols=x.shape[2]).superpose(
+        x, context=context(60), caps={}
+    )
     found = recovered(heard) * x[:, 0]  # of +1, the symbol
     found = found[:, 16:]  # nothing comes before the first OFDM symbol
     assert abs(standard_errors_off(found.real.mean(axis=1), 1 - excess)) < ERRORS_OF_A_CHECK

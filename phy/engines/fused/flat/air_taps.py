@@ -32,11 +32,10 @@ _ONE, _ZERO = np.float32(1.0), np.float32(0.0)
 
 
 @inlined
-def _added(law: Any, gain: Any, level: Any, own: Any, lanes: Any, i: Any) -> Any:
-    """Coefficients of the tap of unit mean power and the error of unit power in lane i."""
-    real, imag = gain * lanes[TAP_REAL + i], gain * lanes[TAP_IMAG + i]
-    known_real = real + gain * law.csi_std * lanes[KNOWN_REAL + i]
-    known_imag = imag + gain * law.csi_std * lanes[KNOWN_IMAG + i]
+def added(law: Any, gain: Any, level: Any, own: Any, tap: Any, error: Any) -> Any:
+    """Coefficients of a tap of unit mean power, known with an error of unit power times `law.csi_std`."""
+    real, imag = gain * tap[0], gain * tap[1]
+    known_real, known_imag = real + gain * law.csi_std * error[0], imag + gain * law.csi_std * error[1]
     power = known_real * known_real + known_imag * known_imag
     bounded = max(power, SMALLEST_POWER)
     root = _ONE / np.sqrt(bounded)
@@ -46,6 +45,13 @@ def _added(law: Any, gain: Any, level: Any, own: Any, lanes: Any, i: Any) -> Any
     amplitude = factor * power * root  # the square of `factor` alone may overflow in a deep fade
     added_real = factor * (real * known_real + imag * known_imag)
     return added_real, factor * (imag * known_real - real * known_imag), amplitude * amplitude, sends
+
+
+@inlined
+def _added(law: Any, gain: Any, level: Any, own: Any, lanes: Any, i: Any) -> Any:
+    """`added` of the tap and the error in lane i."""
+    tap, error = (lanes[TAP_REAL + i], lanes[TAP_IMAG + i]), (lanes[KNOWN_REAL + i], lanes[KNOWN_IMAG + i])
+    return added(law, gain, level, own, tap, error)
 
 
 @stage
