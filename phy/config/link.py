@@ -232,6 +232,7 @@ class LinkConfig(Frozen):
             and not channel.model.startswith("cdl")
             and channel.law.rician_k is not None
             and channel.coherence != "symbol"
+            and not self.combines
         )
 
     @property

@@ -96,9 +96,9 @@ def engine_conflicts(link: LinkConfig) -> Iterator[Conflict]:
     if link.engine == "fused" and not link.fusible and not open_yet:
         yield Conflict(
             "engine",
-            "engine fused has superposition and orthogonal access over flat fading or frequency-domain OFDM with tdl "
-            "models, sums with csi that is not estimated, bits uncoded or with code ldpc5g and check_update boxplus, both "
-            "with ideal transmitters; this link only engine sionna has",
+            "engine fused has superposition (without csi that is estimated) and orthogonal access (uncoded, or with "
+            "code ldpc5g and check_update boxplus), over flat fading or frequency-domain OFDM with tdl models, with "
+            "ideal transmitters; this link only engine sionna has",
             "write engine: sionna, or leave it at auto",
         )
 

@@ -1,7 +1,9 @@
-"""Both engines of superposition over flat channels: the same fades, the same noise, hence the same sums."""
+"""Both engines of superposition, flat or over OFDM: the same fades, the same noise, hence the same sums."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -13,13 +15,16 @@ from phy.config import LinkConfig
 from phy.engines.fused.flat import air_taps
 from phy.engines.fused.flat.air import FusedAir
 from phy.engines.fused.flat.taps import TILE
+from phy.engines.fused.packets import sums as fused_sums
 from phy.fading.block_taps import FlatChannel, UplinkContext
 from phy.links.link import Superposition
 from phy.links.superposition import SuperpositionLink
+from phy.links.superposition_ofdm.link import OfdmSuperposition
 
 DEVICES, TRIALS = 5, (4, 2)
 SYMBOLS = 9 * TILE + 77
 """More than one task of tiles, no whole byte, no whole packet."""
+GRID = {"num_subcarriers": 73, "guard_carriers": [2, 1], "num_symbols": 7, "pilot_symbols": [1]}
 ON_AIR = UplinkContext(seed=1, trials=TRIALS, round_index=3)
 
 CHANNELS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -48,6 +53,24 @@ CHANNELS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "4 antennas, blind, rayleigh per run": (
         {"fading": "rayleigh", "coherence": "run"},
         {"receiver": {"num_antennas": 4, "combining": "blind"}},
+    ),
+    "ofdm, awgn": ({"model": "awgn"}, {"ofdm": GRID}),
+    "ofdm, rayleigh per round": ({"fading": "rayleigh"}, {"ofdm": GRID, "power": {"policy": "inversion"}}),
+    "ofdm, tdl-a": (
+        {"model": "tdl-a", "delay_spread_s": 1e-6},
+        {"ofdm": GRID, "csi": {"error_variance": 0.05}, "power": {"policy": "truncated-inversion", "cutoff_db": -3.0}},
+    ),
+    "ofdm, tdl-d in motion": (
+        {"model": "tdl-d", "speed_m_s": 30.0},
+        {"ofdm": GRID, "power": {"policy": "truncated-inversion", "cutoff_db": -3.0}},
+    ),
+    "ofdm, rician under doppler": (
+        {"fading": "rician", "coherence": "doppler", "speed_m_s": 3.0},
+        {"ofdm": GRID, "csi": {"error_variance": 0.05}},
+    ),
+    "ofdm, symbols longer than a tile": (
+        {"model": "tdl-a", "speed_m_s": 3.0},
+        {"ofdm": {"num_subcarriers": 2100, "dc_null": True}, "power": {"policy": "inversion"}},
     ),
 }
 
@@ -95,14 +118,21 @@ def assert_same(one: Superposition, other: Superposition) -> None:
     assert np.array_equal(one.airtime_s, other.airtime_s)
 
 
+@pytest.fixture(autouse=True)
+def _small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several tasks of a trial over OFDM."""
+    monkeypatch.setattr(fused_sums, "_SYMBOLS_OF_A_TASK", 2000)
+
+
 @pytest.mark.parametrize("channel", CHANNELS)
 def test_both_engines_receive_the_same_sums(channel: str) -> None:
     assert_same(*(superposed("real", channel, engine) for engine in ("fused", "sionna")))
 
 
+@pytest.mark.parametrize("channel", ["rayleigh per packet", "ofdm, tdl-a"])
 @pytest.mark.parametrize("kind", ["bpsk", "complex"])
-def test_both_engines_agree_for_every_kind_of_symbol(kind: str) -> None:
-    assert_same(*(superposed(kind, "rayleigh per packet", engine) for engine in ("fused", "sionna")))
+def test_both_engines_agree_for_every_kind_of_symbol(kind: str, channel: str) -> None:
+    assert_same(*(superposed(kind, channel, engine) for engine in ("fused", "sionna")))
 
 
 @pytest.mark.parametrize(
@@ -136,6 +166,40 @@ def test_any_number_of_threads_gives_the_same_bits(channel: str) -> None:
     alone, together = with_threads(1), with_threads(3)
     assert alone.received.tobytes() == together.received.tobytes()
     assert np.array_equal(alone.energy_j, together.energy_j)
+
+
+def test_threads_and_tasks_over_ofdm_change_no_sum(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waves start afresh with every slot: neither threads nor the cut into tasks shows."""
+    config = link("analog", "ofdm, tdl-d in motion", "fused")
+
+    def with_threads(threads: int) -> Superposition:
+        radio = OfdmSuperposition(
+            config,
+            num_devices=DEVICES,
+            num_symbols=SYMBOLS,
+            sums_of=lambda one, layout: fused_sums.FusedSums(one, layout, threads=threads),
+        )
+        return radio.superpose(payload_of("real"), context=ON_AIR, caps={})
+
+    together = with_threads(3)
+    monkeypatch.setattr(fused_sums, "_SYMBOLS_OF_A_TASK", 1 << 15)
+    alone = with_threads(1)
+    np.testing.assert_allclose(alone.decision.level, together.decision.level, rtol=1e-12)
+    assert alone.received.tobytes() == together.received.tobytes()
+    np.testing.assert_allclose(alone.energy_j, together.energy_j, rtol=1e-6)
+
+
+def test_a_fused_sum_over_ofdm_needs_no_tensorflow() -> None:
+    code = (
+        "import sys; import numpy as np; from phy.compile import compile_air; from phy.config import LinkConfig; "
+        "from phy.fading.block_taps import UplinkContext; "
+        "link = LinkConfig.model_validate({'access': 'superposition', 'modulation': 'analog', 'engine': 'fused', "
+        "'ofdm': {}, 'channel': {'model': 'tdl-a'}, 'power': {'policy': 'inversion'}}); "
+        "radio = compile_air(link, num_devices=2, num_symbols=50); "
+        "radio.superpose(np.ones((1, 2, 50)), context=UplinkContext(seed=1, trials=(0,)), caps={}); "
+        "assert 'tensorflow' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_more_devices_than_a_tile_have_each_a_tap_of_their_own() -> None:
