@@ -6,13 +6,14 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from fl.arrays import F32, U8, U32, Bools, Reals
+from fl.config.base import whole
 from fl.config.codec import Bound, ClippedLimit, Codec, Encoded, codecs
 from fl.tasks.base import LearningError
 from phy.numerics.draws import chosen
@@ -201,9 +202,7 @@ class Uniform(PartwiseCodec):
     """
 
     name: Literal["uniform"] = "uniform"
-    bits: Annotated[int, Field(ge=1, le=16, strict=True)] = Field(
-        default=8, description="per number: 2^bits levels; 8: a quarter of binary32, steps of 1/255 within +-0.5"
-    )
+    bits: int = whole(8, "per number: 2^bits levels; 8: a quarter of binary32, steps of 1/255 within +-0.5", most=16)
     bound: Bound = Field(
         default=0.5,
         description="B: values are clipped to +-B; updates of five steps of 0.1 stay below 0.5, and wrong bits cost "

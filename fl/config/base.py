@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -15,3 +15,8 @@ class Frozen(BaseModel):
     """Base of every part of a scenario: unknown keys are errors, values never change."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def whole(default: int, description: str, *, least: int = 1, most: int | None = None) -> Any:
+    """Return a field of whole numbers from `least` to `most`; 20.0 and "20" are none."""
+    return Field(default=default, ge=least, le=most, strict=True, description=description)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from fl.config.base import Count, Frozen, PositiveFloat
+from fl.config.base import Count, Frozen, PositiveFloat, whole
 
 NonNegative = Annotated[float, Field(ge=0.0, le=1e6, allow_inf_nan=False)]
 Decay = Annotated[float, Field(ge=0.0, lt=1.0, allow_inf_nan=False)]
@@ -23,9 +23,8 @@ class LocalConfig(Frozen):
         description="eta; softmax regression and the MLP train on MNIST with 0.1; also that of the CNN of "
         "Li et al. 2025",
     )
-    steps: Annotated[int, Field(ge=1, le=100_000, strict=True)] = Field(
-        default=5,
-        description="E, local iterations per round; 5 steps of 0.1 learn about as fast as one of 0.5, 1 is FedSGD",
+    steps: int = whole(
+        5, "E, local iterations per round; 5 steps of 0.1 learn about as fast as one of 0.5, 1 is FedSGD", most=100_000
     )
     batch_size: Count | None = Field(default=None, description="samples of one mini-batch (sgd, adam)")
     momentum: Decay = Field(default=0.0, description="momentum (sgd); 0: none")

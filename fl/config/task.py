@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from fl.config.base import Frozen
+from fl.config.base import Frozen, whole
 
 LmcCap = Literal["printed", "quantization-aware", "none"]
 
@@ -17,12 +17,8 @@ class GaussianLinearConfig(Frozen):
     name: Literal["gaussian-linear"] = Field(
         default="gaussian-linear", description="Bayesian linear regression, Zhang et al. 2022 (22)"
     )
-    num_samples: Annotated[int, Field(ge=1, le=10_000_000, strict=True)] = Field(
-        default=1200, description="samples of all devices; 1200 as in Zhang et al. 2022"
-    )
-    dimension: Annotated[int, Field(ge=1, le=10_000, strict=True)] = Field(
-        default=5, description="m, entries of the parameter; 5 as in Zhang et al. 2022"
-    )
+    num_samples: int = whole(1200, "samples of all devices; 1200 as in Zhang et al. 2022", most=10_000_000)
+    dimension: int = whole(5, "m, entries of the parameter; 5 as in Zhang et al. 2022", most=10_000)
 
     def bytes_per_trial(self, num_devices: int) -> int:
         """Return the memory of the data of one trial [B]."""

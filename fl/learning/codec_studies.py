@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
-from fl.config.base import PositiveFloat, Probability
+from fl.config.base import PositiveFloat, Probability, whole
 from fl.config.codec import Codec, CodecConfig, codecs
 from fl.config.learning import Label, Learning, algorithms
 from fl.config.measured import LINK, LINK_RATES, Measured
@@ -32,26 +32,16 @@ class FlipMomentsConfig(Learning):
 
     algorithm: Literal["flip-moments"] = "flip-moments"
     codec: CodecConfig = Field(default_factory=lambda: codecs.read("fixed-point"), description="numbers to bits")
-    num_devices: int = Field(
-        default=10,
-        ge=1,
-        le=10_000,
-        strict=True,
-        description="number of devices; 10: with 2000 draws each, 20,000 copies of a value",
-    )
-    rounds: int = Field(
-        default=41, ge=2, le=10_000, strict=True, description="values looked at; 41: steps of 0.05 from -1 to 1"
-    )
+    num_devices: int = whole(10, "number of devices; 10: with 2000 draws each, 20,000 copies of a value", most=10_000)
+    rounds: int = whole(41, "values looked at; 41: steps of 0.05 from -1 to 1", least=2, most=10_000)
     largest: PositiveFloat = Field(
         default=1.0, description="values reach from minus this to this; 1: the range of the default codec"
     )
-    draws: int = Field(
-        default=2000,
-        ge=2,
-        le=1_000_000,
-        strict=True,
-        description="copies of a value from each device; 2000: with 10 devices the standard error of a mean is below "
-        "0.005",
+    draws: int = whole(
+        2000,
+        "copies of a value from each device; 2000: with 10 devices the standard error of a mean is below 0.005",
+        least=2,
+        most=1_000_000,
     )
     flip_probability: Annotated[Probability, Field(le=0.5)] = Field(
         default=0.0, description="of every bit at the device, before the link; 0: the link alone flips"
@@ -113,13 +103,7 @@ class BitDistanceConfig(Learning):
 
     algorithm: Literal["bit-distance"] = "bit-distance"
     codec: CodecConfig = Field(default_factory=lambda: codecs.read("fixed-point"), description="numbers to bits")
-    dimension: int = Field(
-        default=1_206_590,
-        ge=1,
-        le=1_000_000_000,
-        strict=True,
-        description="M; 1,206,590 parameters: the CNN of Li et al. 2025",
-    )
+    dimension: int = whole(1_206_590, "M; 1,206,590 parameters: the CNN of Li et al. 2025", most=1_000_000_000)
     sensitivity: PositiveFloat = Field(
         default=1e-4, description="||x||_2 of the change; 1e-4: the CNN of Li et al. 2025"
     )
@@ -127,12 +111,8 @@ class BitDistanceConfig(Learning):
         default="uniform", description="uniform over the range of the codec, or normal"
     )
     weight_std: PositiveFloat = Field(default=0.05, description="of normal weights; 0.05 is a convention")
-    num_pairs: int = Field(
-        default=20,
-        ge=1,
-        le=1_000_000,
-        strict=True,
-        description="pairs of weights and changes; 20: a standard error of about a tenth of kappa or less",
+    num_pairs: int = whole(
+        20, "pairs of weights and changes; 20: a standard error of about a tenth of kappa or less", most=1_000_000
     )
     num_devices: Literal[1] = Field(default=1, description="number of devices")
     rounds: Literal[1] = Field(default=1, description="number of rounds")

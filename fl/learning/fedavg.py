@@ -11,7 +11,7 @@ from fl.accounting.fedavg import fedavg_account, rounds_within, scheme_within, u
 from fl.attacks.attacks import attack_in_words
 from fl.audit.game import nobody_honest
 from fl.config.attack import AttackConfig
-from fl.config.base import Count, PositiveFloat
+from fl.config.base import PositiveFloat, whole
 from fl.config.codec import Codec, CodecConfig, codecs
 from fl.config.data import DataSet, ParticipationConfig, PartitionConfig, data_sets
 from fl.config.learning import Label, Learning, PointFacts, algorithms
@@ -81,19 +81,9 @@ class FedAvgConfig(Learning):
         description="numbers to bits, for aggregation mean and the robust ones; uniform: a wrong bit changes a number "
         "by at most twice the bound, a wrong bit of binary32 up to 1e38",
     )
-    num_devices: int = Field(
-        default=20,
-        ge=1,
-        le=1_000_000,
-        strict=True,
-        description="number of devices; 20 as in Zhang et al. 2022 and in Li et al. 2025",
-    )
-    rounds: int = Field(
-        default=50,
-        ge=1,
-        le=1_000_000,
-        strict=True,
-        description="K; in 50 rounds the defaults reach 85 to 90 % on digits and MNIST at 20 dB",
+    num_devices: int = whole(20, "number of devices; 20 as in Zhang et al. 2022 and in Li et al. 2025", most=1_000_000)
+    rounds: int = whole(
+        50, "K; in 50 rounds the defaults reach 85 to 90 % on digits and MNIST at 20 dB", most=1_000_000
     )
     upload: Literal["model", "update"] = Field(
         default="update",
@@ -128,10 +118,8 @@ class FedAvgConfig(Learning):
         description="follow the distance to the optimum beside Theorem 2; linear model with l2; false: it takes a "
         "search for the optimum",
     )
-    test_every: Count = Field(
-        default=1,
-        description="rounds between two looks at the test set; the last is always one; 1: a test accuracy of every "
-        "round",
+    test_every: int = whole(
+        1, "rounds between two looks at the test set; the last is always one; 1: a test accuracy of every round"
     )
 
     @field_validator("partition", mode="before")

@@ -14,7 +14,7 @@ from fl.attacks.attacks import attack_conflicts, attack_in_words
 from fl.attacks.flmc_attackers import check_attack
 from fl.audit.game import nobody_honest
 from fl.config.attack import AttackConfig
-from fl.config.base import PositiveFloat
+from fl.config.base import PositiveFloat, whole
 from fl.config.learning import Label, Learning, PointFacts, algorithms
 from fl.config.measured import LINK, LINK_RATES, RADIO, SPENT, Measured
 from fl.config.task import GaussianLinearConfig, LmcCap, TaskConfig
@@ -57,15 +57,9 @@ class FlmcConfig(Learning):
         "digital: the proposal of Zhang et al. 2022",
     )
     task: TaskConfig = Field(default=GaussianLinearConfig(), description="posterior to sample")
-    num_devices: int = Field(
-        default=20, ge=1, le=100_000, strict=True, description="number of devices; 20 as in Zhang et al. 2022"
-    )
-    rounds: int = Field(
-        default=300, ge=2, le=10_000_000, strict=True, description="number of rounds; 300 as in Zhang et al. 2022"
-    )
-    burn_in: int = Field(
-        default=200, ge=0, strict=True, description="first rounds, left out of the metrics; 200 as in Zhang et al. 2022"
-    )
+    num_devices: int = whole(20, "number of devices; 20 as in Zhang et al. 2022", most=100_000)
+    rounds: int = whole(300, "number of rounds; 300 as in Zhang et al. 2022", least=2, most=10_000_000)
+    burn_in: int = whole(200, "first rounds, left out of the metrics; 200 as in Zhang et al. 2022", least=0)
     step_size: PositiveFloat | Literal["auto"] = Field(default="auto", description="eta of (6)")
     gradient_bound: PositiveFloat = Field(
         default=30.0, description="l of (13), clipping per entry; 30 as in Zhang et al. 2022"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from fl.accounting.fedavg import reconstruction_account
-from fl.config.base import PositiveFloat
+from fl.config.base import PositiveFloat, whole
 from fl.config.codec import CodecConfig, codecs
 from fl.config.data import DataSet, PartitionConfig, data_sets
 from fl.config.learning import Label, Learning, algorithms
@@ -65,27 +65,13 @@ class ReconstructionConfig(Learning):
     aggregation: AggregationConfig = Field(
         default_factory=lambda: schemes.read("mean"), description="scheme of the uploads"
     )
-    samples_per_device: int = Field(
-        default=1,
-        ge=1,
-        le=10_000,
-        strict=True,
-        description="images behind an upload; 1: the update is that of one image, the worst case",
+    samples_per_device: int = whole(
+        1, "images behind an upload; 1: the update is that of one image, the worst case", most=10_000
     )
-    num_devices: int = Field(
-        default=100,
-        ge=2,
-        le=100_000,
-        strict=True,
-        description="number of devices; 100: in 10 rounds 1000 uploads, which give a share to +-0.03",
+    num_devices: int = whole(
+        100, "number of devices; 100: in 10 rounds 1000 uploads, which give a share to +-0.03", least=2, most=100_000
     )
-    rounds: int = Field(
-        default=10,
-        ge=1,
-        le=100_000,
-        strict=True,
-        description="first rounds attacked; 10: with 100 devices 1000 uploads",
-    )
+    rounds: int = whole(10, "first rounds attacked; 10: with 100 devices 1000 uploads", most=100_000)
     receiver_limit: PositiveFloat | None = Field(default=None, description="larger received numbers count as missing")
 
     @model_validator(mode="after")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from fl.arrays import F32, F64, I64, U8
-from fl.config.base import PositiveFloat
+from fl.config.base import PositiveFloat, whole
 from fl.config.scheme import SCHEME_KEYS, Epsilon, schemes
 from fl.schemes.coders.value_scheme import ValueScheme
 from phy.config.conflict import Conflict
@@ -45,12 +45,8 @@ class MvuScheme(ValueScheme):
         default=0.05,
         description="limit of every number of an update; larger is more noise, smaller clips more; 0.05 as b of probit",
     )
-    input_bits: Annotated[int, Field(ge=1, le=4, strict=True)] = Field(
-        default=1, description="bits of the stochastic rounding; 1 is the rate in Lang et al. 2023"
-    )
-    output_bits: Annotated[int, Field(ge=1, le=4, strict=True)] = Field(
-        default=1, description="bits of the symbol that is sent; 1 is the rate in Lang et al. 2023"
-    )
+    input_bits: int = whole(1, "bits of the stochastic rounding; 1 is the rate in Lang et al. 2023", most=4)
+    output_bits: int = whole(1, "bits of the symbol that is sent; 1 is the rate in Lang et al. 2023", most=4)
 
     @property
     def bits_per_block(self) -> int:

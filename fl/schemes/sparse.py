@@ -20,7 +20,7 @@ from pydantic import Field
 
 from fl.arrays import F32, I64, U8
 from fl.codecs.partwise import Uniform
-from fl.config.base import PositiveFloat
+from fl.config.base import PositiveFloat, whole
 from fl.config.scheme import Scheme, schemes
 from fl.schemes.coders.coder import Coder, Known, Senders, WholeRound, checked_updates
 from phy.numerics.draws import device_words
@@ -41,9 +41,7 @@ class SparseScheme(Scheme):
     share: Annotated[float, Field(gt=0.0, le=1.0)] = Field(
         default=0.05, description="k / M, share of the numbers that are sent; 0.05: a twentieth"
     )
-    bits: Annotated[int, Field(ge=1, le=16, strict=True)] = Field(
-        default=8, description="per number that is sent: 2^bits levels; 8: as codec uniform"
-    )
+    bits: int = whole(8, "per number that is sent: 2^bits levels; 8: as codec uniform", most=16)
     bound: PositiveFloat = Field(
         default=0.5, description="numbers are clipped to +-bound, and the rest is sent later; 0.5: as codec uniform"
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fl.config.base import PositiveFloat
+from fl.config.base import PositiveFloat, whole
 from fl.config.measured import Measured
 from fl.config.scheme import (
     SCHEME_KEYS,
@@ -79,9 +79,7 @@ class CpaScheme(Scheme):
     dither: bool = Field(
         default=False, description="subtractive dither from the shared seed; false as the authors coded it"
     )
-    stages: Annotated[int, Field(ge=1, le=8, strict=True)] = Field(
-        default=1, description="1: CPA; 2: nested CPA; each further stage quantises the residual of the last"
-    )
+    stages: int = whole(1, "1: CPA; 2: nested CPA; each further stage quantises the residual of the last", most=8)
     codewords: Literal["balanced", "independent"] = Field(
         default="balanced",
         description="balanced: fixed weight; independent: fair coins; balanced as in Lang et al. 2023",
