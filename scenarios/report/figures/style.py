@@ -35,6 +35,9 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
 
 DPI = 150
 
+_LOOK = (Path(__file__).parent, Path(__file__).parents[2] / "schema" / "labels")
+"""Folders of all that decides how a figure looks: its style and its words."""
+
 STYLE: dict[str, Any] = {
     "svg.hashsalt": "phyloop",  # else element ids are random
     "font.family": "sans-serif",
@@ -72,7 +75,7 @@ def write_picture(
 
     Files that show the same in the same style are left alone: each names the digest of what it `shows`.
     """
-    sources = [path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))]
+    sources = [path.read_bytes() for folder in _LOOK for path in sorted(folder.glob("*.*"))]
     digest = hashlib.sha256(b"".join([*sources, repr((find_version("matplotlib"), shows)).encode()])).hexdigest()
     png, svg = paths = [stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "svg")]
     if not all(path.is_file() and digest.encode() in path.read_bytes()[:4096] for path in paths):
