@@ -14,6 +14,9 @@ from scenarios.schema.schema import ValueRange
 _RANGE = re.compile(r"\s*(-?[\d.]*\d)\s*(?:\.\.|:)\s*(?:(-?[\d.]*\d)\s*:\s*)?(-?[\d.]*\d)\s*")
 """`0..20`, and `0:5:20` with the step in the middle."""
 
+_CALL = re.compile(r"\w*range\((-?[\d.]+), *(-?[\d.]+)(?:, *([\d.]+))?\)")
+"""`range(0, 20, 5)` of Python."""
+
 
 def list_remedy(path: str, values: Any) -> str:
     """Return the remedy for a swept path whose value is no list: a range, keys one inside the other, or one value."""
@@ -21,6 +24,9 @@ def list_remedy(path: str, values: Any) -> str:
         return "add values, or leave it out"
     if isinstance(values, str) and (match := _RANGE.fullmatch(values)):
         start, step, stop = (float(part or 1) for part in match.groups())
+        values = {"start": start, "step": step, "stop": stop}
+    if isinstance(values, str) and (match := _CALL.fullmatch(values)):
+        start, stop, step = (float(part or 1) for part in match.groups())
         values = {"start": start, "step": step, "stop": stop}
     if not isinstance(values, dict):
         return f"write {path}: [{shorten(values)}]"

@@ -83,6 +83,8 @@ def load_as_meant(source: Source, **changes: Any) -> tuple[LoadedScenario, bool]
         meant = examine(error, document=document, marks=marks)
         if meant.scenario is None:
             return None
+        if value_at(document, ("learning", "algorithm")) and not value_at(meant.document, ("learning", "algorithm")):
+            meant.document.pop("report", None)  # its figures are those of an unknown algorithm
         for section in meant.dropped:
             unsweep(meant.document, marks, path=names_of(section), name=str(path))
         loaded = LoadedScenario(scenario=meant.scenario, document=meant.document, marks=marks, source=path)

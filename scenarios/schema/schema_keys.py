@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -9,7 +10,7 @@ from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from fl.config.learning import UNNAMED as UNNAMED_ALGORITHM
@@ -25,6 +26,9 @@ OWNERS = ("algorithm", "mechanism")
 """Keys that select the algorithm or mechanism of a whole section."""
 
 TAGS = (*OWNERS, "name")
+KINDS = (*TAGS, "kind")
+"""Keys of many sections."""
+
 UNNAMED: dict[type[BaseModel], str] = {PrivacyConfig: "amplitude", AmplitudeBudget: "amplitude"}
 """Members of a union for a section that names none."""
 SECTIONS = {"learning": ("algorithm", UNNAMED_ALGORITHM), "privacy": ("mechanism", UNNAMED[PrivacyConfig])}
@@ -47,6 +51,10 @@ class SchemaKey:
         """All definitions."""
         return (*self.fields.values(), *self.variants.values())
 
+    def takes(self, value: Any) -> bool:
+        """Return True if some definition allows a value; also for None, mappings and lists, which are not looked at."""
+        return value is None or isinstance(value, dict | list) or any(allows(one, value) for one in self.definitions)
+
     def meant(self, *words: str) -> FieldInfo:
         """The definition by the first of `words` that is a variant or an algorithm with this key, else any."""
         for word in words:
@@ -54,6 +62,16 @@ class SchemaKey:
                 if word in fields:
                     return fields[word]
         return next(iter(self.fields.values()))
+
+
+def allows(field: FieldInfo, value: Any) -> bool:
+    """Return True if a field may have a value."""
+    kind: Any = Annotated[field.annotation, *field.metadata, None]
+    try:
+        TypeAdapter(kind).validate_json(json.dumps(value), strict=True)
+    except ValidationError:
+        return False
+    return True
 
 
 @cache
@@ -134,35 +152,47 @@ def left_out_keys() -> frozenset[str]:
 
 
 def nearest_key(
-    path: str, *, among: Iterable[str], value: Any = None, written: Collection[str] = ()
+    path: str, *, among: Collection[str], value: Any = None, written: Collection[str] = ()
 ) -> tuple[str | None, str | None]:
     """Return the known path nearest to one that does not exist, and `value` in its unit as YAML.
 
     None for no near path, and for a value without another unit. Paths that are `written` as well were not meant.
     """
-    known = [one for one in among if not f"{path}.".startswith(f"{one}.")]
     section, _, leaf = path.rpartition(".")
 
     def near(other: str) -> float:
         # A misspelt key of the section is the likeliest mistake, then a key of a section inside it, then the very key
-        # elsewhere.
+        # elsewhere. A section that is swept may lack its beginning.
         around, _, word = other.rpartition(".")
-        inside = f"{around}.".startswith(f"{section}.") or not section
+        inside = f"{around}.".startswith(f"{section}.") or f".{around}".endswith(f".{section}") or not section
         alike = nearness(leaf, word)
         spelt = inside and nearness(leaf, other[len(section) :].replace(".", "_")) == 1.0  # eps_total: budget.epsilon
-        if (not spelt and alike < (0.7 if around == section else 0.8)) or not (inside or leaf == word):
+        if (not spelt and alike < (0.7 if around == section else 0.8)) or not (inside or (leaf == word not in KINDS)):
+            return 0.0
+        key = schema_keys()[other]
+        if key.indexed and around != section:  # a list of sections, as of figures
+            return 0.0
+        if not (inside and alike == 1.0) and not key.takes(_converted(word, leaf, value)[1]):
             return 0.0
         here = around == section or spelt
         return max(alike, spelt) + 0.15 * here + 0.05 * inside + 0.01 * SequenceMatcher(None, path, other).ratio()
 
-    best = max((one for one in known if one not in written), key=near)
+    written = {*written, *(one for one in among if f"{path}.".startswith(f"{one}."))}
+    best = max(
+        (one for one in among if one not in written and ("downlink." in path or "downlink." not in one)), key=near
+    )
     if near(best) == 0.0:
         return None, None
-    word = best.rpartition(".")[2]
+    return best, _converted(best.rpartition(".")[2], leaf, value)[0]
+
+
+def _converted(word: str, leaf: str, value: Any) -> tuple[str | None, Any]:
+    """Return a value in the unit of the key `word`, as YAML and as data; None, and the value, if it has no unit."""
     items = [in_unit_of(word, one, own=leaf) for one in items_of(value)]
     if not all(items):
-        return best, None
-    return best, f"[{', '.join(map(str, items))}]" if isinstance(value, list) else items[0]
+        return None, value
+    text = f"[{', '.join(map(str, items))}]" if isinstance(value, list) else str(items[0])
+    return text, json.loads(text)
 
 
 def unknown_key(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from math import log
+from math import inf, isfinite, log
 
 _FACTORS = {
     "_m_s": {"m/s": 1.0, "mps": 1.0, "km/h": 1 / 3.6, "km_h": 1 / 3.6, "kmh": 1 / 3.6, "kmph": 1 / 3.6},
@@ -31,9 +31,10 @@ def in_unit_of(key: str, value: object, *, own: str = "") -> str | None:
     match = re.fullmatch(r"([-+]?[\d.]+(?:e[-+]?\d+)?) *([a-zµ%/]*)", str(value).lower())
     factor = _FACTORS[ending].get((match[2] or rest) if match else "")
     try:
-        return None if match is None or factor is None else f"{float(match[1]) * factor:.6g}".replace("e+0", "e")
+        number = float(match[1]) * factor if match is not None and factor is not None else inf
     except ValueError:
         return None
+    return f"{number:.6g}".replace("e+0", "e") if isfinite(number) else None
 
 
 def likely_unit(key: str, value: object, *, holds: Callable[[float], bool], usual: float | None) -> str | None:

@@ -6,18 +6,19 @@ import json
 import re
 from collections.abc import Collection, Iterable, Iterator
 from copy import deepcopy
-from typing import Annotated, Any, NamedTuple
+from math import isfinite
+from typing import Any, NamedTuple
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from phy.config.conflict import problem_and_remedy
-from scenarios.schema.errors import KeyPath, dotted, flow, listing, mapping, names_of, needs_quotes, shorten, value_at
+from scenarios.schema.errors import KeyPath, dotted, flow, listing, mapping, names_of, shorten, value_at
 from scenarios.schema.labels.units import in_unit_of, likely_unit
 from scenarios.schema.messages.forms import FORMS, LENGTHS, LIMITS, TYPES, pattern_of, share_of_devices
 from scenarios.schema.messages.nearest import nearest
 from scenarios.schema.schema import validate_quickly
-from scenarios.schema.schema_keys import SECTIONS, TAGS, choices, nearest_key, schema_keys, unknown_key
+from scenarios.schema.schema_keys import SECTIONS, TAGS, allows, choices, nearest_key, schema_keys, unknown_key
 
 _SWEPT = ("link.", "learning.", "privacy.")
 
@@ -190,7 +191,10 @@ def _variant(path: KeyPath, document: dict[str, Any]) -> str:
 
 
 def _unknown(path: KeyPath, document: dict[str, Any], missing: Collection[KeyPath]) -> Answer:
-    """A key that the section does not have; the only key that is `missing` there is meant if none is near."""
+    """A key that the section does not have.
+
+    If none is near, the only key that is `missing` there is meant, or the only one that takes the number.
+    """
     name, leaf, value = names_of(path), path[-1], value_at(document, path)
     problem, shown = "unknown key", _scalar(value)
     if isinstance(leaf, str) and "." in leaf:
@@ -212,9 +216,12 @@ def _unknown(path: KeyPath, document: dict[str, Any], missing: Collection[KeyPat
     remedy = unknown_key(name, among=known, value=value, written=beside, kind=variant)
     near, text = nearest_key(name, among=known, value=value, written=beside)
     converted = value if text is None else json.loads(text)
-    if near is None and len(missing) == 1 and "belongs" not in remedy:
-        (other,) = missing
-        near, converted, remedy = names_of(other), value, f"did you mean {names_of(other)}"
+    if near is None and "belongs" not in remedy:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        free = (one for one in known if _beside(one, name) and one not in beside) if number else ()
+        able = [names_of(one) for one in missing] or [one for one in free if schema_keys()[one].takes(value)]
+        if len(able) == 1:
+            near, converted, remedy = able[0], value, f"did you mean {able[0]}"
     if near is None or name in schema_keys():
         return Answer(path, problem, remedy, Change(gone=(path,), sure=name in schema_keys()), shown)
     parts: list[str | int] = [*path[:-1], near.rpartition(".")[2]] if _beside(near, name) else [*near.split(".")]
@@ -267,6 +274,8 @@ def _wrong_value(kind: str, path: KeyPath, item: dict[str, Any], document: dict[
     if name.endswith(".devices_per_round"):
         problem, example = FORMS[name]
         return problem, share_of_devices(value, value_at(document, ("learning", "num_devices"))) or example, None
+    if kind in ("tuple_type", "list_type") and name != "plugins" and not isinstance(value, str | list):
+        return TYPES[kind][0], f"write [{flow(value)}]", [value]
     if (form := _in_a_mapping(path, value, document)) is not None:
         problem = FORMS[name][0] if name in FORMS else TYPES["model_type"][0]
         return problem, f"write {flow(form)}", form
@@ -298,13 +307,26 @@ def _wrong_value(kind: str, path: KeyPath, item: dict[str, Any], document: dict[
         return problem, remedy, value[0] if value else None
     if kind == "float_type" and (converted := in_unit_of(leaf, value)) is not None:
         return f"{problem} without a unit", f"write {converted}", float(converted)
-    if isinstance(value, str) and kind in ("float_type", "int_type") and needs_quotes(value) and value.strip():
-        return f"{problem}, not text", f"write {value.strip()} without quotes", json.loads(value)
+    if isinstance(value, str) and kind in ("float_type", "int_type"):
+        numbers = [_number(word) for word in value.split()]
+        if len(numbers) > 1 and None not in numbers:
+            return problem, f"put commas between the values: {', '.join(value.split())}", None
+        if len(numbers) == 1 and numbers[0] is not None:
+            return f"{problem}, not text", f"write {value.strip()} without quotes", numbers[0]
     if kind in ("int_type", "int_from_float") and isinstance(value, float) and value.is_integer():
         return problem, f"write {int(value)}", int(value)
     if kind == "string_type" and not isinstance(value, dict | list):
         return problem, f'put it in quotes: "{flow(value)}"', flow(value)
     return problem, f"write for example {flow(default)}" if usual else remedy, None
+
+
+def _number(text: str) -> int | float | None:
+    """The finite number that a text is; None for other texts."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return int(number) if number.is_integer() else number if isfinite(number) else None
 
 
 def _beyond(kind: str, leaf: str, item: dict[str, Any], default: object, example: Any) -> tuple[str, str, Any]:
@@ -353,21 +375,12 @@ def _in_a_mapping(path: KeyPath, value: Any, document: dict[str, Any]) -> dict[s
         near = ((key, nearest(value, choices(f"{name}.{key}"), least=0.7)) for key in inside)
         able = ((key, word) for key, word in near if word is not None)
     else:
-        fields = ((key, field) for key, one in inside.items() for field in one.definitions)
-        wanted = (key for key, one in fields if (isinstance(value, list) or one.is_required()) and _takes(one, value))
-        able = ((key, value) for key in wanted)
+        anyone = isinstance(value, list) or (name not in FORMS and len(path) > 1)
+        takers = [(key, one) for key, one in inside.items() if any(allows(field, value) for field in one.definitions)]
+        required = [key for key, one in takers if any(field.is_required() for field in one.definitions)]
+        able = ((key, value) for key in (*required, *(key for key, _ in takers if anyone)))
     found = next(able, None)
     return None if found is None else _completed(path, dict([found]), document)
-
-
-def _takes(field: FieldInfo, value: Any) -> bool:
-    """Return True if a field may have a value."""
-    try:
-        kind: Any = Annotated[field.annotation, *field.metadata, None]
-        TypeAdapter(kind).validate_json(json.dumps(value), strict=True)
-    except ValidationError:
-        return False
-    return True
 
 
 def _completed(path: KeyPath, section: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:

@@ -127,7 +127,7 @@ def test_values_are_plain_data(tmp_path: Path) -> None:
         ("  zip: 5\n", "s.yaml:3: sweep.zip = 5: must be a mapping of dotted paths to lists of one length, or a list of such mappings; write for example zip: {learning.scheme: [analog, digital], label: [A, B]}."),
         ("  seed: [1, 2]\n", "s.yaml:3: seed: seed cannot be swept; leave it out, and raise trials: every trial has "
                              "its own random numbers."),
-        ("  trials: [1, 2]\n", "s.yaml:3: trials: trials cannot be swept; every point gets the same number of trials."),
+        ("  trials: [1, 2]\n", "s.yaml:3: trials: trials cannot be swept; leave it out: every point gets the same number of trials."),
         ("  report.notes: [a]\n", "s.yaml:3: report.notes: report cannot be swept; keep one report for all points."),
         ("  num_samples: [a]\n", "s.yaml:3: num_samples: the sweep names a path that does not exist; did you mean learning.task.num_samples."),
         ("  label: [a, b]\n", "s.yaml:2: sweep: the same task twice, point 1 (label = a) and point 2 (label = b) compute the same numbers; remove one, or change more than its label."),

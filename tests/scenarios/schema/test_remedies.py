@@ -65,6 +65,29 @@ SENTENCES = {
         "name: a\nmeasure: {grid: [0, 1]}\n",
         "s.yaml:2: measure.grid: unknown key; did you mean measure.values.",
     ),
+    "a near key that does not take the value, and the only one that does": (
+        "name: a\nlearning:\n  algorithm: fedavg\n  local: {step_size: 0.2}\n"
+        "  partition: {kind: dirichlet, beta: 0.5}\n",
+        "s.yaml:4: learning.local.step_size = 0.2: unknown key; did you mean learning.local.learning_rate.\n"
+        "s.yaml:5: learning.partition.beta = 0.5: unknown key; did you mean learning.partition.alpha.",
+    ),
+    "a number in place of a list, and a mapping": (
+        "name: a\nmeasure: {values: 10, stop: 100}\nreport: {figures: {x: ebno_db, y: bit_error_rate}}\n",
+        "s.yaml:2: measure.values = 10: must be a list; write [10].\n"
+        "s.yaml:2: measure.stop = 100: must be a mapping of keys to values; write {bit_errors: 100}.\n"
+        "s.yaml:3: report.figures = {x: ebno_db, y: bit_error_rate}: must be a list; write [{x: ebno_db, y: "
+        "bit_error_rate}].",
+    ),
+    "values without commas": (
+        "name: a\nsweep: {link.power.snr_max_db: [0 5]}\n",
+        "s.yaml:2: link.power.snr_max_db = 0 5: must be a number; put commas between the values: 0, 5.",
+    ),
+    "a range of Python in the sweep, and a path without its beginning": (
+        "name: a\nsweep: {link.power.snr_max_db: 'range(0, 9, 3)', power.cutof_db: [-10, 0]}\n",
+        "s.yaml:2: link.power.snr_max_db = range(0, 9, 3): must be a list of at least one value; write "
+        "link.power.snr_max_db: [0, 3, 6, 9].\n"
+        "s.yaml:2: power.cutof_db: the sweep names a path that does not exist; did you mean link.power.cutoff_db.",
+    ),
     "an open bracket": (
         "name: a\nlink: {power: {snr_max_db: 1}\n",
         "s.yaml:2: not valid YAML: did not find expected ',' or '}'; close the { of this line with }.",
