@@ -111,7 +111,7 @@ def _superposed(config: FedAvgConfig, *, link: LinkConfig, privacy: AnyPrivacyCo
             "the convergence bound is for detected bits, and access superposition detects none",
             f"leave convergence_bound out, or {orthogonal}",
         )
-    if config.attack is not None and config.attack.acts_on == "bits" and usual == ("analog",):
+    if config.attack is not None and config.attack.acts_on == "bits" and usual == ("analog",) and response is None:
         yield Conflict(
             "learning.attack.kind learning.attack link.access",
             f"attack.kind {config.attack.kind} acts on bits, and aggregation {scheme.name} sends none over the air",

@@ -103,8 +103,10 @@ class SuperposedUplink:
             weights=weights / max(weights.sum(), np.finfo(float).tiny),
             factor=np.ones(index.count)[at] if plan.factor is None else plan.factor[at],
         )
-        sent = self._form.send(numbers, who)
-        payload = self._spread(sent.payload, at, plan=plan, senders=senders, context=context)
+        sent = self._form.send(
+            numbers, who, cover=lambda bits: self._covered(bits, at, plan=plan, senders=senders, context=context)
+        )
+        payload = self._place(sent.payload, at)
         symbols, jammers = self._symbols(payload, at, senders=senders, context=context)
         silent, max_power = self._limits(at, senders=senders, size=sent.size, context=context)
         on_air = replace(context, silent=(*context.silent, *silent)) if silent else context
@@ -132,23 +134,25 @@ class SuperposedUplink:
         )
         return otherwise if heard is None else sent.read(heard)
 
-    def _spread(
+    def _place(self, payload: NDArray[Any], at: NDArray[np.int64]) -> NDArray[Any]:
+        """Place what senders send at their indices, `[1, count, ...]`."""
+        out = np.zeros((1, self._index.count, payload.shape[1]), payload.dtype)
+        out[0, at] = payload
+        return out
+
+    def _covered(
         self,
-        payload: NDArray[Any],
+        bits: NDArray[np.uint8],
         at: NDArray[np.int64],
         *,
         plan: RoundPlan,
         senders: NDArray[np.int64],
         context: UplinkContext,
-    ) -> NDArray[Any]:
-        """Place what senders send at their indices, `[1, count, ...]`; bits flipped and forged as they must be."""
-        out = np.zeros((1, self._index.count, payload.shape[1]), payload.dtype)
-        out[0, at] = payload
-        if not self._form.bits:
-            return out
-        covered = self._protection.cover(out, plan=plan, context=context)
-        owners = self._index.owners(senders)
-        return self._attackers.bits(covered, devices=owners, context=context)
+    ) -> NDArray[np.uint8]:
+        """Bits of senders, flipped and forged as they must be."""
+        covered = self._protection.cover(self._place(bits, at), plan=plan, context=context)
+        forged = self._attackers.bits(covered, devices=self._index.owners(senders), context=context)
+        return np.asarray(forged[0, at])
 
     def _symbols(
         self, payload: NDArray[Any], at: NDArray[np.int64], *, senders: NDArray[np.int64], context: UplinkContext

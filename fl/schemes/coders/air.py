@@ -3,22 +3,26 @@
     y[s] / A = sum_k x_k[s] + z[s] / A,    A the receive amplitude, z the receiver's noise
 
 is what the server has of the symbols x_k[s] of the K senders, of mean power 1 at most. An `AirForm` says which symbols
-stand for an update, and which update a sum stands for: amplitudes for a mean (analog AirComp), signs for a vote, one of
-several symbols for a histogram.
+stand for an update, and which update a sum stands for: amplitudes for a mean (analog AirComp), or for the mean of what
+bits stand for; signs for a vote, one of several symbols for a histogram.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.arrays import U8
 from fl.schemes.coders.coder import Coder, Senders, checked_updates
+from phy.numerics.workers import spans
 
+Cover = Callable[[U8], U8]
+"""What privacy and attackers make of packed bits `[K, num_bytes]`."""
 Complex = NDArray[np.complexfloating[Any, Any]]
 
 
@@ -51,6 +55,11 @@ class OnAir:
     size: float = 1.0
 
 
+def unchanged(bits: U8) -> U8:
+    """Return bits that nothing covers."""
+    return bits
+
+
 class AirForm(ABC):
     """Symbols that stand for updates of M numbers; `bits`: they are those of packed bits, one per number."""
 
@@ -59,8 +68,11 @@ class AirForm(ABC):
     """Complex symbols of an upload; of `bits` known to the link alone."""
 
     @abstractmethod
-    def send(self, updates: NDArray[np.float32], senders: Senders) -> OnAir:
-        """Return what `senders` send for their updates `[K, M]`. Raises LearningError for NaN and infinity."""
+    def send(self, updates: NDArray[np.float32], senders: Senders, *, cover: Cover = unchanged) -> OnAir:
+        """Return what `senders` send for their updates `[K, M]`, with `cover` on its bits if there are any.
+
+        Raises LearningError for NaN and infinity.
+        """
 
     def metrics(self) -> Mapping[str, float]:
         """Return the numbers that are reported of this round."""
@@ -86,7 +98,7 @@ class Amplitudes(AirForm):
     def __init__(self, num_values: int) -> None:
         self._num_values, self.num_symbols = num_values, -(-num_values // 2)
 
-    def send(self, updates: NDArray[np.float32], senders: Senders) -> OnAir:
+    def send(self, updates: NDArray[np.float32], senders: Senders, *, cover: Cover = unchanged) -> OnAir:
         updates = checked_updates(updates, devices=senders.devices, num_values=self._num_values)
         shares = senders.weights / max(senders.weights.max(initial=0.0), np.finfo(float).tiny)
         norms = shares * np.sqrt(np.einsum("km,km->k", updates, updates, dtype=np.float64))
@@ -103,24 +115,16 @@ class Amplitudes(AirForm):
 
 
 @dataclass
-class Votes(AirForm):
-    """The bits of a scheme as signs, one vote per device and bit, whatever its weight; see `Coder.of_votes`."""
+class Coded(AirForm):
+    """The bits of a scheme, in whatever form they are sent."""
 
     coder: Coder
     num_values: int
-    bits = True
-    num_symbols: int = field(default=0, init=False)
 
-    def send(self, updates: NDArray[np.float32], senders: Senders) -> OnAir:
+    def encode(self, updates: NDArray[np.float32], senders: Senders, *, cover: Cover) -> U8:
+        """Return the packed bits of a round after `cover`, `[K, num_bytes]`."""
         self.coder.begin(senders.context, devices=senders.devices, flip_rate=np.zeros(len(senders.devices)))
-        payload = self.coder.encode(updates, devices=senders.devices, context=senders.context)
-
-        def read(heard: Heard) -> NDArray[np.float32]:
-            count = len(senders.devices)
-            mean = -parts(heard.total, of_bits=self.num_values) / count  # BPSK sends bit 0 as +1
-            return self.coder.of_votes(mean, senders, noise_power=heard.noise_power / count**2)
-
-        return OnAir(payload=payload[0], read=read)
+        return cover(self.coder.encode(updates, devices=senders.devices, context=senders.context)[0])
 
     def metrics(self) -> Mapping[str, float]:
         return self.coder.metrics()
@@ -130,6 +134,52 @@ class Votes(AirForm):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         self.coder.restore(state)
+
+
+@dataclass
+class Decoded(Coded):
+    """The numbers that the server would read from each device's bits, as amplitudes: it needs their mean alone.
+
+    A device decodes its own bits after privacy, with the codewords and the dither that it shares with the server. What
+    it sends is a function of its bits, and reveals no more than they do.
+    """
+
+    rows_at_once: int = 1
+
+    def __post_init__(self) -> None:
+        self._amplitudes = Amplitudes(self.num_values)
+        self.num_symbols = self._amplitudes.num_symbols
+
+    def send(self, updates: NDArray[np.float32], senders: Senders, *, cover: Cover = unchanged) -> OnAir:
+        bits = self.encode(updates, senders, cover=cover)
+        numbers = np.empty((len(bits), self.num_values), np.float32)
+        for rows in spans(len(bits), step=self.rows_at_once):
+            whose = replace(
+                senders,
+                devices=senders.devices[rows],
+                weights=senders.weights[rows],
+                factor=senders.factor[rows],
+            )
+            numbers[rows] = self.coder.read(bits[None, rows], whose)
+        return self._amplitudes.send(numbers, senders)
+
+
+@dataclass
+class Votes(Coded):
+    """The bits of a scheme as signs, one vote per device and bit, whatever its weight; see `Coder.of_votes`."""
+
+    bits = True
+    num_symbols: int = field(default=0, init=False)
+
+    def send(self, updates: NDArray[np.float32], senders: Senders, *, cover: Cover = unchanged) -> OnAir:
+        payload = self.encode(updates, senders, cover=cover)
+
+        def read(heard: Heard) -> NDArray[np.float32]:
+            count = len(senders.devices)
+            mean = -parts(heard.total, of_bits=self.num_values) / count  # BPSK sends bit 0 as +1
+            return self.coder.of_votes(mean, senders, noise_power=heard.noise_power / count**2)
+
+        return OnAir(payload=payload, read=read)
 
 
 def parts(symbols: Complex, *, of_bits: int | None = None) -> NDArray[np.float64]:

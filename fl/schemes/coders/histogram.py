@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.schemes.coders.air import AirForm, Heard, OnAir, parts
+from fl.schemes.coders.air import AirForm, Cover, Heard, OnAir, parts, unchanged
 from fl.schemes.coders.coder import Senders, checked_updates
 from fl.schemes.coders.value_coder import Part
 from fl.schemes.coders.value_scheme import ValueScheme
@@ -26,7 +26,7 @@ class Histogram(AirForm):
         self.num_symbols = -(-num_values * self._num_levels // 2)
         self._amplitude = np.sqrt(self._num_levels / 2.0)
 
-    def send(self, updates: NDArray[np.float32], senders: Senders) -> OnAir:
+    def send(self, updates: NDArray[np.float32], senders: Senders, *, cover: Cover = unchanged) -> OnAir:
         updates = checked_updates(updates, devices=senders.devices, num_values=self._num_values)
         part = Part(devices=senders.devices, first=0, context=senders.context)
         codes = self._code.to_codes(updates.copy(), part=part)

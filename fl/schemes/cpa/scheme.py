@@ -26,6 +26,7 @@ from fl.config.scheme import (
 )
 from fl.schemes.coders.quantizers import Quantizer, RateBits, build_quantizer
 from fl.schemes.cpa.cpa_theory import Codebook, anonymity
+from phy.config.base import Modulation
 from phy.config.conflict import Conflict
 from privacy.events.claims import Claim
 from privacy.events.releases import Release
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from fl.audit.law import Law
     from fl.learning.fedavg import FedAvgConfig
     from fl.models.federated import Piece
+    from fl.schemes.coders.air import AirForm
     from fl.schemes.cpa.cpa import Cpa
 
 _MOST_POINTS = 512
@@ -105,6 +107,20 @@ class CpaScheme(Scheme):
         from fl.schemes.cpa.cpa import Cpa
 
         return Cpa(self, num_values=sum(piece.size for piece in pieces), pieces=pieces)
+
+    def over_air(self, num_values: int) -> AirForm | None:
+        """See `Scheme.over_air`: the mean of what each bit stands for; None where the server needs the histogram."""
+        from fl.schemes.coders.air import Decoded
+        from fl.schemes.cpa.cpa import Cpa
+
+        if self.negative_bins == "zero" or self.radius == "scaled":
+            return None
+        coder = Cpa(self, num_values=num_values)
+        return Decoded(coder, num_values, rows_at_once=coder.rows_at_once)
+
+    @property
+    def air_modulations(self) -> tuple[Modulation, ...]:
+        return () if self.negative_bins == "zero" or self.radius == "scaled" else ("analog",)
 
     def quantizer(self, reach: float) -> Quantizer:
         """Return the quantiser of a stage that covers the ball of radius `reach`."""

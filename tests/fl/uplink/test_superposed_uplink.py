@@ -13,11 +13,14 @@ from superposed import PROBIT, SIGN, Air, updates_of
 
 from fl.attacks.attacks import Attackers
 from fl.learning.fedavg import FedAvgConfig
+from fl.models.federated import Piece
+from fl.schemes.coders.coder import Senders
 from fl.tasks.base import LearningError
 from fl.uplink.air import build_superposed
-from fl.uplink.protection import Protection
+from fl.uplink.protection import Protection, own_flips
 from fl.uplink.senders import SenderIndex
 from phy.config import LinkConfig
+from phy.fading.block_taps import UplinkContext
 from phy.links.airtime import superposed_airtime_s
 
 
@@ -159,8 +162,51 @@ def test_a_jammer_arrives_with_full_power_on_one_axis_and_without_its_own_update
     assert error > 10.0 * noise
 
 
-def test_a_scheme_that_needs_every_device_is_refused() -> None:
-    config = FedAvgConfig.model_validate({"num_devices": 2, "aggregation": "cpa"})
+CPA = {"name": "cpa", "channel": "agnostic", "epsilon": 2.0, "gamma": 0.05}
+
+
+@pytest.mark.parametrize("more", [{}, {"stages": 2, "decode": "unbiased"}, {"dimension": 2, "dither": True}], ids=str)
+def test_what_bits_of_cpa_stand_for_adds_up_to_what_the_server_makes_of_them_in_slots(more: dict[str, Any]) -> None:
+    """Without noise, the sum is the aggregate of the same flipped bits; float32 adds up 12 devices."""
+    size, updates = 301, updates_of(12, 301, size=0.03)
+    air = Air({**CPA, **more}, num_devices=12, num_values=size, error_model="error_free")
+    coder = air.config.aggregation.build(pieces=[Piece(name="w", shape=(size,), offset=0)])
+    context = UplinkContext(seed=1, trials=(0,), round_index=0, silent=())
+    plan = own_flips(air.config.aggregation.response.flip_target, num_devices=12)
+    bits = coder.encode(updates, devices=np.arange(12), context=context)
+    flipped = Protection().cover(bits, plan=plan, context=context)
+    assert (flipped != bits).any()
+    weights = np.full(12, 1.0 / 12.0)
+    senders = Senders(devices=np.arange(12), context=context, weights=weights, factor=plan.factor)
+    wanted = coder.aggregate(flipped, senders)
+    np.testing.assert_allclose(air.send(updates), wanted, atol=1e-5 * np.abs(wanted).max())
+
+
+def test_noise_on_what_bits_of_cpa_stand_for_has_the_variance_that_the_round_reports() -> None:
+    """Squares of 4001 numbers of noise: relative standard error sqrt(2 / M), four of them."""
+    size, updates = 4001, updates_of(8, 4001, size=0.03)
+    clear = Air(CPA, num_devices=8, num_values=size, error_model="error_free").send(updates)
+    air = Air(CPA, num_devices=8, num_values=size, power={"snr_max_db": 3.0})
+    error = np.mean((air.send(updates) - clear) ** 2, dtype=np.float64)
+    assert error == pytest.approx(air.last("expected_mse"), rel=4.0 * np.sqrt(2.0 / size))
+
+
+def test_an_attacker_changes_its_own_bits_alone() -> None:
+    """A bit stands for -2 D, 0 or 2 D with points {-D, 0, D}, D = 2 gamma / 3: inverted, a quarter of 4 D at most."""
+    updates = updates_of(4, 200, size=0.03)
+    attacked = {"attack": {"kind": "invert", "devices": [2]}}
+    found = [
+        Air(CPA, num_devices=4, num_values=200, error_model="error_free", learning=learning).send(updates)
+        for learning in (None, attacked)
+    ]
+    change = np.abs(found[1] - found[0])
+    assert (change > 0.0).mean() > 0.5
+    assert change.max() == pytest.approx(2.0 * 0.05 / 3.0, rel=1e-5)
+
+
+@pytest.mark.parametrize("more", [{"radius": "scaled"}, {"negative_bins": "zero"}], ids=str)
+def test_a_scheme_that_needs_every_device_is_refused(more: dict[str, Any]) -> None:
+    config = FedAvgConfig.model_validate({"num_devices": 2, "aggregation": {**CPA, **more}})
     link = LinkConfig.model_validate({"access": "superposition", "modulation": "bpsk"})
     parts: Any = {
         "model": SimpleNamespace(num_parameters=9),

@@ -52,7 +52,7 @@ IMPOSSIBLE: list[tuple[str, str, Scenario]] = [
         (key, word, scenario(learning, privacy=privacy, link={"access": "superposition", **link}))
         for key, word, learning, privacy, link in (
             ("link.access", "needs what every device sends", {"aggregation": "median"}, "none", {}),
-            ("link.access", "needs what every device sends", {"aggregation": "cpa"}, "none", {}),
+            ("link.access", "needs what every device sends", {"aggregation": "laplace"}, "none", {}),
             ("link.modulation", "adds up analog symbols, the modulation is qpsk", {}, "none", {"modulation": "qpsk"}),
             ("link.modulation", "adds up bpsk or qpsk", {"aggregation": "sign"}, "none", {"modulation": "analog"}),
             ("learning.aggregation.channel", "nobody sees in a sum", {"aggregation": "probit"}, "none", {}),
