@@ -303,6 +303,55 @@ def _plain_superposition() -> Rival:
     return Rival(num_symbols * ADDING_DEVICES, lambda: chain(no).numpy())
 
 
+def superposition_over_ofdm() -> Chain:
+    """The same over the carriers of OFDM, 72 of them, and TDL-A channels that hold for the round."""
+    link = {
+        "access": "superposition",
+        "modulation": "bpsk",
+        "channel": {"model": "tdl-a"},
+        "ofdm": {},
+        "power": {"policy": "truncated-inversion", "snr_max_db": 20.0, "cutoff_db": -10.0},
+    }
+
+    def ours(engine: str) -> Callable[[], Rival]:
+        return lambda: _air(link, engine=engine, rounds=ADDING_ROUNDS[engine])
+
+    return Chain(
+        name=f"BPSK, {ADDING_DEVICES} devices add up over OFDM, TDL-A",
+        modulation="bpsk",
+        channel="superposition over OFDM",
+        snr_db=17.0,
+        rivals={"fused": ours("fused"), "sionna": ours("sionna"), "plain": _plain_superposition_over_ofdm},
+    )
+
+
+def _plain_superposition_over_ofdm() -> Rival:
+    """Devices as transmitters to one receiver; a channel of each for the whole round, as ours."""
+    import tensorflow as tf
+    from sionna.phy.channel import ApplyOFDMChannel, cir_to_ofdm_channel, subcarrier_frequencies
+    from sionna.phy.channel.tr38901 import TDL
+    from sionna.phy.mapping import BinarySource, Mapper
+
+    rounds, carriers = ADDING_ROUNDS["plain"], 72
+    times = ADDED_SYMBOLS // carriers
+    source, mapper, tdl = BinarySource(), Mapper("pam", 1), TDL("A", 100e-9, 3.5e9)
+    frequencies, apply_channel = subcarrier_frequencies(carriers, 15e3), ApplyOFDMChannel()
+
+    @tf.function(jit_compile=True)
+    def chain(no: Any) -> Any:
+        symbols = mapper(source([rounds, ADDING_DEVICES, 1, times, carriers]))
+        paths, delays = tdl(rounds * ADDING_DEVICES, 1, 15e3)
+        h = tf.reshape(cir_to_ofdm_channel(frequencies, paths, delays), [rounds, ADDING_DEVICES, 1, 1, carriers])
+        power = tf.abs(h) ** 2
+        inverse = tf.where(power >= 0.1, 1.0 / power, 0.0)
+        sent = symbols * tf.math.conj(h) * tf.cast(inverse, tf.complex64)
+        everywhere = tf.broadcast_to(h[:, None, None], [rounds, 1, 1, ADDING_DEVICES, 1, times, carriers])
+        return apply_channel(sent, everywhere, no)
+
+    no = tf.constant(2.0 / 10.0**2.0, tf.float32)
+    return Rival(rounds * ADDING_DEVICES * times * carriers, lambda: chain(no).numpy())
+
+
 # --- the table's rows -------------------------------------------------------------------------------------------------
 
 
@@ -335,4 +384,5 @@ EVERY = (
     FEW[3],
     trellis(),
     FEW[4],
+    superposition_over_ofdm(),
 )
