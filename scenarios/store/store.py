@@ -14,7 +14,6 @@ import os
 import re
 import shutil
 import struct
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, replace
@@ -257,18 +256,13 @@ class Store:
     # --- the file ---------------------------------------------------------------------------------
 
     def _read_end(self) -> int:
-        for pause_s in (0.05, 0.0):  # a run may just be writing the head
-            self._file.seek(0)
-            head = self._file.read(_HEAD.size).ljust(_HEAD.size)
-            magic, version, end, sha256 = _HEAD.unpack(head)
-            if hashlib.sha256(head[:_SUMMED]).digest() == sha256:
-                break
-            time.sleep(pause_s)
-        else:
-            if magic != _MAGIC and not (self.folder / LOCK).exists():
-                problem, remedy = "is not a phyloop result store", "choose another folder"
-                raise ScenarioError(file=self.path, problem=problem, remedy=remedy)
-            with telling_damage(self.path):
+        head = self._file.read(_HEAD.size).ljust(_HEAD.size)
+        magic, version, end, sha256 = _HEAD.unpack(head)
+        if magic != _MAGIC and not (self.folder / LOCK).exists():
+            problem, remedy = "is not a phyloop result store", "choose another folder"
+            raise ScenarioError(file=self.path, problem=problem, remedy=remedy)
+        with telling_damage(self.path):
+            if hashlib.sha256(head[:_SUMMED]).digest() != sha256:
                 raise ValueError("the SHA-256 of its head differs from what was written")
         if version != STORE_VERSION:
             problem = f"was written by another phyloop (store version {version}, not {STORE_VERSION})"
