@@ -160,6 +160,16 @@ def test_every_flipped_byte_is_said_or_changes_nothing(part: int, bench: Callabl
     one.flip(range(part, len(one.content), 8))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(8))
+def test_a_store_cut_to_any_length_is_said_and_made_whole(part: int, bench: Callable[[str], Bench]) -> None:
+    one = bench("store: cut to every length")
+    for length in range(part, len(one.content), 8):
+        one.try_out(one.content[:length], what=f"cut to {length} bytes")
+    one.row.conclude(equal=True)
+    assert one.harmless == 0
+
+
 def test_a_store_cut_anywhere_is_said_and_made_whole(bench: Callable[[str], Bench]) -> None:
     one = bench("store: cut")
     for length in [*range(0, len(one.content), 512), 1, 99, 101, len(one.content) - 1]:
