@@ -22,6 +22,8 @@ LARGE_NOISE = 0.05
 """Standard deviation of the mean update, about the size of its numbers, above which errors are the likely cause."""
 MUCH_BIAS = 0.5
 """Share by which a divisor shrinks updates, from which on they are too short."""
+FEW_ROUNDS = 20
+"""Rounds below which a model may just not have learnt yet."""
 MANY_ERRORS = 0.05
 """Bit error rate above which errors are the likely cause."""
 
@@ -46,7 +48,8 @@ def fedavg_findings(learning: FedAvgConfig, facts: PointFacts) -> Iterator[str]:
     if empty > 0.5 * rounds:
         yield f"{what}, and no update arrived in {empty:.0f} rounds: {_silence(learning, facts)}"
     else:
-        yield f"{what}: {_cause(learning, facts, guessing=math.log(classes))}"
+        few = f"{rounds} rounds are few, raise learning.rounds first; otherwise " if rounds < FEW_ROUNDS else ""
+        yield f"{what}: {few}{_cause(learning, facts, guessing=math.log(classes))}"
 
 
 def _silence(learning: FedAvgConfig, facts: PointFacts) -> str:

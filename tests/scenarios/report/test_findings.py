@@ -115,7 +115,7 @@ PLANTED: dict[str, tuple[str, str, str]] = {
         "steps are too long",
         "learning.aggregation.step",
     ),
-    "few rounds": (said(GUESSED, {"rounds": 2}), "after 2 rounds is that of guessing", "learning.rounds"),
+    "few rounds": (said(GUESSED, {"rounds": 2}), "2 rounds are few, raise learning.rounds first", "learning.rounds"),
     "a fall": (said(FELL), "fell from 80.0% to 35.0%", "learning.local.learning_rate"),
     "lost packets": (
         said(SILENT, rates={"packet_error_rate": 0.99}, link={"packets": {"policy": "drop"}}),
