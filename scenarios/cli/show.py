@@ -204,7 +204,12 @@ def default_of(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
     value = field.get_default(call_default_factory=True)
-    return "none" if value is None else "{...}" if isinstance(value, BaseModel) else flow(value)
+    match value:
+        case None:
+            return "none"
+        case BaseModel():
+            return "{...}"
+    return flow(value)
 
 
 def allowed(about: dict[str, Any]) -> str:

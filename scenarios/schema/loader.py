@@ -15,7 +15,17 @@ import yaml
 from pydantic import ValidationError
 
 from fl.config.learning import UNNAMED
-from scenarios.schema.errors import KeyPath, Mark, ScenarioError, listing, mark_of, names_of, together, value_at
+from scenarios.schema.errors import (
+    KeyPath,
+    Mark,
+    ScenarioError,
+    listing,
+    mapping,
+    mark_of,
+    names_of,
+    together,
+    value_at,
+)
 from scenarios.schema.messages.explain import examine, explain
 from scenarios.schema.overrides import OVERRIDE, override, parse_override, unsweep
 from scenarios.schema.plugins import pin_plugins
@@ -322,7 +332,7 @@ def _merge(
             value = named_section(here, value) if isinstance(value, str) else value
             if is_another(here, old=old, new=value):
                 old = None
-        if isinstance(old, dict) and isinstance(value, dict) and here != ("sweep",):
+        if old is mapping(old) and value is mapping(value) and here != ("sweep",):
             under[key] = old
             _merge(old, value, path=here, into=into, marks=marks)
         else:

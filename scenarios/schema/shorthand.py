@@ -59,7 +59,7 @@ def _without_none(section: dict[str, Any], path: str, left_out: Collection[str])
     for key, value in section.items():
         one = f"{path}.{key}"
         nothing = value == "none" and one in left_out
-        found[key] = _without_none(value, one, left_out) if isinstance(value, dict) else None if nothing else value
+        found[key] = _without_none(inner, one, left_out) if (inner := mapping(value)) else None if nothing else value
     return found
 
 
