@@ -46,6 +46,27 @@ def test_the_error_of_blind_combining_is_that_over_a_single_carrier(coherence: s
     assert abs(standard_errors_off(error, expected)) < ERRORS_OF_A_CHECK
 
 
+@pytest.mark.parametrize("csi", ["given", "ls"])
+def test_every_antenna_estimates_in_errors_of_its_own(csi: str) -> None:
+    """With h = h^ / (1 + v) + r, r of variance v / (1 + v) at every antenna, zf has the error
+
+        K (v^2 + v K / (N - K)) / (1 + v)^2 + K / ((N - K) (1 + v)) 2 N0 / P0.
+
+    LS from pilots in OFDM symbols 1 and 5 of 7: v = (w^2 + (1 - w)^2) 2 N0 / P0, w the weight of linear interpolation.
+    """
+    num_trials, num_devices, num_antennas = 1000, 3, 8
+    known: dict[str, Any] = {"csi": "ls", "snr_max_db": 0.0} if csi == "ls" else {"csi_error": 0.5, "snr_max_db": 10.0}
+    config = antennas(num_antennas, "zf", fading="rayleigh", **known)
+    noise = 2.0 / config.max_power
+    x = np.exp(0.5j * np.pi * np.random.default_rng(2).integers(0, 4, (num_trials, num_devices, 100)))
+    heard = superpose(config, x, where=context(num_trials))
+    error = (np.abs(recovered(heard) - x.sum(axis=1)) ** 2).mean(axis=1)
+    v = noise * np.array([1.625, 0.625, 0.5, 0.625, 1.625]) if csi == "ls" else np.array([0.5])
+    more = num_devices / (num_antennas - num_devices)
+    expected = num_devices * (v**2 + v * more) / (1.0 + v) ** 2 + more / (1.0 + v) * noise
+    assert abs(standard_errors_off(error, float(expected.mean()))) < ERRORS_OF_A_CHECK
+
+
 def test_the_error_of_zero_forcing_is_that_of_the_wishart_law_on_every_carrier() -> None:
     """2 N0 / P0 K / (N - K), a trial's carriers together; and the reported noise says it trial by trial."""
     num_trials, num_devices, num_antennas = 1500, 3, 8
