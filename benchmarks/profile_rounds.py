@@ -10,7 +10,7 @@ medians over the turns, and both quartiles of what is in compiled code:
 - kernels: `run_tasks` and compiled functions called outside it, by numba;
 - TensorFlow: execution of compiled functions and single operations, not what Python does around them;
 - NumPy: signal processing and learning in arrays, the functions of `NUMPY`, but for kernels that they call;
-- results: what is put together once trials are done; storing: the write into the store of a run;
+- results: what is put together once trials are done; storing: packing, and the write into a store;
 - Python: all that is left, checks, copies and the calls themselves.
 
 Shares are of processor time of all threads, so that other work on the machine hardly counts, and of wall time. Calls
@@ -47,7 +47,6 @@ from timing import print_table
 from scenarios.engine.batch import Job, batch_size, compute
 from scenarios.engine.start import prepare_tensorflow
 from scenarios.engine.study import Progress
-from scenarios.plan.identity import physics, physics_json, task_ids
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Point
 from scenarios.schema.loader import load_scenario
@@ -73,7 +72,7 @@ _CALLS = 2 * _MOST_TURNS + 2
 """One to compile, turns without and with stopwatches, one for cProfile."""
 OTHERS = {
     "results": ("fl.algorithms.flmc_trials:FlmcTrials.results",),
-    "storing": ("scenarios.store.store:Store.write",),
+    "storing": ("scenarios.engine.batch:finished", "scenarios.store.store:Store.append"),
 }
 
 
@@ -240,7 +239,6 @@ def stored(point: Point, *, trials: int) -> Callable[[], None]:
     Each call writes to another one: a finished task is never stored twice.
     """
     size = batch_size(point.scenario)
-    text = physics_json(point.scenario)
     rooms = ExitStack()
     atexit.register(rooms.close)
     empty = []
@@ -252,9 +250,7 @@ def stored(point: Point, *, trials: int) -> Callable[[], None]:
         store = empty.pop()
         for first in range(0, trials, size):
             batch = tuple(range(first, min(first + size, trials)))
-            finished = compute(Job(point=point, trials=batch), progress=Progress())
-            results = dict(zip(task_ids(text, trials=batch), finished.results, strict=True))
-            store.write(results, physics=physics(point.scenario), seconds=finished.seconds)
+            store.append([compute(Job(point=point, trials=batch), progress=Progress()).rows])
 
     return run
 
