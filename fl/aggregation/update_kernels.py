@@ -8,7 +8,7 @@ import numpy as np
 
 from fl.arrays import F32, F64, I64, Bools
 from fl.tasks.base import LearningError
-from phy.numerics.compiled import kernel, read_only, stage
+from phy.numerics.compiled import inlined, kernel, read_only
 from phy.numerics.workers import run_tasks
 
 _COLUMNS = 512
@@ -16,7 +16,7 @@ _DIVERGED = 1e18
 """Beyond this squares overflow single precision, in which devices train."""
 
 
-@stage
+@inlined
 def _square(values: Any) -> Any:
     total = 0.0
     for i in range(len(values)):
@@ -24,7 +24,7 @@ def _square(values: Any) -> Any:
     return total
 
 
-@stage
+@inlined
 def _beyond(values: Any, limit: Any) -> Any:
     """How many numbers are not below the limit, those that are none among them."""
     count = np.int64(0)
@@ -33,7 +33,7 @@ def _beyond(values: Any, limit: Any) -> Any:
     return count
 
 
-@stage
+@inlined
 def _add(weight: Any, values: Any, out: Any) -> None:
     for i in range(len(out)):
         out[i] += weight * np.float64(values[i])

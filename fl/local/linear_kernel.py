@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.arrays import F32, F64, I64, U8, Bools
-from phy.numerics.compiled import kernel, read_only, stage
+from phy.numerics.compiled import contracted, inlined, lean_kernel, read_only
 from phy.numerics.workers import run_tasks
 
 _ROWS = 16
@@ -57,13 +57,47 @@ class Task(NamedTuple):
     steps: I64
 
 
-@stage
+class _Scratch(NamedTuple):
+    """Scratch arrays of a thread: weights and sums `[C, P]`, those of biases `[C]`, pixels and logits of rows."""
+
+    weights: F32
+    anchor: F32
+    total: F32
+    moving: F32
+    biases: F32
+    start_biases: F32
+    bias_total: F32
+    bias_moving: F32
+    pixels: F32
+    logits: F32
+    linear: F32
+
+
+def _scratch(classes: int, size: int) -> _Scratch:
+    tall, flat = np.zeros((4, classes, size), np.float32), np.zeros((5, classes), np.float32)
+    rows = np.empty((_ROWS, size), np.float32), np.empty((_ROWS, classes), np.float32)
+    return _Scratch(*tall, *flat[:4], *rows, flat[4])
+
+
+@inlined
 def _load(image: Any, scale: Any, shift: Any, pixels: Any) -> None:
     for p in range(len(pixels)):
         pixels[p] = np.float32(image[p]) * scale + shift
 
 
-@stage
+@inlined
+def _copy(values: Any, out: Any) -> None:
+    for p in range(len(out)):
+        out[p] = values[p]
+
+
+@inlined
+def _clear(out: Any) -> None:
+    for p in range(len(out)):
+        out[p] = np.float32(0.0)
+
+
+@inlined
 def _dot(first: Any, second: Any) -> Any:
     total = np.float32(0.0)
     for p in range(len(first)):
@@ -71,13 +105,13 @@ def _dot(first: Any, second: Any) -> Any:
     return total
 
 
-@stage
+@inlined
 def _add(amount: Any, pixels: Any, out: Any) -> None:
     for p in range(len(out)):
         out[p] += amount * pixels[p]
 
 
-@stage
+@inlined
 def _turned(flat: Any, tall: Any) -> None:
     """`[P C]` as `[C, P]`."""
     classes, pixels = tall.shape
@@ -87,7 +121,7 @@ def _turned(flat: Any, tall: Any) -> None:
             row[p] = flat[np.uint64(p) * np.uint64(classes) + np.uint64(c)]
 
 
-@stage
+@inlined
 def _turned_back(tall: Any, flat: Any) -> None:
     classes, pixels = tall.shape
     for c in range(classes):
@@ -96,7 +130,7 @@ def _turned_back(tall: Any, flat: Any) -> None:
             flat[np.uint64(p) * np.uint64(classes) + np.uint64(c)] = row[p]
 
 
-@stage
+@inlined
 def _residual(logits: Any, label: Any) -> Any:
     """softmax(logits) less the label's unit vector, in place; returns the cross-entropy."""
     highest = logits[0]
@@ -112,7 +146,7 @@ def _residual(logits: Any, label: Any) -> Any:
     return np.log(total) - own
 
 
-@stage
+@inlined
 def _norm(rule: Any, residual: Any, linear: Any, square_of_inputs: Any, square_of_weights: Any) -> Any:
     """Length of the gradient of a sample's loss, from what goes into the layer, a bias's 1 too, and `linear` z."""
     square = np.float64(_dot(residual, residual)) * square_of_inputs
@@ -124,38 +158,38 @@ def _norm(rule: Any, residual: Any, linear: Any, square_of_inputs: Any, square_o
     return np.sqrt(square)
 
 
-@stage
+@inlined
 def _scale(factor: Any, values: Any) -> None:
     for c in range(len(values)):
         values[c] *= factor
 
 
-@stage
+@contracted
 def _step(rule: Any, weights: Any, anchor: Any, total: Any, count: Any, share: Any, velocity: Any) -> None:
     """One step of a row of weights; `share`: sum of clipping factors; `velocity` is left alone without momentum."""
+    per_sample, pull = np.float32(1.0) / count, rule.l2 * share
     if rule.momentum > np.float32(0.0):
         for p in range(len(weights)):
-            gradient = (total[p] + rule.l2 * share * weights[p]) / count + rule.proximal * (weights[p] - anchor[p])
+            gradient = (total[p] + pull * weights[p]) * per_sample + rule.proximal * (weights[p] - anchor[p])
             velocity[p] = rule.momentum * velocity[p] + gradient
             weights[p] -= rule.rate * velocity[p]
     else:
+        step, back = rule.rate * per_sample, rule.rate * rule.proximal
         for p in range(len(weights)):
-            gradient = (total[p] + rule.l2 * share * weights[p]) / count + rule.proximal * (weights[p] - anchor[p])
-            weights[p] -= rule.rate * gradient
+            weights[p] += back * (anchor[p] - weights[p]) - step * (total[p] + pull * weights[p])
 
 
-@kernel
+@lean_kernel
 def _train(
-    rule: Any, task: Any, classes: Any, velocity: Any, out: Any, losses: Any, clipped: Any, first: Any, last: Any
-) -> None:
+    rule: Any, task: Any, classes: Any, velocity: Any, out: Any, losses: Any, clipped: Any, first: Any, last: Any,
+    scratch: Any,
+) -> None:  # fmt: skip
     """Devices `first` to `last`: `out` `[D, M]`, `losses`, `clipped` `[D]`, `velocity` `[D, M]` where it is kept."""
-    size, cells = task.images.shape[1], task.images.shape[1] * classes
-    pixels, logits = np.empty((_ROWS, size), np.float32), np.empty((_ROWS, classes), np.float32)
-    linear, clips = np.empty(classes, np.float32), rule.clip < np.float32(np.inf)
-    weights, anchor = np.empty((classes, size), np.float32), np.empty((classes, size), np.float32)
-    total, moving = np.empty((classes, size), np.float32), np.zeros((classes, size), np.float32)
-    biases, start_biases = np.zeros(classes, np.float32), np.zeros(classes, np.float32)
-    bias_total, bias_moving = np.zeros(classes, np.float32), np.zeros(classes, np.float32)
+    cells, clips = task.images.shape[1] * classes, rule.clip < np.float32(np.inf)
+    weights, anchor, total, moving = scratch.weights, scratch.anchor, scratch.total, scratch.moving
+    biases, start_biases = scratch.biases, scratch.start_biases
+    bias_total, bias_moving = scratch.bias_total, scratch.bias_moving
+    pixels, logits, linear = scratch.pixels, scratch.logits, scratch.linear
     shared = len(task.start) == 1
     if shared:
         _turned(task.start[0, :cells], anchor)
@@ -163,17 +197,20 @@ def _train(
         start = task.start[0 if shared else device]
         if not shared:
             _turned(start[:cells], anchor)
-        weights[:] = anchor
-        start_biases[:] = start[cells:]
-        biases[:] = start_biases
+        for c in range(classes):
+            _copy(anchor[c], weights[c])
+        _copy(start[cells:], start_biases)
+        _copy(start_biases, biases)
         if len(velocity):
             _turned(velocity[device, :cells], moving)
-            bias_moving[:] = velocity[device, cells:]
+            _copy(velocity[device, cells:], bias_moving)
         longer, seen = 0, 0
         for step in range(task.steps[device]):
             place = min(step, len(task.samples) - 1)
             count = task.counts[place, device]
-            total[:], bias_total[:] = np.float32(0.0), np.float32(0.0)
+            for c in range(classes):
+                _clear(total[c])
+            _clear(bias_total)
             loss, share, square = 0.0, np.float32(0.0), 0.0
             if rule.l2 > np.float32(0.0):
                 square = np.float64(_dot(biases, biases))
@@ -190,8 +227,7 @@ def _train(
                 for row in range(rows):
                     own = logits[row]
                     if clips:
-                        for c in range(classes):
-                            linear[c] = own[c]
+                        _copy(own, linear)
                     loss += _residual(own, task.labels[task.samples[place, device, begin + row]])
                     if clips:
                         inputs = np.float64(_dot(pixels[row], pixels[row])) + 1.0
@@ -217,10 +253,10 @@ def _train(
             _step(rule, biases, start_biases, bias_total, samples, share, bias_moving)
         clipped[device] = longer / seen
         _turned_back(weights, out[device, :cells])
-        out[device, cells:] = biases
+        _copy(biases, out[device, cells:])
         if len(velocity):
             _turned_back(moving, velocity[device, :cells])
-            velocity[device, cells:] = bias_moving
+            _copy(bias_moving, velocity[device, cells:])
 
 
 def train_linear(rule: Rule, task: Task, *, classes: int, velocity: F32 | None, out: F32) -> tuple[F64, F64]:
@@ -232,13 +268,17 @@ def train_linear(rule: Rule, task: Task, *, classes: int, velocity: F32 | None, 
     losses, clipped = np.zeros(devices), np.zeros(devices)
     moving = np.zeros((0, size), np.float32) if velocity is None else velocity
     given = Task(*(read_only(part) for part in task))
+    pixels = task.images.shape[1]
     run_tasks(
-        lambda first, last: _train(rule, given, classes, moving, out, losses, clipped, first, last), num_tasks=devices
+        lambda first, last: _train(
+            rule, given, classes, moving, out, losses, clipped, first, last, _scratch(classes, pixels)
+        ),
+        num_tasks=devices,
     )
     return losses, clipped
 
 
-@kernel
+@lean_kernel
 def _score(
     images: Any,
     labels: Any,
@@ -250,8 +290,9 @@ def _score(
     hits: Any,
     first: Any,
     last: Any,
+    scratch: Any,
 ) -> None:
-    pixels, logits = np.empty(images.shape[1], np.float32), np.empty(len(weights), np.float32)
+    pixels, logits = scratch
     for sample in range(first, last):
         _load(images[sample], scale, shift, pixels)
         best = 0
@@ -273,7 +314,11 @@ def score_linear(
     losses, hits = np.empty(len(images), np.float32), np.empty(len(images), np.bool_)
     seen, named = read_only(images), read_only(labels)
     line = np.float32(scale), np.float32(shift)
+    scratch = images.shape[1], classes
     run_tasks(
-        lambda first, last: _score(seen, named, *line, tall, biases, losses, hits, first, last), num_tasks=len(images)
+        lambda first, last: _score(
+            seen, named, *line, tall, biases, losses, hits, first, last, tuple(np.empty(n, np.float32) for n in scratch)
+        ),
+        num_tasks=len(images),
     )
     return losses, hits

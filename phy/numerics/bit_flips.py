@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.numerics.compiled import kernel, read_only, stage
+from phy.numerics.compiled import inlined, kernel, read_only
 from phy.numerics.threefry import draw_lanes, positions, threefry
 from phy.numerics.workers import run_tasks
 
@@ -22,7 +22,7 @@ _BLOCKS = 64
 _ALL, _ONE = np.uint32(0xFFFFFFFF), np.uint32(1)
 
 
-@stage
+@inlined
 def _compare(
     key0: Any, key1: Any, device: Any, start: Any, one: Any, words: Any, below: Any, tied: Any, blocks: Any
 ) -> None:

@@ -6,7 +6,6 @@ once in plain threads: no threading layer to configure, and none that a fork cou
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import os
 import tempfile
@@ -16,9 +15,8 @@ from typing import Any
 
 import numba
 import numpy as np
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
 from numba.core.event import Event, Listener, register
+from numba.extending import register_jitable
 from numpy.typing import NDArray
 
 # A sum over lanes needs `reassoc`; what is not a number or infinite keeps its meaning.
@@ -48,6 +46,7 @@ def _writable_folder() -> Path:
 
 
 _njit: Any = numba.njit
+_register_jitable: Any = register_jitable
 _config: Any = numba.config
 if not _config.CACHE_DIR:
     _config.CACHE_DIR = str(_writable_folder())
@@ -69,125 +68,70 @@ compilations = _Compilations()
 register("numba:compile", compilations)
 
 
-class _SelfContained(JITCodeLibrary):
-    """Machine code that calls its own copies of stages.
-
-    LLVM links all calls of a name to the copy that is loaded first. A stage that was compiled for another kernel may
-    add up in another order: sums would differ in their last bits with the kernels that were loaded before.
-    """
-
-    def _optimize_final_module(self) -> None:
-        super()._optimize_final_module()
-        # Only now: what is known to be a kernel's own while it is optimised becomes part of it, and loses its vectors.
-        for function in self._final_module.functions:
-            if function.linkage.name == "linkonce_odr" and not function.is_declaration:
-                function.linkage = "internal"
-
-
-class _KernelCompiler(Compiler):
-    """Numba's compiler, into a library of the kind above."""
-
-    def define_pipelines(self) -> Any:
-        state = self.state
-        state.library = _SelfContained(state.targetctx.codegen(), state.func_id.func_qualname)
-        state.library.enable_object_caching()
-        state.flags.no_cfunc_wrapper = True  # none is called from C
-        return super().define_pipelines()
-
-
-class _NoEnvironment:
-    """Takes what numba tells of the Python objects that a function uses; a part uses none."""
-
-    def set_env(self, *_: Any) -> None:
-        pass
-
-
-class _Part(JITCodeLibrary):
-    """Code that kernels link in, as it was written: LLVM works on it in each of them, and nowhere else.
-
-    Numba would optimise every function alone too, and make machine code of it. That took two thirds of the time.
-    """
-
-    is_inlined = False
-    """Else it stays a function of its own, however short."""
-
-    @property
-    def codegen(self) -> Any:
-        return _NoEnvironment()
-
-    def get_pointer_to_function(self, _name: str) -> Any:
-        # Who calls a part from Python calls what stands here with an object of numba's: a TypeError.
-        return ctypes.cast(ctypes.pythonapi.PyObject_Call, ctypes.c_void_p).value
-
-    def _optimize_functions(self, ll_module: Any) -> None:
-        ll_module.data_layout = self._codegen._data_layout
-
-    def _optimize_final_module(self) -> None:
-        pass
-
-    def _finalize_final_module(self) -> None:
-        self._verify_declare_only_symbols()
-        for function in self._final_module.functions:
-            if function.linkage.name == "external" and not function.is_declaration and not self.is_inlined:
-                function.add_function_attribute("noinline")
-        self._finalized = True
-
-
-class _PartCompiler(Compiler):
-    """Numba's compiler, into a library of the kind above, without the ways in from Python and C."""
-
-    def define_pipelines(self) -> Any:
-        state = self.state
-        state.library = _Part(state.targetctx.codegen(), state.func_id.func_qualname)
-        state.library.is_inlined = state.flags.forceinline
-        state.flags.no_cpython_wrapper = True
-        state.flags.no_cfunc_wrapper = True
-        return super().define_pipelines()
-
-
-def _compiled(function: Callable[..., Any], compiler: type[Compiler], **options: Any) -> Any:
-    return _njit(nogil=True, error_model="numpy", boundscheck=False, pipeline_class=compiler, **options)(function)
+_OPTIONS: dict[str, Any] = {
+    "error_model": "numpy",
+    "boundscheck": False,
+    "no_cfunc_wrapper": True,  # none is called from C
+}
+# Without `_nrt` references to arrays are not counted, which costs as much as the arithmetic of a short loop.
+_LEAN: dict[str, Any] = {**_OPTIONS, "fastmath": _FASTMATH, "_nrt": False}
 
 
 def kernel(function: Callable[..., Any]) -> Any:
     """A function called from Python: compiled at its first call, its machine code found on disk later."""
-    return _compiled(function, _KernelCompiler, cache=True, fastmath=_FASTMATH)
+    return _njit(**_OPTIONS, nogil=True, cache=True, fastmath=_FASTMATH)(function)
 
 
 def lean_kernel(function: Callable[..., Any]) -> Any:
-    """A kernel that allocates nothing and counts no references, as `stage` does not."""
-    return _compiled(function, _KernelCompiler, cache=True, fastmath=_FASTMATH, _nrt=False)
+    """A kernel that allocates nothing and counts no references, as no part does.
+
+    It compiles faster: arrays for its own use come from Python, and loops assign element by element. numba compiles
+    some forty functions for `a[:] = b`.
+    """
+    return _njit(**_LEAN, nogil=True, cache=True)(function)
 
 
 def contracted_kernel(function: Callable[..., Any]) -> Any:
     """A kernel that rounds as XLA does: sums in the order they are written, products fused into them."""
-    return _compiled(function, _KernelCompiler, cache=True, fastmath={"contract"})
+    return _njit(**_OPTIONS, nogil=True, cache=True, fastmath={"contract"})(function)
 
 
 def exact_kernel(function: Callable[..., Any]) -> Any:
     """A kernel that rounds as NumPy does: sums in the order they are written, divisions that stay divisions."""
-    return _compiled(function, _KernelCompiler, cache=True)
+    return _njit(**_OPTIONS, nogil=True, cache=True)(function)
+
+
+# LLVM links all calls of a name to the copy that is loaded first, of whichever kernel or of the part compiled alone.
+# Copies may add up in different orders. So a kernel contains its parts, and calls only those that compute integers.
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """A function that becomes part of the kernel that calls it, where LLVM can turn its loop into vectors."""
-    return _compiled(function, _PartCompiler, fastmath=_FASTMATH, forceinline=True)
+    """A part: LLVM turns its loops into vectors alone, and then puts it into every function that calls it.
 
-
-def stage(function: Callable[..., Any]) -> Any:
-    """A loop that a kernel calls. It stays a function of its own: in one large function LLVM gives up on vectors.
-
-    It may not allocate: it counts no references to arrays, which costs as much as the arithmetic of a short loop.
+    For one loop. A part with parts of its own is compiled with all of them, and once more in its caller.
     """
-    return _compiled(function, _PartCompiler, fastmath=_FASTMATH, _nrt=False)
+    return _register_jitable(**_LEAN, forceinline=True)(function)
+
+
+def contracted(function: Callable[..., Any]) -> Any:
+    """An `inlined` part that adds up in the order in which it is written, with products fused into sums."""
+    return _register_jitable(**{**_LEAN, "fastmath": {"contract"}}, forceinline=True)(function)
+
+
+def shared(function: Callable[..., Any]) -> Any:
+    """A long part of integers alone that kernels call: compiled once, however many places call it.
+
+    Every copy returns the same integers, so it does not matter which copy is called.
+    """
+    return _register_jitable(**_LEAN, forceinline=False)(function)
 
 
 def spliced(function: Callable[..., Any]) -> Any:
-    """A function that is written into the kernel that calls it before anything is compiled.
+    """A function that numba writes into its caller before anything is compiled.
 
-    For what chooses between stages and takes many arguments: as a function of its own it would compile for longer.
+    For functions that choose between parts, or call one after the other.
     """
-    return _compiled(function, _PartCompiler, fastmath=_FASTMATH, inline="always")
+    return _njit(**_LEAN, inline="always")(function)
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:

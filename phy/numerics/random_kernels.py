@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.numerics.compiled import contracted_kernel, inlined, lean_kernel, stage
+from phy.numerics.compiled import contracted_kernel, inlined, lean_kernel, shared, spliced
 from phy.numerics.threefry import draw_lanes, positions, threefry
 from phy.numerics.workers import available_threads, run_tasks
 
@@ -76,26 +76,32 @@ def complex_normal(word0: Any, word1: Any) -> Any:
     return radius * cosine, radius * sine
 
 
-@stage
-def draw_normals(key: Any, counters: Any, out: Any, real_at: Any, imag_at: Any, count: Any) -> None:
-    """CN(0, 1) of `count` counters, as `phy.numerics.threefry.draw_lanes` takes them, into the flat float32 `out`.
-
-    Real parts from `real_at` on, imaginary ones from `imag_at` on, both int64 of NumPy as there. In two loops: Threefry
-    alone fills the registers.
-    """
-    words, one, two = out.view(np.uint32), np.uint64(real_at), np.uint64(imag_at)
-    draw_lanes(key, counters, words, real_at, imag_at, count)
+@inlined
+def _normals(out: Any, one: Any, two: Any, count: Any) -> None:
+    """CN(0, 1) in the place of their words. A loop of its own: Threefry alone fills the registers."""
     for k in range(count):
         i = np.uint64(k)
-        real, imag = complex_normal(words[one + i], words[two + i])
+        # Of a second array LLVM would ask whether it overlaps this one, and give up on vectors: it does.
+        word0, word1 = np.float32(out[one + i]).view(np.uint32), np.float32(out[two + i]).view(np.uint32)
+        real, imag = complex_normal(word0, word1)
         out[one + i] = real
         out[two + i] = imag
 
 
-@stage
+@spliced
+def draw_normals(key: Any, counters: Any, words: Any, out: Any, real_at: Any, imag_at: Any, count: Any) -> None:
+    """CN(0, 1) of `count` counters, as `phy.numerics.threefry.draw_lanes` takes them, into the flat float32 `out`.
+
+    Real parts from `real_at` on, imaginary ones from `imag_at` on. `words` is `out` seen as uint32.
+    """
+    draw_lanes(key, counters, words, real_at, imag_at, count)
+    _normals(out, np.uint64(real_at), np.uint64(imag_at), count)
+
+
+@shared
 def draw_words(key: Any, device: Any, first: Any, words: Any, num_pairs: Any) -> None:
     """Word pairs from number `first` on into `words` `[2 num_pairs]` uint32, in the order of `uniform_words`."""
-    key0, key1 = np.uint32(key[0]), np.uint32(key[1])
+    key0, key1 = key
     for i in range(num_pairs):
         words[2 * i], words[2 * i + 1] = threefry(key0, key1, np.uint32(np.uint32(first) + np.uint32(i)), device)
 
@@ -110,7 +116,7 @@ def _fill_words(
     for task in range(first, last):
         row, start = task // per_row, (task % per_row) * pairs_of_task
         count = min(pairs_of_task, pairs - start)
-        draw_words(keys[row], devices[row], first_pair + start, words[row, 2 * start :], count)
+        draw_words((keys[row, 0], keys[row, 1]), devices[row], first_pair + start, words[row, 2 * start :], count)
 
 
 def fill_words(
@@ -130,7 +136,7 @@ def _fill_groups(key: Any, devices: Any, first_group: Any, words: Any, first: An
     groups, half, flat = words.shape[1], words.shape[2] // 2, words.reshape(-1)
     for task in range(first, last):
         counters = positions(devices[task // groups], (first_group + task % groups) * half, 1)
-        draw_lanes(key, counters, flat, 2 * half * task, 2 * half * task + half, half)
+        draw_lanes((key[0], key[1]), counters, flat, 2 * half * task, 2 * half * task + half, half)
 
 
 def fill_groups(

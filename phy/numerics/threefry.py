@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.numerics.compiled import inlined, kernel, read_only, stage
+from phy.numerics.compiled import inlined, kernel, read_only, shared, spliced
 
 _PARITY = np.uint32(0x1BD11BDA)
 # Numbers of NumPy: a function is compiled anew for every Python number that it is called with.
@@ -117,37 +117,37 @@ def threefry_of_four(key0: Any, key1: Any, counters0: Any, counters1: Any) -> An
     return _add_to_all(x0, key2), _add_to_all(x1, np.uint32(key0 + np.uint32(5)))
 
 
-@inlined
+@spliced
 def quarter(count: Any) -> Any:
     """Distance of the four runs that a loop over `count` numbers takes at once; the rest follows singly."""
     return count // (4 * _VECTOR) * _VECTOR
 
 
-@inlined
+@spliced
 def positions(device: Any, first: Any, stride: Any) -> Any:
     """Counters of one device at positions first, first + stride, ..., as `draw_lanes` takes them."""
     return np.uint32(first), np.uint32(stride), np.uint32(device), np.uint32(0)
 
 
-@inlined
+@spliced
 def devices(first: Any) -> Any:
     """Counters of the devices first, first + 1, ..., each at its position 0, as `draw_lanes` takes them."""
     return np.uint32(0), np.uint32(0), np.uint32(first), np.uint32(1)
 
 
-@inlined
+@spliced
 def _plus(start: Any, step: Any, times: Any) -> Any:
     return np.uint32(start + np.uint32(step * np.uint32(times)))
 
 
-@stage
+@shared
 def draw_lanes(key: Any, counters: Any, words: Any, first_at: Any, second_at: Any, count: Any) -> None:
     """Words of `count` counters: `positions(..)` or `devices(..)`.
 
-    First words stand in the flat uint32 `words` from `first_at` on, second ones from `second_at` on: both int64 of
-    NumPy, because for every Python number that it is called with a stage is compiled anew.
+    `key` is a pair of uint32. First words stand in the flat uint32 `words` from `first_at` on, second ones from
+    `second_at` on.
     """
-    key0, key1 = np.uint32(key[0]), np.uint32(key[1])
+    key0, key1 = key
     place_a, place_step, row_a, row_step = counters
     run = quarter(count)
     # Unsigned, or every index is asked for its sign, and nothing becomes a vector.
@@ -180,7 +180,7 @@ def draw_lanes(key: Any, counters: Any, words: Any, first_at: Any, second_at: An
         words[two_a + i] = word1
 
 
-@stage
+@shared
 def draw_listed(key: Any, places: Any, rows: Any, words: Any, first_at: Any, second_at: Any, count: Any) -> None:
     """`draw_lanes` of the counters (`places[i]`, `rows[i]`), `count` of them, given as uint32.
 

@@ -235,8 +235,8 @@ def test_coefficients_are_those_of_the_equation() -> None:
     from phy.numerics.compiled import kernel
 
     @kernel
-    def added(law: Any, keys: Any, gain: Any, level: Any, lanes: Any) -> None:
-        air_taps.added_at_positions(law, keys, np.uint32(1), gain, level, np.float32(0.0), 0, lanes, 8)
+    def added(law: Any, keys: Any, gain: Any, level: Any, words: Any, lanes: Any) -> None:
+        air_taps.added_at_positions(law, keys, np.uint32(1), gain, level, np.float32(0.0), 0, words, lanes, OF_TAPS, 8)
 
     config = link("analog", "rician per symbol", "fused")
     config = config.model_copy(update={"power": config.power.model_copy(update={"policy": "inversion"})})
@@ -244,7 +244,7 @@ def test_coefficients_are_those_of_the_equation() -> None:
     lanes = np.zeros(NUM_LANES, np.float32)
     keys = np.arange(6, dtype=np.uint32)
     level, gain = np.float32(1.5), np.float32(0.7)
-    added(tap_law(channel), keys, gain, level, lanes)
+    added(tap_law(channel), keys, gain, level, lanes.view(np.uint32), lanes)
     h = gain * (lanes[air_taps.TAP_REAL :][:8] + 1j * lanes[air_taps.TAP_IMAG :][:8])
     error = lanes[air_taps.KNOWN_REAL :][:8] + 1j * lanes[air_taps.KNOWN_IMAG :][:8]
     known = h + gain * np.sqrt(0.05) * error

@@ -15,7 +15,7 @@ import numpy as np
 from fl.arrays import F64, U8, U32, Reals
 from fl.codecs.partwise import refuse_infinite_values
 from fl.config.codec import Encoded
-from phy.numerics.compiled import inlined, kernel, read_only, shifted_left, stage
+from phy.numerics.compiled import inlined, kernel, read_only, shifted_left
 from phy.numerics.threefry import draw_listed
 from phy.numerics.workers import available_threads, run_tasks
 
@@ -71,7 +71,7 @@ def _split(power: Any) -> Any:
     return np.float32(whole), np.float32(power - whole)
 
 
-@stage
+@inlined
 def _compare(words: Any, whole: Any, rest: Any, bits: Any, count: Any) -> Any:
     """Which words are not below 2^32 / (1 + 2^(whole + rest)); how many are too close to it to tell."""
     close = np.int32(0)
@@ -97,7 +97,7 @@ def _next(device: Any, pair: Any, pairs: Any) -> Any:
     return (device + np.uint64(1), np.uint64(0)) if pair == pairs else (device, pair)
 
 
-@stage
+@inlined
 def _spread(
     values: Any, factor: Any, sizes: Any, device: Any, pair: Any, lists: Any, whole: Any, rest: Any, count: Any
 ) -> None:
@@ -117,7 +117,7 @@ def _spread(
         device, pair = _next(device, pair, pairs)
 
 
-@stage
+@inlined
 def _settle(values: Any, slope: Any, sizes: Any, device: Any, pair: Any, words: Any, bits: Any, count: Any) -> None:
     """The bits once more, in double precision."""
     num_values, pairs = sizes
@@ -130,7 +130,7 @@ def _settle(values: Any, slope: Any, sizes: Any, device: Any, pair: Any, words: 
         device, pair = _next(device, pair, pairs)
 
 
-@stage
+@inlined
 def _place(bits: Any, sizes: Any, device: Any, pair: Any, out: Any, count: Any) -> None:
     """The bits into packed ones, which are zero."""
     num_values, pairs = sizes

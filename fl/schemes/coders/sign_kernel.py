@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from phy.numerics.compiled import exact_kernel, stage
+from phy.numerics.compiled import exact_kernel, inlined
 from phy.numerics.threefry import draw_lanes, positions
 
 _SPAN, _BLOCK, _LANES = 512, 64, 32
@@ -17,7 +17,7 @@ _GATHER = np.uint64(0x8040201008040201)
 """Times eight bytes of 0 or 1, it has them side by side in its highest byte (on a little-endian machine)."""
 
 
-@stage
+@inlined
 def pack_eights(eights: Any, payload: Any) -> None:
     """Zeros and ones, eight in a word, into bytes, the first bit of memory highest."""
     for i in range(len(payload)):

@@ -13,7 +13,7 @@ import numpy as np
 
 from fl.arrays import U32
 from fl.schemes.coders.sign_kernel import pack_eights
-from phy.numerics.compiled import exact_kernel, kernel, shifted_left, shifted_right, stage
+from phy.numerics.compiled import exact_kernel, inlined, kernel, shifted_left, shifted_right
 from phy.numerics.threefry import draw_lanes, positions
 
 MASK_BITS = 32
@@ -55,7 +55,7 @@ def _scaled(word: Any, count: Any) -> Any:
     return np.uint32(np.uint32(np.uint32(np.uint32(word >> _SIXTEEN) * count) + low) >> _SIXTEEN)
 
 
-@stage
+@inlined
 def _draw_words(key0: Any, key1: Any, device: Any, pair: Any, tiles: Any, out: Any) -> None:
     """Words of 64 counters per tile from `pair` on, all first ones of a tile before all second ones."""
     for tile in range(tiles):
@@ -64,7 +64,7 @@ def _draw_words(key0: Any, key1: Any, device: Any, pair: Any, tiles: Any, out: A
         draw_lanes((key0, key1), counters, out, at, at + _HALF_TILE, _HALF_TILE)
 
 
-@stage
+@inlined
 def _draw_scaled(key0: Any, key1: Any, device: Any, pair: Any, count: Any, tiles: Any, out: Any) -> None:
     """The same scaled to 0 .. count - 1."""
     _draw_words(key0, key1, device, pair, tiles, out)
@@ -72,7 +72,7 @@ def _draw_scaled(key0: Any, key1: Any, device: Any, pair: Any, count: Any, tiles
         out[i] = _scaled(out[i], count)
 
 
-@stage
+@inlined
 def _take_turns(words: Any, left: Any, masks: Any, first: Any, place: Any, count: Any) -> None:
     """Entry `place` of the words from `masks[first]` on: +1 where the number drawn lies below how many +1 are left."""
     at = np.uint64(first)
@@ -82,13 +82,13 @@ def _take_turns(words: Any, left: Any, masks: Any, first: Any, place: Any, count
         masks[at + np.uint64(i)] |= shifted_left(plus, place)
 
 
-@stage
+@inlined
 def _look_up(listed: Any, words: Any, masks: Any, count: Any) -> None:
     for i in range(count):
         masks[i] = listed[words[i]]
 
 
-@stage
+@inlined
 def _choose(listed: Any, words: Any, masks: Any, count: Any) -> None:
     """`_look_up` of floor(word C / 2^32), by comparing to where it goes up: for a few C masks."""
     masks[:count] = listed[0]
@@ -99,7 +99,7 @@ def _choose(listed: Any, words: Any, masks: Any, count: Any) -> None:
             masks[i] = mask if words[i] >= start else masks[i]
 
 
-@stage
+@inlined
 def _draw_masks(law: Any, device: Any, pair: Any, tiles: Any, words: Any, left: Any, masks: Any) -> None:
     """Masks of a span into the flat `masks`, word w of all blocks from 512 w on."""
     count = _TILE * tiles
@@ -124,7 +124,7 @@ def _draw_masks(law: Any, device: Any, pair: Any, tiles: Any, words: Any, left: 
             _take_turns(words, left, masks, SPAN * word, np.uint32(entry % MASK_BITS), count)
 
 
-@stage
+@inlined
 def _pick(masks: Any, levels: Any, bits: Any, count: Any) -> None:
     """Entry `levels[i]` of mask i, 0 or 1."""
     for i in range(count):
@@ -133,14 +133,14 @@ def _pick(masks: Any, levels: Any, bits: Any, count: Any) -> None:
         bits[i] = np.uint8(np.uint32(mask >> np.uint32(level & np.uint32(31))) & _ONE)
 
 
-@stage
+@inlined
 def _pick_narrow(masks: Any, levels: Any, bits: Any, count: Any) -> None:
     """The same where one word holds a mask, so that nothing is gathered."""
     for i in range(count):
         bits[i] = np.uint8(shifted_right(masks[i], np.uint32(levels[i])) & _ONE)
 
 
-@stage
+@inlined
 def _turn(masks: Any, first: Any, bits: Any, turned: Any, count: Any) -> None:
     """An entry that equals its bit becomes a 1, one of a bit that was not heard a 0."""
     at = np.uint64(first)
@@ -150,7 +150,7 @@ def _turn(masks: Any, first: Any, bits: Any, turned: Any, count: Any) -> None:
         turned[i] = np.uint32(np.uint32(masks[at + np.uint64(i)] ^ np.uint32(bit - _ONE)) & np.uint32(~unheard))
 
 
-@stage
+@inlined
 def _count(turned: Any, places: Any, counts: Any, first: Any, count: Any) -> None:
     """Add entries 0 to `places` of the words to as many rows of the flat `counts`, the first of them at `first`."""
     for place in range(places):
@@ -159,7 +159,7 @@ def _count(turned: Any, places: Any, counts: Any, first: Any, count: Any) -> Non
             counts[at + np.uint64(i)] += np.uint32(shifted_right(turned[i], shift) & _ONE)
 
 
-@stage
+@inlined
 def _weigh(turned: Any, places: Any, worth: Any, sums: Any, first: Any, count: Any) -> None:
     for place in range(places):
         at, shift = np.uint64(first + SPAN * place), np.uint32(place)
@@ -167,7 +167,7 @@ def _weigh(turned: Any, places: Any, worth: Any, sums: Any, first: Any, count: A
             sums[at + np.uint64(i)] += np.float32(np.int32(shifted_right(turned[i], shift) & _ONE)) * worth
 
 
-@stage
+@inlined
 def _copy(source: Any, target: Any) -> None:
     for i in range(len(source)):
         target[i] = source[i]
@@ -194,7 +194,7 @@ def _quantise(updates: Any, radius: Any, spacing: Any, half: Any, most: Any, rou
     return beyond
 
 
-@stage
+@inlined
 def _unpack(payload: Any, eights: Any) -> None:
     """Bytes into zeros and ones, eight in a word: the inverse of `pack_eights`."""
     for i in range(len(payload)):

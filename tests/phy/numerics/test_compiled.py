@@ -1,57 +1,120 @@
-"""Kernels: the same machine code for whoever compiles them and whoever finds them on disk."""
+"""Kernels: the same machine code for whoever compiles them and whoever finds them on disk, in any order."""
 
 from __future__ import annotations
 
-from typing import Any
+import subprocess
+import sys
+from pathlib import Path
 
-import numpy as np
 import pytest
-from numba import float64, int64
-from numba.core.caching import NullCache
 
-from phy.numerics.compiled import kernel, stage
+from phy.numerics.compiled import contracted, inlined, shared
+
+JOBS = ("link", "sums", "packets", "training")
+INTEGER_PARTS = {"draw_lanes", "draw_listed", "draw_words", "_draw_words"}
+"""Parts that may stay functions of their own."""
+
+PROCESS = r"""
+import hashlib, re, sys
+import numba
+import numpy as np
+from phy.compile import compile_air, compile_digital
+from phy.config import LinkConfig
+from phy.fading.block_taps import UplinkContext
+
+WHERE = UplinkContext(seed=1, trials=(0, 1), round_index=3)
+FADING = {"fading": "rayleigh", "coherence": "packet"}
+POWER = {"policy": "truncated-inversion", "snr_max_db": 20, "cutoff_db": -10}
+TDL = {"model": "tdl-a", "coherence": "packet", "speed_m_s": 3}
+
+def sent(link, num_bits=9000):
+    config = LinkConfig.model_validate({"access": "orthogonal", "packet_size_bytes": 120, "engine": "fused", **link})
+    uplink = compile_digital(config, num_devices=3, num_bits=num_bits)
+    payload = np.random.default_rng(1).integers(0, 256, (2, 3, num_bits // 8), np.uint8)
+    found = uplink.send(payload, context=WHERE, caps={})
+    return found.payload, found.counts.transmit_energy, found.counts.signal_energy, found.decision.level
+
+def link():
+    return sent({"modulation": "16qam", "channel": FADING, "power": POWER, "csi": {"error_variance": 0.01}})
+
+def packets():
+    power = {"policy": "fixed", "snr_max_db": 13}
+    return sent({"modulation": "qpsk", "channel": TDL, "ofdm": {}, "csi": {"estimator": "lmmse"}, "power": power})
+
+def sums():
+    link = {"access": "superposition", "modulation": "bpsk", "channel": FADING, "power": POWER, "packet_size_bytes": 64}
+    uplink = compile_air(LinkConfig.model_validate({**link, "engine": "fused"}), num_devices=5, num_symbols=3000)
+    payload = np.random.default_rng(2).integers(0, 256, (2, 5, 375), np.uint8)
+    found = uplink.superpose(payload, context=WHERE, caps={})
+    return found.received, found.energy_j
+
+def training():
+    from fl.local.linear_kernel import Rule, Task, train_linear
+    draws, (samples, pixels, classes) = np.random.default_rng(3), (60, 77, 10)
+    images, labels = draws.integers(0, 256, (samples, pixels), np.uint8), draws.integers(0, classes, samples, np.int32)
+    start = draws.normal(0, 0.1, (1, (pixels + 1) * classes)).astype(np.float32)
+    batches = np.arange(samples).reshape(1, 3, 20)
+    task = Task(images, labels, start, batches, np.full((1, 3), 20), np.full(3, 2))
+    rule = Rule(*(np.float32(n) for n in (0.1, 0.0, 0.01, 0.1, 0.5, 1 / 255, 0.0)))
+    out = np.empty((3, start.size), np.float32)
+    return (*train_linear(rule, task, classes=classes, velocity=None, out=out), out)
+
+for job in sys.argv[1:]:
+    found = b"".join(np.ascontiguousarray(array).tobytes() for array in globals()[job]())
+    print(job, hashlib.sha256(found).hexdigest())
+for name, module in sorted(sys.modules.items()):
+    for kernel in list(vars(module).values()) if name.split(".")[0] in ("phy", "fl") else ():
+        if isinstance(kernel, type(numba.njit(lambda: None))) and kernel.__module__ == name:
+            for path in kernel.stats.cache_misses:
+                defined = re.findall(r"^define [^@]*@(\S+)\(", kernel.inspect_llvm(path), re.MULTILINE)
+                for function in defined:
+                    parts = re.match(r"_ZN(?:2fl|3phy)(.*?)B\d+v", function)
+                    if parts:
+                        print("defined", kernel.__name__, re.split(r"\d+", parts[1])[-1])
+"""
 
 
-@stage
-def _energies(values: Any, energies: Any, count: Any) -> None:
-    """Long enough to stay a function of its own."""
-    for i in range(count):
-        energies[0] += values[i] * values[i]
-    for i in range(count):
-        energies[1] += values[i] * values[i] * values[count - 1 - i]
-    for i in range(count):
-        energies[2] += values[i] / (values[i] + values[count - 1 - i])
-    for i in range(count):
-        energies[3] += max(values[i], values[count - 1 - i])
+def found_by(cache: Path, *jobs: str) -> tuple[dict[str, str], set[tuple[str, str]]]:
+    """Hashes of the results of jobs, one after the other in a new process, and (kernel, function) pairs it compiled."""
+    environment = {"NUMBA_CACHE_DIR": str(cache), "PATH": "/usr/bin", "PYTHONPATH": ":".join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", PROCESS, *jobs], env=environment, capture_output=True, text=True, check=True
+    )
+    lines = [line.split() for line in done.stdout.splitlines()]
+    return {line[0]: line[1] for line in lines if line[0] != "defined"}, {
+        (line[1], line[2]) for line in lines if line[0] == "defined"
+    }
 
 
-def _of_rows(rows: Any, energies: Any) -> None:
-    for row in range(len(rows)):
-        _energies(rows[row], energies[row], rows.shape[1])
-        _energies(rows[row], energies[row], 0)
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], set[tuple[str, str]], Path]:
+    cache = tmp_path_factory.mktemp("kernels")
+    return *found_by(cache, *JOBS), cache
 
 
-def test_a_kernel_calls_its_own_copies_of_stages_whatever_was_loaded_before() -> None:
-    compiled = kernel(_of_rows)
-    compiled._cache = NullCache()  # what is found on disk tells no names
-    energies = np.zeros((3, 4), np.float32)
-    compiled(np.ones((3, 40), np.float32), energies)
-    np.testing.assert_array_equal(energies, np.tile([40, 40, 20, 40], (3, 1)))
-    (overload,) = compiled.overloads.values()
-    functions = {one.name: one.linkage.name for one in overload.library.get_defined_functions()}
-    assert {linkage for name, linkage in functions.items() if "_energies" in name} == {"internal"}
-    # What others may define too is the copy of whoever came first.
-    assert set(functions.values()) == {"internal", "external"}
+def test_bits_and_sums_do_not_depend_on_the_order_in_which_kernels_are_compiled_or_loaded(
+    compiled: tuple[dict[str, str], set[tuple[str, str]], Path], tmp_path: Path
+) -> None:
+    expected, _, cache = compiled
+    assert set(expected) == set(JOBS)
+    assert found_by(cache, *reversed(JOBS)) == (expected, set())  # all found on disk
+    found_by(tmp_path, "sums")
+    # The kernel of gains is found on disk, compiled for sums; the others are compiled here.
+    assert found_by(tmp_path, "link", "packets")[0] == {job: expected[job] for job in ("link", "packets")}
 
 
-def test_no_machine_code_is_made_of_a_stage_alone() -> None:
-    _energies.compile((float64[::1], float64[::1], int64))
-    alone = _energies.overloads[float64[::1], float64[::1], int64]
-    (name,) = [one.name for one in alone.library.get_defined_functions() if one.linkage.name == "external"]
-    assert name == alone.fndesc.llvm_func_name  # no ways in from Python or C
-    assert alone.target_context.codegen()._engine.get_function_address(name) == 0
+def test_kernels_call_only_parts_that_compute_integers(
+    compiled: tuple[dict[str, str], set[tuple[str, str]], Path],
+) -> None:
+    _, defined, _ = compiled
+    assert {kernel for kernel, _ in defined} >= {"_carry", "_measure", "_superpose", "_train"}
+    assert {function for kernel, function in defined if function != kernel} <= INTEGER_PARTS
+    assert ("_carry", "draw_lanes") in defined
 
 
-def test_a_stage_that_is_called_from_python_is_a_type_error() -> None:
-    with pytest.raises(TypeError, match="not callable"):
-        _energies(np.ones(40, np.float32), np.zeros(4, np.float32), 40)
+@pytest.mark.parametrize("part", [contracted, inlined, shared])
+def test_parts_are_functions_of_python_for_python_code(part: object) -> None:
+    def squares(count: int) -> int:
+        return sum(i * i for i in range(count))
+
+    assert part(squares)(4) == 14  # type: ignore[operator]

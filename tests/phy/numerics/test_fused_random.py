@@ -22,11 +22,14 @@ NUM_NORMALS = 1 << 24
 
 
 @lean_kernel
-def fill_normals(keys: Any, devices: Any, out: Any, num_values: Any, start: Any, first: Any, last: Any) -> None:
+def fill_normals(
+    keys: Any, devices: Any, words: Any, out: Any, num_values: Any, start: Any, first: Any, last: Any
+) -> None:
     """Rows `first` to `last` of the flat `out`, for each its real parts, then its imaginary ones."""
     for row in range(first, last):
-        real_at = 2 * row * num_values
-        fused.draw_normals(keys[row], positions(devices[row], start, 1), out, real_at, real_at + num_values, num_values)
+        real_at, key = 2 * row * num_values, (keys[row, 0], keys[row, 1])
+        counters = positions(devices[row], start, 1)
+        fused.draw_normals(key, counters, words, out, real_at, real_at + num_values, num_values)
 
 
 def complex_normals(
@@ -40,8 +43,9 @@ def complex_normals(
 ) -> NDArray[np.complex64]:
     """CN(0, 1) draws `[rows, num_values]` from position `first` on; row r is of `keys[r]` `[2]` and `devices[r]`."""
     parts = np.empty((len(keys), 2, num_values), np.float32)
+    out = parts.reshape(-1)
     run_tasks(
-        lambda start, stop: fill(keys, devices, parts.reshape(-1), num_values, first, start, stop),
+        lambda start, stop: fill(keys, devices, out.view(np.uint32), out, num_values, first, start, stop),
         num_tasks=len(keys),
         threads=threads,
     )
@@ -71,12 +75,12 @@ def test_normals_are_those_of_the_plain_generator_to_within_rounding() -> None:
 
 @kernel
 def _along(key: Any, out: Any, count: Any) -> None:
-    draw_lanes(key, positions(np.uint32(9), np.uint32(2**32 - 50), np.uint32(7)), out, 1, 1 + 1100, count)
+    draw_lanes((key[0], key[1]), positions(np.uint32(9), np.uint32(2**32 - 50), np.uint32(7)), out, 1, 1 + 1100, count)
 
 
 @kernel
 def _across(key: Any, out: Any, count: Any) -> None:
-    draw_lanes(key, devices(np.uint32(5)), out, 1, 1 + 1100, count)
+    draw_lanes((key[0], key[1]), devices(np.uint32(5)), out, 1, 1 + 1100, count)
 
 
 @kernel
@@ -177,9 +181,8 @@ def test_a_stream_that_two_threads_share_is_detected() -> None:
     keys, device = np.repeat(KEYS, 4, axis=0), np.tile(np.arange(4, dtype=np.uint32), 2)
     alone = complex_normals(keys, device, num_values=100, threads=1)
 
-    def shared(keys: NDArray[np.uint32], devices: NDArray[np.uint32], out: NDArray[np.float32], *rest: int) -> None:
-        num_values, start, first, last = rest
-        fill_normals(keys[0:1].repeat(len(keys), 0), devices * 0, out, num_values, start, first, last)
+    def shared(keys: NDArray[np.uint32], devices: NDArray[np.uint32], *rest: Any) -> None:
+        fill_normals(keys[0:1].repeat(len(keys), 0), devices * 0, *rest)
 
     together = complex_normals(keys, device, num_values=100, threads=2, fill=shared)
     assert not np.array_equal(together, alone)

@@ -26,14 +26,14 @@ from phy.engines.fused.flat.air_taps import (
 )
 from phy.engines.fused.flat.antennas import combined_taps
 from phy.engines.fused.flat.gains import measure_gains
-from phy.engines.fused.flat.taps import NUM_LANES, OF_SYMBOLS, TILE, TapLaw, expand, tap_law
+from phy.engines.fused.flat.taps import OF_SYMBOLS, OF_TAPS, TILE, TapLaw, expand, tap_lanes, tap_law
 from phy.fading.block_taps import FlatChannel, UplinkContext
 from phy.fading.gains import BlockGains
 from phy.links.air_chain import AirChain, Arrivals, OnAir
 from phy.links.antennas import CombinedTaps
 from phy.links.power import AmplitudeDecision
 from phy.numerics.cache import LastResult
-from phy.numerics.compiled import kernel, read_only, stage
+from phy.numerics.compiled import inlined, lean_kernel, read_only
 from phy.numerics.random import RECEIVER, Purpose
 from phy.numerics.random_kernels import draw_normals
 from phy.numerics.threefry import positions
@@ -49,7 +49,7 @@ _RECEIVER = np.uint32(RECEIVER)
 _ONE, _ZERO, _TWO = np.float32(1.0), np.float32(0.0), np.float32(2.0)
 
 
-@stage
+@inlined
 def _read_symbols(kind: Any, amplitudes: Any, bits: Any, base: Any, lanes: Any, count: Any) -> None:
     """Symbols `base` to `base + count` of one device; bit 0 is +1, and `base` a whole byte."""
     if kind == _BITS:
@@ -67,7 +67,7 @@ def _read_symbols(kind: Any, amplitudes: Any, bits: Any, base: Any, lanes: Any, 
             lanes[SYMBOL_IMAG + i] = np.float32(amplitudes[2 * (base + i) + 1])
 
 
-@stage
+@inlined
 def _add(symbols: Any, taps: Any, count: Any) -> Any:
     """Add one device's symbols, each with a tap of its own; the energy it spent."""
     energy = _ZERO
@@ -80,7 +80,7 @@ def _add(symbols: Any, taps: Any, count: Any) -> Any:
     return energy
 
 
-@stage
+@inlined
 def _add_with_one_tap(symbols: Any, real: Any, imag: Any, power: Any, count: Any) -> Any:
     """`_add` where all symbols have the same tap."""
     energy = _ZERO
@@ -92,42 +92,32 @@ def _add_with_one_tap(symbols: Any, real: Any, imag: Any, power: Any, count: Any
     return power * energy
 
 
-@stage
-def _finish(symbols: Any, noise: Any, noise_key: Any, noise_std: Any, base: Any, received: Any, count: Any) -> None:
+@inlined
+def _finish(symbols: Any, noise: Any, noise_std: Any, base: Any, received: Any, count: Any) -> None:
     """Noise on the sums, and both parts of each side by side into `received`."""
-    draw_normals(noise_key, positions(_RECEIVER, base, 1), noise, np.int64(0), np.int64(_WIDTH), count)
     for i in range(count):
         received[2 * (base + i)] = symbols[SUM_REAL + i] + noise_std * noise[i]
         received[2 * (base + i) + 1] = symbols[SUM_IMAG + i] + noise_std * noise[_WIDTH + i]
 
 
-@stage
+@inlined
 def _finish_combined(
-    symbols: Any,
-    noise: Any,
-    noise_key: Any,
-    noise_std: Any,
-    amplitudes: Any,
-    block: Any,
-    base: Any,
-    received: Any,
-    count: Any,
+    symbols: Any, noise: Any, noise_std: Any, amplitudes: Any, block: Any, base: Any, received: Any, count: Any
 ) -> None:
     """`_finish` where the noise has the amplitude of the combiner of each coherence block."""
-    draw_normals(noise_key, positions(_RECEIVER, base, 1), noise, np.int64(0), np.int64(_WIDTH), count)
     for i in range(count):
         scale = noise_std * amplitudes[(base + i) // block]
         received[2 * (base + i)] = symbols[SUM_REAL + i] + scale * noise[i]
         received[2 * (base + i) + 1] = symbols[SUM_IMAG + i] + scale * noise[_WIDTH + i]
 
 
-@stage
+@inlined
 def _count_active(taps: Any, active: Any, base: Any, count: Any) -> None:
     for i in range(count):
         active[base + i] += np.int64(taps[OF_SYMBOLS + ACTIVE + i])
 
 
-@kernel
+@lean_kernel
 def _superpose(
     law: Any,
     kind: Any,
@@ -147,6 +137,7 @@ def _superpose(
     energy_j: Any,
     first: Any,
     last: Any,
+    scratch: Any,
 ) -> None:
     """Tasks `first` to `last`, each `_TILES_OF_A_TASK` tiles of one trial.
 
@@ -157,9 +148,7 @@ def _superpose(
     spans, num_devices = energy_j.shape[1], energy_j.shape[2]
     combined = given.shape[3] > 0
     one_tap = law.block_symbols >= num_symbols
-    symbols = np.empty(_NUM_SYMBOL_LANES, np.float32)
-    taps, noise = np.empty(NUM_LANES, np.float32), np.empty(2 * _WIDTH, np.float32)
-    of_devices = np.empty((4, num_devices if one_tap else 1), np.float32)
+    symbols, words, taps, of_devices = scratch
     for task in range(first, last):
         trial, span = task // spans, task % spans
         level = levels[trial]
@@ -172,17 +161,21 @@ def _superpose(
         elif one_tap:
             for start in range(0, num_devices, TILE):
                 some = min(num_devices - start, TILE)
-                added_by_devices(law, keys[trial], gains[trial], level, own[trial], taps, of_devices, start, some)
+                added_by_devices(
+                    law, keys[trial], gains[trial], level, own[trial], words, taps, of_devices, start, some
+                )
         if one_tap and span == 0:
             for device in range(num_devices):
-                active[trial, :] += np.int64(of_devices[3, device])
+                for i in range(active.shape[1]):
+                    active[trial, i] += np.int64(of_devices[3, device])
         for tile in range(span * _TILES_OF_A_TASK, (span + 1) * _TILES_OF_A_TASK):
             base = tile * TILE
             count = min(num_symbols - base, TILE)
             if count <= 0:
                 break
-            symbols[SUM_REAL : SUM_REAL + count] = _ZERO
-            symbols[SUM_IMAG : SUM_IMAG + count] = _ZERO
+            for i in range(count):
+                symbols[np.uint64(SUM_REAL + i)] = _ZERO
+                symbols[np.uint64(SUM_IMAG + i)] = _ZERO
             for device in range(num_devices):
                 _read_symbols(kind, amplitudes[trial, device], bits[trial, device], base, symbols, count)
                 if one_tap:
@@ -192,23 +185,26 @@ def _superpose(
                     first_tap = base // law.block_symbols
                     num_taps = (base + count - 1) // law.block_symbols - first_tap + 1
                     gain, other = gains[trial, device], own[trial, device]
+                    each_symbol = law.block_symbols == 1
+                    at = OF_SYMBOLS if each_symbol else OF_TAPS
                     if combined:
-                        added_as_given(given[trial, :, device], first_tap, taps, num_taps)
+                        added_as_given(given[trial, :, device], first_tap, taps, at, num_taps)
                     else:
                         added_at_positions(
-                            law, keys[trial], np.uint32(device), gain, level, other, first_tap, taps, num_taps
-                        )
-                    expand(first_tap, law.block_symbols, base, 1, taps, count)
+                            law, keys[trial], np.uint32(device), gain, level, other, first_tap, words, taps, at,
+                            num_taps,
+                        )  # fmt: skip
+                    if not each_symbol:
+                        expand(first_tap, law.block_symbols, base, 1, taps, count)
                     _count_active(taps, active[trial], base, count)
                     spent[device] += _add(symbols, taps, count)
+            noise_key = noise_keys[trial, 0], noise_keys[trial, 1]
+            draw_normals(noise_key, positions(_RECEIVER, base, 1), words, taps, 0, _WIDTH, count)
             if one_tap or not combined:
-                noise_std = law.noise_std * noise_amplitudes[trial, 0]
-                _finish(symbols, noise, noise_keys[trial], noise_std, base, received[trial], count)
+                _finish(symbols, taps, law.noise_std * noise_amplitudes[trial, 0], base, received[trial], count)
             else:
                 of_blocks, block = noise_amplitudes[trial], law.block_symbols
-                _finish_combined(
-                    symbols, noise, noise_keys[trial], law.noise_std, of_blocks, block, base, received[trial], count
-                )
+                _finish_combined(symbols, taps, law.noise_std, of_blocks, block, base, received[trial], count)
         for device in range(num_devices):
             spent[device] *= symbol_s
 
@@ -280,6 +276,7 @@ class FusedAir(AirChain):
                 energy_j,
                 first,
                 last,
+                (np.empty(_NUM_SYMBOL_LANES, np.float32), *tap_lanes(), np.empty((4, num_devices), np.float32)),
             ),
             num_tasks=num_trials * spans,
             threads=self._threads if num_trials * num_devices * num_symbols >= _WORTH_THREADS else 1,

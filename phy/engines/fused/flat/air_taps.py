@@ -15,14 +15,13 @@ import numpy as np
 from phy.engines.fused.flat.taps import (
     KNOWN_IMAG,
     KNOWN_REAL,
-    OF_TAPS,
     SMALLEST_POWER,
     TAP_IMAG,
     TAP_REAL,
     TILE,
     draw_known,
 )
-from phy.numerics.compiled import inlined, stage
+from phy.numerics.compiled import inlined, spliced
 from phy.numerics.threefry import devices, positions
 
 _WIDTH = TILE + 16
@@ -54,42 +53,43 @@ def _added(law: Any, gain: Any, level: Any, own: Any, lanes: Any, i: Any) -> Any
     return added(law, gain, level, own, tap, error)
 
 
-@stage
-def added_at_positions(
-    law: Any, keys: Any, device: Any, gain: Any, level: Any, own: Any, first: Any, lanes: Any, count: Any
-) -> None:
-    """Coefficients of taps number `first` on of one device, `count` of them, behind `OF_TAPS`.
-
-    `keys` are those of `draw_known`.
-    """
-    draw_known(law, keys, positions(device, first, 1), lanes, count)
+@inlined
+def _of_positions(law: Any, gain: Any, level: Any, own: Any, lanes: Any, at: Any, count: Any) -> None:
+    out = np.uint64(at)
     for i in range(count):
         real, imag, power, sends = _added(law, gain, level, own, lanes, i)
-        lanes[OF_TAPS + ADDED_REAL + i] = real
-        lanes[OF_TAPS + ADDED_IMAG + i] = imag
-        lanes[OF_TAPS + SENT_POWER + i] = power
-        lanes[OF_TAPS + ACTIVE + i] = sends
+        lanes[out + np.uint64(ADDED_REAL + i)] = real
+        lanes[out + np.uint64(ADDED_IMAG + i)] = imag
+        lanes[out + np.uint64(SENT_POWER + i)] = power
+        lanes[out + np.uint64(ACTIVE + i)] = sends
 
 
-@stage
-def added_as_given(given: Any, first: Any, lanes: Any, count: Any) -> None:
-    """Coefficients `[4, taps]` of taps number `first` on of one device, `count` of them, behind `OF_TAPS`."""
+@inlined
+def added_as_given(given: Any, first: Any, lanes: Any, at: Any, count: Any) -> None:
+    """Coefficients `[4, taps]` of taps number `first` on of one device, `count` of them, from `lanes[at]` on."""
+    out = np.uint64(at)
     for i in range(count):
-        lanes[OF_TAPS + ADDED_REAL + i] = given[0, first + i]
-        lanes[OF_TAPS + ADDED_IMAG + i] = given[1, first + i]
-        lanes[OF_TAPS + SENT_POWER + i] = given[2, first + i]
-        lanes[OF_TAPS + ACTIVE + i] = given[3, first + i]
+        lanes[out + np.uint64(ADDED_REAL + i)] = given[0, first + i]
+        lanes[out + np.uint64(ADDED_IMAG + i)] = given[1, first + i]
+        lanes[out + np.uint64(SENT_POWER + i)] = given[2, first + i]
+        lanes[out + np.uint64(ACTIVE + i)] = given[3, first + i]
 
 
-@stage
-def added_by_devices(
-    law: Any, keys: Any, gains: Any, level: Any, own: Any, lanes: Any, out: Any, first: Any, count: Any
-) -> None:
-    """Coefficients of the first taps of devices `first` to `first + count` into `out` `[4, devices]`.
+@spliced
+def added_at_positions(
+    law: Any, keys: Any, device: Any, gain: Any, level: Any, own: Any, first: Any, words: Any, lanes: Any, at: Any,
+    count: Any,
+) -> None:  # fmt: skip
+    """Coefficients of taps number `first` on of one device, `count` of them, from `lanes[at]` on.
 
-    `gains` and `own` are of all devices; `count` is at most `TILE`.
+    `keys`, `words` and `lanes` are those of `draw_known`.
     """
-    draw_known(law, keys, devices(first), lanes, count)
+    draw_known(law, keys, positions(device, first, 1), words, lanes, count)
+    _of_positions(law, gain, level, own, lanes, at, count)
+
+
+@inlined
+def _of_devices(law: Any, gains: Any, level: Any, own: Any, lanes: Any, out: Any, first: Any, count: Any) -> None:
     for i in range(count):
         device = first + i
         real, imag, power, sends = _added(law, gains[device], level, own[device], lanes, i)
@@ -97,3 +97,15 @@ def added_by_devices(
         out[1, device] = imag
         out[2, device] = power
         out[3, device] = sends
+
+
+@spliced
+def added_by_devices(
+    law: Any, keys: Any, gains: Any, level: Any, own: Any, words: Any, lanes: Any, out: Any, first: Any, count: Any
+) -> None:
+    """Coefficients of the first taps of devices `first` to `first + count` into `out` `[4, devices]`.
+
+    `gains` and `own` are of all devices; `count` is at most `TILE`.
+    """
+    draw_known(law, keys, devices(first), words, lanes, count)
+    _of_devices(law, gains, level, own, lanes, out, first, count)

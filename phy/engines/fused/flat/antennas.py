@@ -14,17 +14,17 @@ from phy.config import LinkConfig
 from phy.engines.fused.flat.taps import (
     KNOWN_IMAG,
     KNOWN_REAL,
-    NUM_LANES,
     TAP_IMAG,
     TAP_REAL,
     TILE,
     TapLaw,
     draw_known,
+    tap_lanes,
     tap_law,
 )
 from phy.fading.block_taps import FlatChannel, UplinkContext
 from phy.links.antennas import CombinedTaps
-from phy.numerics.compiled import kernel, read_only
+from phy.numerics.compiled import lean_kernel, read_only
 from phy.numerics.random import ANTENNA_BITS, Purpose
 from phy.numerics.threefry import positions
 from phy.numerics.workers import available_threads, run_tasks, spans
@@ -35,22 +35,24 @@ _TAPS_AT_ONCE = 1 << 20
 _ANTENNA = np.uint32(ANTENNA_BITS)
 
 
-@kernel
-def _draw(law: Any, keys: Any, gains: Any, start: Any, channel: Any, estimate: Any, first: Any, last: Any) -> None:
+@lean_kernel
+def _draw(
+    law: Any, keys: Any, gains: Any, start: Any, channel: Any, estimate: Any, first: Any, last: Any, scratch: Any
+) -> None:
     """Tasks `first` to `last`, a (trial, antenna, device) each: h and h^ of blocks from number `start` on.
 
     `channel` and `estimate` `[trials, antennas, devices, 2 blocks]` float32, parts of each tap side by side; `keys` as
     in `draw_known`, `gains` `[trials, devices]`.
     """
     antennas, devices, blocks = channel.shape[1], channel.shape[2], channel.shape[3] // 2
-    lanes = np.empty(NUM_LANES, np.float32)
+    words, lanes = scratch
     for task in range(first, last):
         trial, antenna, device = task // (antennas * devices), task // devices % antennas, task % devices
         number = np.uint32(np.uint32(device) + np.uint32(np.uint32(antenna) << _ANTENNA))
         taps, known, gain = channel[trial, antenna, device], estimate[trial, antenna, device], gains[trial, device]
         for base in range(0, blocks, TILE):
             count = min(blocks - base, TILE)
-            draw_known(law, keys[trial], positions(number, start + base, 1), lanes, count)
+            draw_known(law, keys[trial], positions(number, start + base, 1), words, lanes, count)
             for i in range(count):
                 real, imag = gain * lanes[TAP_REAL + i], gain * lanes[TAP_IMAG + i]
                 taps[2 * (base + i)] = real
@@ -109,7 +111,7 @@ def _drawn(
     channel, estimate = np.empty(shape, np.float32), np.empty(shape, np.float32)
     keys, gain = read_only(keys), read_only(gain)
     run_tasks(
-        lambda first, last: _draw(law, keys, gain, blocks.start, channel, estimate, first, last),
+        lambda first, last: _draw(law, keys, gain, blocks.start, channel, estimate, first, last, tap_lanes()),
         num_tasks=int(np.prod(shape[:3])),
         threads=available_threads(),
     )

@@ -17,7 +17,6 @@ from phy.engines.fused.flat.taps import (
     NOISE_IMAG,
     NOISE_REAL,
     NOISE_SCALE,
-    NUM_LANES,
     OF_SYMBOLS,
     OF_TAPS,
     SENT_POWER,
@@ -25,11 +24,13 @@ from phy.engines.fused.flat.taps import (
     TURN_IMAG,
     TURN_REAL,
     TapLaw,
-    draw_coefficients,
+    coefficients,
+    draw_known,
     expand,
+    tap_lanes,
 )
 from phy.engines.fused.symbols import Mapping, decide, decide_signs, modulate, modulate_signs
-from phy.numerics.compiled import inlined, kernel, shifted_left, shifted_right, stage
+from phy.numerics.compiled import inlined, lean_kernel, shifted_left, shifted_right
 from phy.numerics.random_kernels import draw_normals, draw_words
 from phy.numerics.threefry import positions
 from phy.numerics.workers import run_tasks
@@ -56,7 +57,7 @@ class Rows(NamedTuple):
     level: NDArray[np.float32]
 
 
-@stage
+@inlined
 def _group(sent: Any, words: Any, points: Any, num_groups: Any) -> None:
     """Bytes to groups, first bit highest."""
     if points.bytes_per_group == 1:
@@ -68,7 +69,7 @@ def _group(sent: Any, words: Any, points: Any, num_groups: Any) -> None:
             words[i] = np.uint32(high | low | np.uint32(sent[3 * i + 2]))
 
 
-@stage
+@inlined
 def _ungroup(words: Any, received: Any, points: Any, num_groups: Any) -> None:
     """Inverse of `_group`."""
     if points.bytes_per_group == 1:
@@ -81,7 +82,7 @@ def _ungroup(words: Any, received: Any, points: Any, num_groups: Any) -> None:
             received[3 * i + 2] = np.uint8(words[i])
 
 
-@stage
+@inlined
 def _mask(source: Any, mask: Any, target: Any, count: Any) -> None:
     for i in range(count):
         target[i] = np.uint8(source[i] ^ mask[i])
@@ -96,7 +97,7 @@ def _receive(x: Any, y: Any, lanes: Any, i: Any) -> Any:
     return real, turn_real * y + turn_imag * x + scale * lanes[NOISE_IMAG + i]
 
 
-@stage
+@inlined
 def _pass_through(words: Any, lanes: Any, shift: Any, points: Any, energies: Any, count: Any) -> None:
     """Symbols at one place of their groups: mapped, received, decided, and their energies added up."""
     sent, faded, noise = _ZERO, _ZERO, _ZERO
@@ -123,20 +124,26 @@ def _pass_through(words: Any, lanes: Any, shift: Any, points: Any, energies: Any
     energies[NOISE] += noise
 
 
-@kernel
+def _scratch() -> tuple[NDArray[Any], ...]:
+    """Scratch arrays of a thread."""
+    pairs = np.zeros(TILE // 4, np.uint32)
+    sent, got = np.empty((2, TILE), np.uint8)
+    return (pairs, pairs.view(np.uint8), sent, got, np.empty(2 * _DECIDED, np.uint32), *tap_lanes())
+
+
+@lean_kernel
 def _carry(
-    points: Any, law: Any, rows: Any, num_bits: Any, scrambled: Any, received: Any, energies: Any, first: Any, last: Any
-) -> None:
+    points: Any, law: Any, rows: Any, num_bits: Any, scrambled: Any, received: Any, energies: Any, first: Any,
+    last: Any, scratch: Any,
+) -> None:  # fmt: skip
     """Tasks `first` to `last`: `received` `[rows, num_bytes]`, and sums of each task in `energies` `[row, span, 3]`."""
     per_group, spans = points.symbols_per_group, energies.shape[1]
     num_bytes = (num_bits + 7) // 8
     num_symbols = (num_bits + points.bits_per_symbol - 1) // points.bits_per_symbol
     tail = np.uint8(0xFF << (8 * num_bytes - num_bits))
     each_symbol = law.block_symbols == 1
-    groups = TILE // per_group
-    pairs, bytes_of_tile = np.zeros(TILE // 4, np.uint32), groups * points.bytes_per_group
-    mask, sent, got = pairs.view(np.uint8), np.empty(TILE, np.uint8), np.empty(TILE, np.uint8)
-    words, lanes = np.empty(2 * _DECIDED, np.uint32), np.empty(NUM_LANES, np.float32)
+    bytes_of_tile = TILE // per_group * points.bytes_per_group
+    pairs, mask, sent, got, words, drawn, lanes = scratch
     for task in range(first, last):
         row, span = task // spans, task % spans
         keys, device, gain, level = rows.keys[row], rows.device[row], rows.gain[row], rows.level[row]
@@ -149,7 +156,7 @@ def _carry(
                 break
             groups_here = (bytes_here + points.bytes_per_group - 1) // points.bytes_per_group
             if scrambled:
-                draw_words(keys[6:8], device, first_byte // 8, pairs, (bytes_here + 7) // 8)
+                draw_words((keys[6], keys[7]), device, first_byte // 8, pairs, (bytes_here + 7) // 8)
             _mask(rows.payload[row, first_byte:], mask, sent, bytes_here)
             for i in range(bytes_here, groups_here * points.bytes_per_group):
                 sent[i] = np.uint8(0)
@@ -162,17 +169,18 @@ def _carry(
             symbols_here = min(num_symbols - base, groups_here * per_group)
             first_tap = base // law.block_symbols
             num_taps = (base + symbols_here - 1) // law.block_symbols - first_tap + 1
-            if not each_symbol:
-                draw_coefficients(law, keys, device, gain, level, first_tap, 1, lanes, OF_TAPS, num_taps)
             for place in range(per_group):
                 count = (symbols_here - place + per_group - 1) // per_group
-                if each_symbol:
-                    start = base + place
-                    draw_coefficients(law, keys, device, gain, level, start, per_group, lanes, OF_SYMBOLS, count)
-                elif place == 0 or num_taps > 1:
+                if each_symbol or place == 0:
+                    start, stride, at, taps = first_tap, 1, OF_TAPS, num_taps
+                    if each_symbol:
+                        start, stride, at, taps = base + place, per_group, OF_SYMBOLS, count
+                    draw_known(law, keys, positions(device, start, stride), drawn, lanes, taps)
+                    coefficients(law, gain, level, lanes, at, taps)
+                if not each_symbol and (place == 0 or num_taps > 1):
                     expand(first_tap, law.block_symbols, base + place, per_group, lanes, count)
-                at = positions(device, base + place, per_group)
-                draw_normals(keys[4:6], at, lanes, np.int64(NOISE_REAL), np.int64(NOISE_IMAG), count)
+                counters = positions(device, base + place, per_group)
+                draw_normals((keys[4], keys[5]), counters, drawn, lanes, NOISE_REAL, NOISE_IMAG, count)
                 shift = np.uint32((per_group - 1 - place) * points.bits_per_symbol)
                 _pass_through(words, lanes, shift, points, sums, count)
             _ungroup(words[_DECIDED:], got, points, groups_here)
@@ -192,7 +200,7 @@ def carry(
     received = np.empty_like(rows.payload)
     energies = np.empty((len(rows.payload), spans, _NUM_ENERGIES))
     run_tasks(
-        lambda first, last: _carry(points, law, rows, num_bits, scrambled, received, energies, first, last),
+        lambda first, last: _carry(points, law, rows, num_bits, scrambled, received, energies, first, last, _scratch()),
         num_tasks=len(rows.payload) * spans,
         threads=threads,
     )

@@ -9,29 +9,33 @@ import numpy as np
 from phy.engines.fused.flat.taps import (
     FADED_POWER,
     NOISE_SCALE,
-    NUM_LANES,
     OF_TAPS,
     SENT_POWER,
     TILE,
-    draw_coefficients,
+    coefficients,
+    draw_known,
+    tap_lanes,
     tap_law,
 )
 from phy.fading.block_taps import FlatChannel, UplinkContext
 from phy.fading.gains import BlockGains
-from phy.numerics.compiled import kernel, read_only
+from phy.numerics.compiled import lean_kernel, read_only
+from phy.numerics.threefry import positions
 from phy.numerics.workers import run_tasks
 
 _TILES_OF_A_TASK = 32
 _WEIGHT, _REACHED, _ACTIVE, _PEAK, _ARRIVAL, _NUM_SUMS = range(6)
 
 
-@kernel
-def _measure(law: Any, keys: Any, devices: Any, gains: Any, num_symbols: Any, out: Any, first: Any, last: Any) -> None:
+@lean_kernel
+def _measure(
+    law: Any, keys: Any, devices: Any, gains: Any, num_symbols: Any, out: Any, first: Any, last: Any, scratch: Any
+) -> None:
     """Tasks `first` to `last`: sums (and peaks) over `_TILES_OF_A_TASK` tiles of taps into `out` `[row, span, sum]`."""
     spans = out.shape[1]
     block = min(law.block_symbols, num_symbols)
     num_taps = (num_symbols + block - 1) // block
-    lanes = np.empty(NUM_LANES, np.float32)
+    words, lanes = scratch
     for task in range(first, last):
         row, span = task // spans, task % spans
         sums = out[row, span]
@@ -41,9 +45,8 @@ def _measure(law: Any, keys: Any, devices: Any, gains: Any, num_symbols: Any, ou
             count = min(num_taps - start, TILE)
             if count <= 0:
                 break
-            draw_coefficients(
-                law, keys[row], devices[row], gains[row], np.float32(1.0), start, 1, lanes, OF_TAPS, count
-            )
+            draw_known(law, keys[row], positions(devices[row], start, 1), words, lanes, count)
+            coefficients(law, gains[row], np.float32(1.0), lanes, OF_TAPS, count)
             for i in range(count):
                 if lanes[OF_TAPS + SENT_POWER + i] > np.float32(0.0):
                     symbols = min(block, num_symbols - (start + i) * block)
@@ -65,7 +68,7 @@ def measure_gains(channel: FlatChannel, context: UplinkContext, *, threads: int)
     keys = read_only(np.concatenate([channel_key, csi_key], axis=1))
     devices, gains = read_only(devices), read_only(gains)
     run_tasks(
-        lambda first, last: _measure(law, keys, devices, gains, channel.num_symbols, sums, first, last),
+        lambda first, last: _measure(law, keys, devices, gains, channel.num_symbols, sums, first, last, tap_lanes()),
         num_tasks=len(devices) * spans,
         threads=threads,
     )

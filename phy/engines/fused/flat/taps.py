@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from phy.fading.block_taps import Fading, FlatChannel, Numbers
 from phy.fading.quantile_table import PIECES, SPAN, quantile_table
-from phy.numerics.compiled import inlined, stage
+from phy.numerics.compiled import inlined, spliced
 from phy.numerics.random_kernels import cosine_and_sine, draw_normals, negative_log
-from phy.numerics.threefry import draw_lanes, positions
+from phy.numerics.threefry import draw_lanes
 
 _CONSTANT, _NORMAL, _TABLE = range(3)
 """Ways to draw taps: none, a fixed path and scattered ones, or a table of quantiles."""
@@ -100,49 +100,56 @@ def _table_tap(word0: Any, word1: Any, table: Any) -> Any:
     return amplitude * cosine, amplitude * sine
 
 
-@stage
-def draw_taps(law: Any, key: Any, counters: Any, lanes: Any, count: Any) -> None:
-    """Taps of unit mean power of `count` counters, as `phy.numerics.threefry.draw_lanes` takes them."""
+@inlined
+def _table_taps(table: Any, lanes: Any, count: Any) -> None:
+    for i in range(count):
+        word0 = np.float32(lanes[TAP_REAL + i]).view(np.uint32)
+        word1 = np.float32(lanes[TAP_IMAG + i]).view(np.uint32)
+        real, imag = _table_tap(word0, word1, table)
+        lanes[TAP_REAL + i] = real
+        lanes[TAP_IMAG + i] = imag
+
+
+@inlined
+def _scatter(fixed_part: Any, scattered_part: Any, lanes: Any, count: Any) -> None:
+    for i in range(count):
+        lanes[TAP_REAL + i] = fixed_part + scattered_part * lanes[TAP_REAL + i]
+        lanes[TAP_IMAG + i] *= scattered_part
+
+
+@inlined
+def _fill(real: Any, lanes: Any, real_at: Any, imag_at: Any, count: Any) -> None:
+    one, two = np.uint64(real_at), np.uint64(imag_at)
+    for i in range(count):
+        lanes[one + np.uint64(i)] = real
+        lanes[two + np.uint64(i)] = _ZERO
+
+
+@spliced
+def draw_known(law: Any, keys: Any, counters: Any, words: Any, lanes: Any, count: Any) -> None:
+    """Taps of unit mean power of `count` counters, and the errors of unit power in what is known of them.
+
+    Counters are those that `phy.numerics.threefry.draw_lanes` takes, `keys` `[>= 4]` uint32 those of taps and of
+    channel knowledge; `words` is `lanes` seen as uint32.
+    """
     if law.kind == _CONSTANT:
-        lanes[TAP_REAL : TAP_REAL + count] = _ONE
-        lanes[TAP_IMAG : TAP_IMAG + count] = _ZERO
+        _fill(_ONE, lanes, TAP_REAL, TAP_IMAG, count)
     elif law.kind == _TABLE:
-        words = lanes.view(np.uint32)
-        draw_lanes(key, counters, words, np.int64(TAP_REAL), np.int64(TAP_IMAG), count)
-        for i in range(count):
-            real, imag = _table_tap(words[TAP_REAL + i], words[TAP_IMAG + i], law.table)
-            lanes[TAP_REAL + i] = real
-            lanes[TAP_IMAG + i] = imag
+        draw_lanes((keys[0], keys[1]), counters, words, TAP_REAL, TAP_IMAG, count)
+        _table_taps(law.table, lanes, count)
     else:
-        draw_normals(key, counters, lanes, np.int64(TAP_REAL), np.int64(TAP_IMAG), count)
-        for i in range(count):
-            lanes[TAP_REAL + i] = law.fixed_part + law.scattered_part * lanes[TAP_REAL + i]
-            lanes[TAP_IMAG + i] *= law.scattered_part
-
-
-@stage
-def draw_known(law: Any, keys: Any, counters: Any, lanes: Any, count: Any) -> None:
-    """`draw_taps` and the errors of unit power in what is known of them.
-
-    `keys` `[>= 4]` uint32 are those of taps and of channel knowledge.
-    """
-    draw_taps(law, keys[0:2], counters, lanes, count)
+        draw_normals((keys[0], keys[1]), counters, words, lanes, TAP_REAL, TAP_IMAG, count)
+        _scatter(law.fixed_part, law.scattered_part, lanes, count)
     if law.perfect_csi:
-        lanes[KNOWN_REAL : KNOWN_REAL + count] = _ZERO
-        lanes[KNOWN_IMAG : KNOWN_IMAG + count] = _ZERO
+        _fill(_ZERO, lanes, KNOWN_REAL, KNOWN_IMAG, count)
     else:
-        draw_normals(keys[2:4], counters, lanes, np.int64(KNOWN_REAL), np.int64(KNOWN_IMAG), count)
+        draw_normals((keys[2], keys[3]), counters, words, lanes, KNOWN_REAL, KNOWN_IMAG, count)
 
 
-@stage
-def draw_coefficients(
-    law: Any, keys: Any, device: Any, gain: Any, level: Any, first: Any, stride: Any, lanes: Any, at: Any, count: Any
-) -> None:
-    """Coefficients of taps number first, first + stride, ..., `count` of them, from `lanes[at]` on.
-
-    `keys` are those of `draw_known`.
-    """
-    draw_known(law, keys, positions(device, first, stride), lanes, count)
+@inlined
+def coefficients(law: Any, gain: Any, level: Any, lanes: Any, at: Any, count: Any) -> None:
+    """Coefficients of the taps that `draw_known` has drawn, `count` of them, from `lanes[at]` on."""
+    out = np.uint64(at)
     cutoff, inverts = law.cutoff * gain * gain, law.inverts
     for i in range(count):
         real, imag = gain * lanes[TAP_REAL + i], gain * lanes[TAP_IMAG + i]
@@ -159,14 +166,14 @@ def draw_coefficients(
         inverse = _ONE / (reached if reached > _ZERO else _ONE)
         turn = factor * inverse
         amplitude = reached * root  # the square of `factor` alone may overflow in a deep fade
-        lanes[at + NOISE_SCALE + i] = law.noise_std * inverse
-        lanes[at + TURN_REAL + i] = turn * (real * known_real + imag * known_imag)
-        lanes[at + TURN_IMAG + i] = turn * (imag * known_real - real * known_imag)
-        lanes[at + SENT_POWER + i] = amplitude * amplitude
-        lanes[at + FADED_POWER + i] = amplitude * amplitude * (real * real + imag * imag)
+        lanes[out + np.uint64(NOISE_SCALE + i)] = law.noise_std * inverse
+        lanes[out + np.uint64(TURN_REAL + i)] = turn * (real * known_real + imag * known_imag)
+        lanes[out + np.uint64(TURN_IMAG + i)] = turn * (imag * known_real - real * known_imag)
+        lanes[out + np.uint64(SENT_POWER + i)] = amplitude * amplitude
+        lanes[out + np.uint64(FADED_POWER + i)] = amplitude * amplitude * (real * real + imag * imag)
 
 
-@stage
+@inlined
 def expand(first_tap: Any, block: Any, base: Any, stride: Any, lanes: Any, count: Any) -> None:
     """Coefficients of taps to the symbols base, base + stride, ... of their coherence blocks.
 
@@ -177,5 +184,13 @@ def expand(first_tap: Any, block: Any, base: Any, stride: Any, lanes: Any, count
         tap = (base + i * stride) // block - first_tap
         stop = min(((first_tap + tap + 1) * block - base + stride - 1) // stride, count)
         for lane in range(0, _COEFFICIENTS, _WIDTH):
-            lanes[OF_SYMBOLS + lane + i : OF_SYMBOLS + lane + stop] = lanes[OF_TAPS + lane + tap]
+            value = lanes[OF_TAPS + lane + tap]
+            for k in range(i, stop):
+                lanes[np.uint64(OF_SYMBOLS + lane + k)] = value
         i = stop
+
+
+def tap_lanes() -> tuple[NDArray[np.uint32], NDArray[np.float32]]:
+    """Scratch lanes of a thread, seen as random words and as what is made of them."""
+    lanes = np.empty(NUM_LANES, np.float32)
+    return lanes.view(np.uint32), lanes

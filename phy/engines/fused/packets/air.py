@@ -18,6 +18,7 @@ from phy.engines.fused.packets.channel import (
     VECTOR,
     channel_line,
     fading_scratch,
+    instants_line,
     slot_taps,
     whole_vectors,
 )
@@ -76,8 +77,8 @@ class AirRows(NamedTuple):
 
 @spliced
 def _draw_noise(
-    plan: Any, key: Any, antenna: Any, slot: Any, first_row: Any, last_row: Any, tile: Any, width: Any, lanes: Any,
-    count: Any,
+    plan: Any, keys: Any, antenna: Any, slot: Any, first_row: Any, last_row: Any, tile: Any, width: Any, words: Any,
+    lanes: Any, count: Any,
 ) -> None:  # fmt: skip
     """Noise of `count` symbols of some data lines: of neighbours, whose draws are neighbours too, at once."""
     plane = plan.plane
@@ -89,14 +90,14 @@ def _draw_noise(
         column = (start - first_row) * width
         here = min((end - start) * width, count - column)
         first = (slot * plane.line_rows + row) * plane.width + tile * LINE
-        draw_line(key, antenna, first, lanes, NOISE + column, _drawn(here))
+        draw_line(keys[4], keys[5], antenna, first, words, lanes, NOISE + column, _drawn(here))
         start = end
 
 
 @spliced
 def _estimate_line(
-    plan: Any, csi_key: Any, arrival: Any, antenna: Any, slot: Any, row: Any, data_row: Any, tile: Any, known: Any,
-    shrunk: Any, modes: Any, lanes: Any, column: Any, count: Any,
+    plan: Any, keys: Any, arrival: Any, antenna: Any, slot: Any, row: Any, data_row: Any, tile: Any, known: Any,
+    shrunk: Any, modes: Any, words: Any, lanes: Any, column: Any, count: Any,
 ) -> None:  # fmt: skip
     """a g h^ on a tile of a data line, into its lane from `column` on."""
     plane, knowledge = plan.plane, plan.knowledge
@@ -105,10 +106,10 @@ def _estimate_line(
     elif known is None or knowledge.kind == GIVEN_ERROR:
         line, at = slot * plane.line_rows + row, KNOWN + column
         first = (line if knowledge.error_per_line else 0) * (plane.width if knowledge.error_per_carrier else 1)
-        if knowledge.error_per_carrier:
-            draw_line(csi_key, antenna, first + tile * LINE, lanes, at, count)
-        else:
-            draw_line(csi_key, antenna, first, lanes, at, ONE_VALUE)
+        drawn = count if knowledge.error_per_carrier else ONE_VALUE
+        first += tile * LINE if knowledge.error_per_carrier else 0
+        draw_line(keys[2], keys[3], antenna, first, words, lanes, at, drawn)
+        if not knowledge.error_per_carrier:
             spread_tap(lanes[at], lanes[at + ROOM], lanes, at, count)
         noisy_estimate(lanes, arrival, knowledge.error_std, column, count)
     elif knowledge.kind == LEAST_SQUARES:
@@ -125,8 +126,8 @@ def _estimate_line(
 
 @spliced
 def _hear_pilots(
-    plan: Any, keys: Any, waves: Any, start_s: Any, taps: Any, nodes: Any, arrival: Any, noise_power: Any, slot: Any,
-    known: Any, shrunk: Any, lanes: Any,
+    plan: Any, keys: Any, taps: Any, nodes: Any, arrival: Any, noise_power: Any, slot: Any, known: Any, shrunk: Any,
+    words: Any, lanes: Any,
 ) -> None:  # fmt: skip
     """Pilot lines of a slot, and the modes of the channel where these are wanted."""
     plane, knowledge = plan.plane, plan.knowledge
@@ -137,11 +138,8 @@ def _hear_pilots(
             count = min(plane.width - tile * LINE, LINE)
             first = (slot * plane.line_rows + row) * plane.width + tile * LINE
             for antenna in range(plan.fades.num_antennas):
-                channel_line(
-                    plan, keys[0:2], waves, start_s, taps, nodes, antenna, slot, row, tile, lanes, NONE,
-                    whole_vectors(count),
-                )  # fmt: skip
-                draw_line(keys[4:6], antenna, first, lanes, NOISE, _drawn(count))
+                channel_line(plan, taps, nodes, antenna, row, tile, lanes, NONE, whole_vectors(count))
+                draw_line(keys[4], keys[5], antenna, first, words, lanes, NOISE, _drawn(count))
                 start = 2 * plane.width * (pilots * antenna + pilot) + tile * LINE
                 receive_pilots(
                     plane.pilots, pilot * plane.width + tile * LINE, lanes, arrival, noise_std, known, start,
@@ -181,12 +179,12 @@ def _variance_line(
 @lean_kernel
 def _carry(
     plan: Any, points: Any, rows: Any, noise_power: Any, soft: Any, labels: Any, decided: Any, llrs: Any, energies: Any,
-    first: Any, last: Any, lanes: Any, waves: Any, taps: Any, nodes: Any, known: Any, shrunk: Any, modes: Any,
-    shares: Any,
+    first: Any, last: Any, words: Any, lanes: Any, waves: Any, taps: Any, nodes: Any, known: Any, shrunk: Any,
+    modes: Any, shares: Any,
 ) -> None:  # fmt: skip
     """Rows `first` to `last`: `labels` to `decided`, both `[rows, num_symbols]` uint8; `llrs` only where `soft`.
 
-    From `lanes` on there is what `_scratch` has.
+    From `words` on there is what `_scratch` has.
     """
     plane, fades, knowledge = plan.plane, plan.fades, plan.knowledge
     noise_std = np.sqrt(noise_power)
@@ -202,7 +200,7 @@ def _carry(
             if not plane.along_line:
                 slot_taps(plan, keys[0:2], waves, start_s, slot, taps, nodes)
             if known is not None and (knowledge.kind == LEAST_SQUARES or knowledge.kind == MMSE):
-                _hear_pilots(plan, keys, waves, start_s, taps, nodes, arrival, noise_power, slot, known, shrunk, lanes)
+                _hear_pilots(plan, keys, taps, nodes, arrival, noise_power, slot, known, shrunk, words, lanes)
             for first_row in range(0, data_rows, at_once):
                 last_row = min(first_row + at_once, data_rows)
                 for tile in range((plane.width + LINE - 1) // LINE):
@@ -221,15 +219,17 @@ def _carry(
                             here = min(width, count - column)
                             if here <= 0:
                                 break
-                            channel_line(
-                                plan, keys[0:2], waves, start_s, taps, nodes, antenna, slot, row, tile, lanes, column,
-                                whole_vectors(here),
-                            )  # fmt: skip
+                            if plane.along_line:
+                                instants_line(
+                                    plan, keys[0:2], waves, start_s, antenna, slot, lanes, whole_vectors(here)
+                                )
+                            else:
+                                channel_line(plan, taps, nodes, antenna, row, tile, lanes, column, whole_vectors(here))
                             _estimate_line(
-                                plan, keys[2:4], arrival, antenna, slot, row, data_row, tile, known, shrunk, modes,
-                                lanes, column, whole_vectors(here),
+                                plan, keys, arrival, antenna, slot, row, data_row, tile, known, shrunk, modes,
+                                words, lanes, column, whole_vectors(here),
                             )  # fmt: skip
-                        _draw_noise(plan, keys[4:6], antenna, slot, first_row, last_row, tile, width, lanes, count)
+                        _draw_noise(plan, keys, antenna, slot, first_row, last_row, tile, width, words, lanes, count)
                         clear_noise_beyond(lanes, count, padded)
                         found = combine_antenna(lanes, arrival, noise_std, padded)
                         faded += found[0]

@@ -44,18 +44,21 @@ def slot_taps(plan: Any, key: Any, waves: Any, start_s: Any, slot: Any, taps: An
 
 
 @spliced
+def instants_line(
+    plan: Any, key: Any, waves: Any, start_s: Any, antenna: Any, slot: Any, lanes: Any, count: Any
+) -> None:
+    """h where instants run along the line: one for each of `count` symbols."""
+    first = slot * plan.plane.width
+    here = min(count, plan.plane.num_symbols - first)
+    tap_paths(plan.fades, key, waves, start_s, first, here, antenna, lanes[CHANNEL:], _ROOM, ONE_VALUE)
+
+
+@spliced
 def channel_line(
-    plan: Any, key: Any, waves: Any, start_s: Any, taps: Any, nodes: Any, antenna: Any, slot: Any, row: Any, tile: Any,
-    lanes: Any, column: Any, count: Any,
-) -> None:  # fmt: skip
-    """h on a tile of a line, into its lane from `column` on."""
+    plan: Any, taps: Any, nodes: Any, antenna: Any, row: Any, tile: Any, lanes: Any, column: Any, count: Any
+) -> None:
+    """h on a tile of a line of carriers, into its lane from `column` on, from what `slot_taps` left."""
     fades, plane = plan.fades, plan.plane
-    if plane.along_line:
-        # Instants run along the line, so that this tile is `count` of them.
-        first = slot * plane.width
-        here = min(count, plane.num_symbols - first)
-        tap_paths(fades, key, waves, start_s, first, here, antenna, lanes[CHANNEL:], _ROOM, ONE_VALUE)
-        return
     at = 2 * PATHS * (antenna * plane.instants + (0 if fades.still else row))
     if nodes is None or not plane.selective:
         spread_tap(taps[at], taps[at + PATHS], lanes, CHANNEL + column, count)
@@ -66,8 +69,9 @@ def channel_line(
         apply_response(taps, at, at + PATHS, plane.response[tile], lanes, CHANNEL + column, count)
 
 
-def fading_scratch(plan: PacketPlan) -> tuple[NDArray[np.float32] | None, ...]:
-    """Scratch arrays of a thread for `slot_taps` and `channel_line`: lanes, waves, taps, and carriers at nodes.
+def fading_scratch(plan: PacketPlan) -> tuple[NDArray[Any] | None, ...]:
+    """Scratch arrays of a thread for `slot_taps` and `channel_line`: lanes as random words and as numbers, waves,
+    taps, and carriers at nodes.
 
     Waves and nodes are None for a simple plan: numba removes code behind `is None`, half of a kernel. A finer
     distinction compiles almost the same code several times.
@@ -77,14 +81,24 @@ def fading_scratch(plan: PacketPlan) -> tuple[NDArray[np.float32] | None, ...]:
     lanes = np.zeros(NUM_LANES, np.float32)
     taps = np.zeros(2 * PATHS * plane.instants * antennas, np.float32)
     if plan.is_simple:
-        return lanes, None, taps, None
+        return lanes.view(np.uint32), lanes, None, taps, None
     nodes = np.zeros(2 * ROOM * MOST_NODES * tiles * antennas, np.float32)
-    return lanes, np.zeros(waves_room(antennas), np.float32), taps, nodes
+    return lanes.view(np.uint32), lanes, np.zeros(waves_room(antennas), np.float32), taps, nodes
 
 
 @lean_kernel
 def _mean_powers(
-    plan: Any, keys: Any, start_s: Any, power: Any, first: Any, last: Any, lanes: Any, waves: Any, taps: Any, nodes: Any
+    plan: Any,
+    keys: Any,
+    start_s: Any,
+    power: Any,
+    first: Any,
+    last: Any,
+    _: Any,
+    lanes: Any,
+    waves: Any,
+    taps: Any,
+    nodes: Any,
 ) -> None:
     plane, fades = plan.plane, plan.fades
     for n in range(first, last):
@@ -100,9 +114,10 @@ def _mean_powers(
                     if plane.along_line:
                         count = min(count, plane.num_symbols - slot * plane.width)
                     for antenna in range(fades.num_antennas):
-                        channel_line(
-                            plan, keys[n], waves, start_s[n], taps, nodes, antenna, slot, row, tile, lanes, NONE, count
-                        )
+                        if plane.along_line:
+                            instants_line(plan, keys[n], waves, start_s[n], antenna, slot, lanes, count)
+                        else:
+                            channel_line(plan, taps, nodes, antenna, row, tile, lanes, NONE, count)
                         for i in range(count):
                             total += lanes[CHANNEL + i] ** 2 + lanes[CHANNEL + ROOM + i] ** 2
                         counted += count

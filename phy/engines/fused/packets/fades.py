@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from phy.config import ChannelConfig
 from phy.fading.correlation import LOS_ANGLE_TURNS
 from phy.fading.tdl import FLAT_WAVES, TDL_WAVES, Profile, flat_profile, tdl_profile
-from phy.numerics.compiled import inlined, stage
+from phy.numerics.compiled import inlined, shared
 from phy.numerics.random_kernels import complex_normal, cosine_and_sine, phasor
 from phy.numerics.threefry import threefry
 
@@ -128,15 +128,21 @@ def _turns_of(word: Any) -> Any:
     return np.uint32(np.uint32(word & np.uint32(0xFFFFFF00)) ^ np.uint32(0x80000000))
 
 
-@stage
-def _draw_words(key: Any, counter: Any, first: Any, stream: Any, words: Any, count: Any) -> None:
+@shared
+def _draw_words(key: Any, counter: Any, first: Any, stream: Any, waves: Any, count: Any) -> None:
     """First words of counters `counter + first`: a loop of its own, since Threefry fills the registers."""
     key0, key1 = np.uint32(key[0]), np.uint32(key[1])
     for i in range(count):
-        words[_WORDS + i], _ = threefry(key0, key1, np.uint32(counter[i] + first), stream)
+        word, _ = threefry(key0, key1, np.uint32(counter[i] + first), stream)
+        waves[_WORDS + i] = np.uint32(word).view(np.float32)
 
 
-@stage
+@inlined
+def _word(waves: Any, i: Any) -> Any:
+    return np.float32(waves[_WORDS + i]).view(np.uint32)
+
+
+@inlined
 def draw_waves(fades: Any, key: Any, waves: Any) -> None:
     """Doppler shifts, turns from one instant to the next, and weights of all antennas, into the scratch `waves`.
 
@@ -145,10 +151,9 @@ def draw_waves(fades: Any, key: Any, waves: Any) -> None:
     """
     count = len(fades.number)
     per_path = np.float32(fades.num_waves)
-    words = waves.view(np.uint32)
-    _draw_words(key, fades.counter, np.uint32(0), np.uint32(1), words, count)
+    _draw_words(key, fades.counter, np.uint32(0), np.uint32(1), waves, count)
     for i in range(count):
-        offset = np.float32(np.int32(np.uint32(words[_WORDS + i] >> np.uint32(8)))) * _UNIT - _HALF
+        offset = np.float32(np.int32(np.uint32(_word(waves, i) >> np.uint32(8)))) * _UNIT - _HALF
         angle = (fades.number[i] + offset) / per_path
         waves[_DOPPLER + i] = fades.doppler_hz * phasor(angle - np.rint(angle))[0]
     # The direct path is one more wave of the first path alone.
@@ -163,9 +168,9 @@ def draw_waves(fades: Any, key: Any, waves: Any) -> None:
     for antenna in range(fades.num_antennas):
         at = np.uint64(_WEIGHTS + 2 * _ROOM * antenna)
         first = np.uint32(antenna * fades.num_paths * fades.num_waves)
-        _draw_words(key, fades.counter, first, np.uint32(2), words, count)
+        _draw_words(key, fades.counter, first, np.uint32(2), waves, count)
         for i in range(count):
-            cosine, sine = cosine_and_sine(_turns_of(words[_WORDS + i]))
+            cosine, sine = cosine_and_sine(_turns_of(_word(waves, i)))
             waves[at + np.uint64(i)] = fades.amplitude[i] * cosine
             waves[at + np.uint64(_ROOM) + np.uint64(i)] = fades.amplitude[i] * sine
         if total > count:
@@ -175,7 +180,7 @@ def draw_waves(fades: Any, key: Any, waves: Any) -> None:
             waves[at + np.uint64(_ROOM + count)] = fades.direct * sine
 
 
-@stage
+@inlined
 def _start(waves: Any, instant_s: Any, total: Any) -> None:
     for i in range(total):
         turns = np.float64(waves[_DOPPLER + i]) * instant_s
@@ -184,7 +189,7 @@ def _start(waves: Any, instant_s: Any, total: Any) -> None:
         waves[_START_IMAG + i] = sine
 
 
-@stage
+@inlined
 def _weigh(waves: Any, at: Any, total: Any) -> None:
     for i in range(total):
         real, imag = waves[at + np.uint64(i)], waves[at + np.uint64(_ROOM) + np.uint64(i)]
@@ -193,7 +198,7 @@ def _weigh(waves: Any, at: Any, total: Any) -> None:
         waves[_IMAG + i] = real * sine + imag * cosine
 
 
-@stage
+@inlined
 def _turn(waves: Any, total: Any) -> None:
     for i in range(total):
         real, imag = waves[_REAL + i], waves[_IMAG + i]
@@ -202,7 +207,7 @@ def _turn(waves: Any, total: Any) -> None:
         waves[_IMAG + i] = real * sine + imag * cosine
 
 
-@stage
+@inlined
 def _add_up(waves: Any, num_waves: Any, paths: Any, taps: Any, real_at: Any, imag_at: Any) -> None:
     """Sums over waves of every path; a quarter of them at a time, which keeps vectors full."""
     if paths == 1:
@@ -240,7 +245,7 @@ def _add_up(waves: Any, num_waves: Any, paths: Any, taps: Any, real_at: Any, ima
         taps[imag_out + u] = total
 
 
-@stage
+@inlined
 def tap_paths(
     fades: Any,
     key: Any,

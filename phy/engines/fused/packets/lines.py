@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from phy.engines.fused.symbols import decide, decide_signs, modulate, modulate_signs
-from phy.numerics.compiled import stage
+from phy.numerics.compiled import inlined, spliced
 from phy.numerics.random_kernels import complex_normal
 from phy.numerics.threefry import draw_lanes, positions
 
@@ -34,18 +34,28 @@ _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
 _FAINTEST = np.float32(1e-30)
 
 
-@stage
-def draw_line(key: Any, antenna: Any, first: Any, lanes: Any, lane: Any, count: Any) -> None:
-    """CN(0, 1) at positions from `first` on into a lane. In two loops: Threefry alone fills the registers."""
-    words, out = lanes.view(np.uint32), np.uint64(lane)
-    draw_lanes(key, positions(antenna, first, 1), words, np.int64(_WORDS), np.int64(_WORDS + ROOM), count)
+@inlined
+def _normals(lanes: Any, lane: Any, count: Any) -> None:
+    out = np.uint64(lane)
     for i in range(count):
-        real, imag = complex_normal(words[_WORDS + i], words[_WORDS + ROOM + i])
+        word0 = np.float32(lanes[_WORDS + i]).view(np.uint32)
+        word1 = np.float32(lanes[_WORDS + ROOM + i]).view(np.uint32)
+        real, imag = complex_normal(word0, word1)
         lanes[out + np.uint64(i)] = real
         lanes[out + np.uint64(ROOM) + np.uint64(i)] = imag
 
 
-@stage
+@spliced
+def draw_line(key0: Any, key1: Any, antenna: Any, first: Any, words: Any, lanes: Any, lane: Any, count: Any) -> None:
+    """CN(0, 1) at positions from `first` on into a lane. In two loops: Threefry alone fills the registers.
+
+    `words` is `lanes` seen as uint32.
+    """
+    draw_lanes((key0, key1), positions(antenna, first, 1), words, _WORDS, _WORDS + ROOM, count)
+    _normals(lanes, lane, count)
+
+
+@inlined
 def apply_response(taps: Any, real_at: Any, imag_at: Any, shapes: Any, lanes: Any, lane: Any, count: Any) -> None:
     """Sum of `shapes` `[n, 2, ROOM]`, n a multiple of 4, times the complex numbers of `taps`, into a lane."""
     out = np.uint64(lane)
@@ -73,7 +83,7 @@ def apply_response(taps: Any, real_at: Any, imag_at: Any, shapes: Any, lanes: An
             lanes[out + np.uint64(ROOM + i)] += imag
 
 
-@stage
+@inlined
 def pass_between(nodes: Any, at: Any, weights: Any, row: Any, lanes: Any, lane: Any, count: Any) -> None:
     """A line from those at six nodes, `nodes[at + 2 * ROOM * node]`, with `weights[row, node]`; into a lane."""
     a, b, c = weights[row, 0], weights[row, 1], weights[row, 2]
@@ -89,14 +99,14 @@ def pass_between(nodes: Any, at: Any, weights: Any, row: Any, lanes: Any, lane: 
             )
 
 
-@stage
+@inlined
 def spread_tap(real: Any, imag: Any, lanes: Any, lane: Any, count: Any) -> None:
     """Fill a line with one number."""
     lanes[lane : lane + count] = real
     lanes[lane + ROOM : lane + ROOM + count] = imag
 
 
-@stage
+@inlined
 def estimate_variance(
     shares: Any, shapes: Any, offset: Any, strength: Any, lanes: Any, column: Any, count: Any
 ) -> None:
@@ -120,7 +130,7 @@ def estimate_variance(
         lanes[out + np.uint64(i)] *= strength
 
 
-@stage
+@inlined
 def map_symbols(labels: Any, points: Any, lanes: Any, count: Any, padded: Any) -> Any:
     """Symbols of `count` labels, zero beyond; their energy."""
     energy = _ZERO
@@ -142,7 +152,7 @@ def map_symbols(labels: Any, points: Any, lanes: Any, count: Any, padded: Any) -
     return energy
 
 
-@stage
+@inlined
 def clear_noise_beyond(lanes: Any, count: Any, padded: Any) -> None:
     """Set the noise to zero where there is no symbol."""
     for i in range(count, padded):
@@ -150,7 +160,7 @@ def clear_noise_beyond(lanes: Any, count: Any, padded: Any) -> None:
         lanes[NOISE + ROOM + i] = _ZERO
 
 
-@stage
+@inlined
 def receive_pilots(
     pilots: Any, at: Any, lanes: Any, arrival: Any, noise_std: Any, known: Any, start: Any, width: Any, count: Any
 ) -> None:
@@ -166,7 +176,7 @@ def receive_pilots(
         known[k + np.uint64(width + i)] = arrival * lanes[CHANNEL + ROOM + i] + noise_std * (y * real - x * imag)
 
 
-@stage
+@inlined
 def interpolate(known: Any, low: Any, high: Any, width: Any, weight: Any, lanes: Any, column: Any, count: Any) -> None:
     """Between two pilot lines, `known[low]` and `known[high]`."""
     a, b, out = np.uint64(low), np.uint64(high), np.uint64(KNOWN + column)
@@ -177,7 +187,7 @@ def interpolate(known: Any, low: Any, high: Any, width: Any, weight: Any, lanes:
         lanes[out + np.uint64(ROOM) + u] = imag + (known[b + np.uint64(width) + u] - imag) * weight
 
 
-@stage
+@inlined
 def noisy_estimate(lanes: Any, arrival: Any, error_std: Any, column: Any, count: Any) -> None:
     """Estimate a g (h + error), with the error already in the lane of the estimate."""
     for i in range(column, column + count):
@@ -185,7 +195,7 @@ def noisy_estimate(lanes: Any, arrival: Any, error_std: Any, column: Any, count:
         lanes[KNOWN + ROOM + i] = arrival * (lanes[CHANNEL + ROOM + i] + error_std * lanes[KNOWN + ROOM + i])
 
 
-@stage
+@inlined
 def perfect_estimate(lanes: Any, arrival: Any, column: Any, count: Any) -> None:
     """Perfect estimate a g h."""
     for i in range(column, column + count):
@@ -193,7 +203,7 @@ def perfect_estimate(lanes: Any, arrival: Any, column: Any, count: Any) -> None:
         lanes[KNOWN + ROOM + i] = arrival * lanes[CHANNEL + ROOM + i]
 
 
-@stage
+@inlined
 def clear_matched(lanes: Any, count: Any) -> None:
     """Set the combined values to zero."""
     for i in range(count):
@@ -202,7 +212,7 @@ def clear_matched(lanes: Any, count: Any) -> None:
         lanes[ENERGY + i] = _ZERO
 
 
-@stage
+@inlined
 def combine_antenna(lanes: Any, arrival: Any, noise_std: Any, count: Any) -> Any:
     """Add one antenna: conj(G) y and |G|^2. Returns energies (faded, noise of unit power) of the line."""
     faded, noise = _ZERO, _ZERO
@@ -222,7 +232,7 @@ def combine_antenna(lanes: Any, arrival: Any, noise_std: Any, count: Any) -> Any
     return faded, noise
 
 
-@stage
+@inlined
 def decide_line(lanes: Any, points: Any, labels: Any, count: Any) -> None:
     """Labels of the nearest points."""
     if points.bits_per_symbol > 2:
@@ -234,7 +244,7 @@ def decide_line(lanes: Any, points: Any, labels: Any, count: Any) -> None:
             labels[i] = np.uint8(decide_signs(lanes[MATCHED + i], lanes[MATCHED + ROOM + i], points))
 
 
-@stage
+@inlined
 def dot(known: Any, start: Any, width: Any, modes: Any, mode: Any) -> Any:
     """Sum of known times conj(mode) over carriers, both complex in halves."""
     k, m = np.uint64(start), np.uint64(mode * width)
@@ -248,7 +258,7 @@ def dot(known: Any, start: Any, width: Any, modes: Any, mode: Any) -> Any:
     return real, imag
 
 
-@stage
+@inlined
 def shrink(
     known: Any, start: Any, width: Any, carrier_modes: Any, pilot_modes: Any, level: Any, strength: Any,
     noise_power: Any, out: Any,
@@ -267,7 +277,7 @@ def shrink(
             out[i, j] *= strength / max(strength * level[i, j] + noise_power, _FAINTEST)
 
 
-@stage
+@inlined
 def wanted_modes(wanted: Any, row: Any, shrunk: Any, taps: Any) -> None:
     """Modes in frequency at one data row, real parts from 0 on, imaginary ones behind the padding to fours."""
     over, along = shrunk.shape
@@ -282,7 +292,7 @@ def wanted_modes(wanted: Any, row: Any, shrunk: Any, taps: Any) -> None:
             taps[padded + j] += a.real * b.imag + a.imag * b.real
 
 
-@stage
+@inlined
 def noise_shares(level: Any, explained: Any, strength: Any, noise_power: Any, shares: Any) -> None:
     """Share of every frequency mode of a data row that is lost in noise."""
     over, along = level.shape
@@ -293,13 +303,13 @@ def noise_shares(level: Any, explained: Any, strength: Any, noise_power: Any, sh
             shares[j] += explained[i] * (noise_power / total)
 
 
-@stage
+@inlined
 def fill_variance(lanes: Any, variance: Any, noise_power: Any, column: Any, count: Any) -> None:
     """Fill the variance of a line with noise power plus the variance of the estimate."""
     lanes[VARIANCE + column : VARIANCE + column + count] = max(noise_power, _FAINTEST) + variance
 
 
-@stage
+@inlined
 def add_noise_power(lanes: Any, noise_power: Any, column: Any, count: Any) -> None:
     """Noise on top of the variance of the estimate."""
     for i in range(column, column + count):

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from phy.engines.fused.packets.lines import BEST, ENERGY, MATCHED, ROOM, VARIANCE
-from phy.numerics.compiled import stage
+from phy.numerics.compiled import inlined
 
 _TWO = np.float32(2.0)
 _LOWEST = np.float32(-3.0e38)
 
 
-@stage
+@inlined
 def normalise(lanes: Any, count: Any) -> None:
     """Matched filter and energy over the noise: x^ / v and 1 / v."""
     for i in range(count):
@@ -26,7 +26,7 @@ def normalise(lanes: Any, count: Any) -> None:
         lanes[ENERGY + i] *= inverse
 
 
-@stage
+@inlined
 def _consider(lanes: Any, axis: Any, level: Any, best: Any, count: Any) -> None:
     double, square = _TWO * level, level * level
     for i in range(count):
@@ -34,7 +34,7 @@ def _consider(lanes: Any, axis: Any, level: Any, best: Any, count: Any) -> None:
         lanes[best + i] = max(lanes[best + i], exponent)
 
 
-@stage
+@inlined
 def llrs_of_line(lanes: Any, points: Any, llrs: Any, count: Any) -> None:
     """`llrs` `[>= count * bits_per_symbol]`, in the order of the labels' bits, of what `normalise` left."""
     bits = points.bits_per_symbol

@@ -23,7 +23,7 @@ from phy.engines.fused.packets.plan import PacketPlan, plan_grid
 from phy.frontends.resource_grid import Grid
 from phy.links.superposition_ofdm.layout import Layout
 from phy.links.superposition_ofdm.sums import Added, Sending, Sums, Who
-from phy.numerics.compiled import lean_kernel, read_only, spliced, stage
+from phy.numerics.compiled import inlined, lean_kernel, read_only, spliced
 from phy.numerics.random import RECEIVER
 from phy.numerics.workers import available_threads, run_tasks
 
@@ -55,7 +55,7 @@ class Senders(NamedTuple):
     start_s: NDArray[np.float32]
 
 
-@stage
+@inlined
 def _weigh(law: Any, gain: Any, level: Any, own: Any, lanes: Any, count: Any) -> None:
     for i in range(count):
         tap, error = (lanes[CHANNEL + i], lanes[CHANNEL + ROOM + i]), (lanes[KNOWN + i], lanes[KNOWN + ROOM + i])
@@ -66,7 +66,7 @@ def _weigh(law: Any, gain: Any, level: Any, own: Any, lanes: Any, count: Any) ->
         lanes[_ACTIVE + i] = sends
 
 
-@stage
+@inlined
 def _add_amplitudes(amplitudes: Any, base: Any, lanes: Any, received: Any, count: Any) -> Any:
     """Add symbols `base` to `base + count` of a device, all parts side by side; the energy it spent."""
     energy, first = _ZERO, np.uint64(2 * base)
@@ -80,7 +80,7 @@ def _add_amplitudes(amplitudes: Any, base: Any, lanes: Any, received: Any, count
     return energy
 
 
-@stage
+@inlined
 def _read_signs(bits: Any, base: Any, lanes: Any, count: Any) -> None:
     """Signs of bits `base` to `base + count` into the lane of the noise; bit 0 is +1."""
     skipped = base & 7
@@ -92,7 +92,7 @@ def _read_signs(bits: Any, base: Any, lanes: Any, count: Any) -> None:
             lanes[at + b] = _ONE - _TWO * np.float32(np.int32(bit))
 
 
-@stage
+@inlined
 def _add_signs(base: Any, lanes: Any, received: Any, count: Any) -> Any:
     """`_add_amplitudes` of the signs that `_read_signs` left."""
     energy, first, signs = _ZERO, np.uint64(2 * base), np.uint64(NOISE + (base & 7))
@@ -104,21 +104,20 @@ def _add_signs(base: Any, lanes: Any, received: Any, count: Any) -> Any:
     return energy
 
 
-@stage
+@inlined
 def _count_active(lanes: Any, active: Any, base: Any, count: Any) -> None:
     for i in range(count):
         active[base + i] += np.int64(lanes[_ACTIVE + i])
 
 
-@stage
-def _finish(noise_key: Any, noise_std: Any, base: Any, lanes: Any, received: Any, count: Any) -> None:
-    draw_line(noise_key, _RECEIVER, base, lanes, NOISE, count)
+@inlined
+def _finish(noise_std: Any, base: Any, lanes: Any, received: Any, count: Any) -> None:
     for i in range(count):
         received[2 * (base + i)] += noise_std * lanes[NOISE + i]
         received[2 * (base + i) + 1] += noise_std * lanes[NOISE + ROOM + i]
 
 
-@stage
+@inlined
 def _gains_of(law: Any, gain: Any, lanes: Any, count: Any, sums: Any, times: Any) -> None:
     """Sums (and peaks) of `BlockGains` over `count` carriers, each for `times` symbols."""
     weight, reached, counted = _ZERO, _ZERO, _ZERO
@@ -143,14 +142,14 @@ def _gains_of(law: Any, gain: Any, lanes: Any, count: Any, sums: Any, times: Any
 
 
 @spliced
-def _known_line(plan: Any, csi_key: Any, tile: Any, lanes: Any, count: Any) -> None:
+def _known_line(plan: Any, csi_key: Any, tile: Any, words: Any, lanes: Any, count: Any) -> None:
     """Errors of unit power in what is known of a tile of a line, the same in every line; zero if nothing is wrong."""
     if plan.knowledge.error_std == _ZERO:
         spread_tap(_ZERO, _ZERO, lanes, KNOWN, count)
     elif plan.knowledge.error_per_carrier:
-        draw_line(csi_key, NONE, tile * LINE, lanes, KNOWN, count)
+        draw_line(csi_key[0], csi_key[1], NONE, tile * LINE, words, lanes, KNOWN, count)
     else:
-        draw_line(csi_key, NONE, NONE, lanes, KNOWN, ONE_VALUE)
+        draw_line(csi_key[0], csi_key[1], NONE, NONE, words, lanes, KNOWN, ONE_VALUE)
         spread_tap(lanes[KNOWN], lanes[KNOWN + ROOM], lanes, KNOWN, count)
 
 
@@ -169,12 +168,12 @@ def _add_line(
 @lean_kernel
 def _superpose(
     plan: Any, law: Any, senders: Any, noise_keys: Any, packed: Any, amplitudes: Any, bits: Any, counts: Any,
-    slots: Any, received: Any, active: Any, energy: Any, first: Any, last: Any, lanes: Any, waves: Any, taps: Any,
-    nodes: Any,
+    slots: Any, received: Any, active: Any, energy: Any, first: Any, last: Any, words: Any, lanes: Any,
+    waves: Any, taps: Any, nodes: Any,
 ) -> None:  # fmt: skip
     """Tasks `first` to `last`, `slots` slots of one trial each; `energy` `[trials, spans, devices]`.
 
-    From `lanes` on there is what `fading_scratch` has.
+    From `words` on there is what `fading_scratch` has.
     """
     plane, fades = plan.plane, plan.fades
     spans, rows, width, num_symbols = energy.shape[1], len(plane.data_rows), plane.width, plane.num_symbols
@@ -198,7 +197,7 @@ def _superpose(
                     break
                 for tile in range((width + LINE - 1) // LINE):
                     count = min(width - tile * LINE, LINE)
-                    _known_line(plan, csi_key, tile, lanes, count)
+                    _known_line(plan, csi_key, tile, words, lanes, count)
                     # Where the channel holds, one pass over all lines of the task; else those of the slot.
                     stop = rows * (last_slot - first_slot if fades.still else 1)
                     for line in range(stop):
@@ -208,20 +207,21 @@ def _superpose(
                             break
                         if line == 0 or not fades.still:
                             channel_line(
-                                plan, key, waves, start_s, taps, nodes, NONE, slot, plane.data_rows[line], tile, lanes,
-                                NONE, whole_vectors(count),
-                            )  # fmt: skip
+                                plan, taps, nodes, NONE, plane.data_rows[line], tile, lanes, NONE, whole_vectors(count)
+                            )
                             _weigh(law, gain, level, own, lanes, count)
                         spent += _add_line(packed, mine, signs, counts, base, lanes, out, on_air, here)
             energy[trial, span, device] = spent
         for base in range(begin, end, LINE):
-            _finish(noise_keys[trial], law.noise_std, base, lanes, out, min(end - base, LINE))
+            here = min(end - base, LINE)
+            draw_line(noise_keys[trial, 0], noise_keys[trial, 1], _RECEIVER, base, words, lanes, NOISE, here)
+            _finish(law.noise_std, base, lanes, out, here)
 
 
 @lean_kernel
 def _measure(
-    plan: Any, law: Any, senders: Any, slots: Any, sums: Any, first: Any, last: Any, lanes: Any, waves: Any, taps: Any,
-    nodes: Any,
+    plan: Any, law: Any, senders: Any, slots: Any, sums: Any, first: Any, last: Any, words: Any, lanes: Any,
+    waves: Any, taps: Any, nodes: Any,
 ) -> None:  # fmt: skip
     """Tasks `first` to `last`, `slots` slots of one device each, into `sums` `[trials, devices, spans, 5]`."""
     plane, fades = plan.plane, plan.fades
@@ -238,15 +238,14 @@ def _measure(
             slot_taps(plan, key, waves, start_s, slot, taps, nodes)
             for tile in range((width + LINE - 1) // LINE):
                 count = min(width - tile * LINE, LINE)
-                _known_line(plan, csi_key, tile, lanes, count)
+                _known_line(plan, csi_key, tile, words, lanes, count)
                 for line in range(rows):
                     here = min(count, num_symbols - (slot * rows + line) * width - tile * LINE)
                     if here <= 0:
                         break
                     channel_line(
-                        plan, key, waves, start_s, taps, nodes, NONE, slot, plane.data_rows[line], tile, lanes, NONE,
-                        whole_vectors(count),
-                    )  # fmt: skip
+                        plan, taps, nodes, NONE, plane.data_rows[line], tile, lanes, NONE, whole_vectors(count)
+                    )
                     if fades.still:  # one line for all, of which the last may be shorter
                         full = num_symbols // width
                         rest = min(max(num_symbols - full * width - tile * LINE, 0), count)
