@@ -68,15 +68,14 @@ class _Scratch(NamedTuple):
     start_biases: F32
     bias_total: F32
     bias_moving: F32
+    linear: F32
     pixels: F32
     logits: F32
-    linear: F32
 
 
 def _scratch(classes: int, size: int) -> _Scratch:
     tall, flat = np.zeros((4, classes, size), np.float32), np.zeros((5, classes), np.float32)
-    rows = np.empty((_ROWS, size), np.float32), np.empty((_ROWS, classes), np.float32)
-    return _Scratch(*tall, *flat[:4], *rows, flat[4])
+    return _Scratch(*tall, *flat, *(np.empty((_ROWS, n), np.float32) for n in (size, classes)))
 
 
 @inlined
