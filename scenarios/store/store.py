@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import struct
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, replace
@@ -256,13 +257,19 @@ class Store:
     # --- the file ---------------------------------------------------------------------------------
 
     def _read_end(self) -> int:
-        head = self._file.read(_HEAD.size).ljust(_HEAD.size)
-        magic, version, end, sha256 = _HEAD.unpack(head)
+        for _ in range(2):
+            self._file.seek(0)
+            head = self._file.read(_HEAD.size).ljust(_HEAD.size)
+            magic, version, end, sha256 = _HEAD.unpack(head)
+            sound = hashlib.sha256(head[:_SUMMED]).digest() == sha256
+            if sound:
+                break
+            time.sleep(0.05)  # a run may just be writing it
         if magic != _MAGIC and not (self.folder / LOCK).exists():
             problem, remedy = "is not a phyloop result store", "choose another folder"
             raise ScenarioError(file=self.path, problem=problem, remedy=remedy)
         with telling_damage(self.path):
-            if hashlib.sha256(head[:_SUMMED]).digest() != sha256:
+            if not sound:
                 raise ValueError("the SHA-256 of its head differs from what was written")
         if version != STORE_VERSION:
             problem = f"was written by another phyloop (store version {version}, not {STORE_VERSION})"
