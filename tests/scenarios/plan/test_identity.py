@@ -83,7 +83,7 @@ def test_no_physics_key_is_left_out_of_these() -> None:
     assert leaves - union_members - elsewhere - registered <= {key for _, key in PAIRS}
 
 
-@pytest.mark.parametrize(("path", "registry", "word", "key"), OWN_KEYS, ids=lambda one: one if isinstance(one, str) else one.kind)
+@pytest.mark.parametrize(("path", "registry", "word", "key"), OWN_KEYS, ids=lambda one: getattr(one, "kind", one))
 def test_a_parameter_of_a_registered_thing_changes_the_identity(
     path: str, registry: Registry[Any], word: str, key: str
 ) -> None:
