@@ -13,7 +13,7 @@ from scenarios.plan.points import Plan, value_of
 from scenarios.report.library import difference
 from scenarios.report.published import COLUMNS, REFERENCE
 from scenarios.report.settings import cells_of
-from scenarios.report.tables.summaries import ROUND_AXES, summarise
+from scenarios.report.tables.summaries import ROUND_AXES, budget_names, summarise
 from scenarios.schema.schema import ReportConfig
 from scenarios.store.store import Store
 from scenarios.studies.learning import LearningStudy
@@ -61,6 +61,7 @@ def telling_paths(plan: Plan) -> list[str]:
 def metrics_of(report: ReportConfig) -> dict[str, None]:
     """Return the metrics of the tables and figures, without those over rounds if there are others."""
     shown = [*(one.metric for one in report.tables), *(one.y for one in report.figures if one.x not in ROUND_AXES)]
+    shown += [name for one in report.figures for name in budget_names(one)]
     return dict.fromkeys(shown or [one.y for one in report.figures])
 
 

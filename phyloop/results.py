@@ -17,7 +17,7 @@ from scenarios.report.figures.draw import draw
 from scenarios.report.figures.learning import figures_of, over_rounds
 from scenarios.report.rows import metrics_rows
 from scenarios.report.settings import settings_by_words, words_of
-from scenarios.report.tables.summaries import PointSummary, summarise
+from scenarios.report.tables.summaries import ROUND_AXES, PointSummary, summarise
 from scenarios.schema.errors import KeyPath, Mark, ScenarioError, listing
 from scenarios.schema.labels.labels import plain_label
 from scenarios.schema.loader import validate
@@ -195,7 +195,7 @@ class Run:
 
         Args:
             y: a metric of a trial or an error rate; with x along the run a number of a round.
-            x: dotted path of a setting; or `round`, `elapsed_s` or `spent_j`.
+            x: dotted path of a setting; or `round`, `channel_uses`, `elapsed_s` or `spent_j`.
             series: paths of which each value has a curve. Paths that are swept besides join them.
             where: settings of the sweep points to keep, path: value or list of values.
 
@@ -273,7 +273,7 @@ class Run:
     def _drawing(self, config: FigureConfig) -> Drawing:
         """The curves of a figure before they are drawn."""
         plan = self._learning.plan
-        summaries = () if config.x in ("round", "elapsed_s", "spent_j", "value") else self._summaries
+        summaries = () if config.x in ROUND_AXES else self._summaries
         with Store.open_existing(self.folder) as store:
             return arrange(config, plan, summaries, along=partial(over_rounds, store, plan))
 

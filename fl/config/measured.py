@@ -7,6 +7,8 @@ from dataclasses import dataclass, fields
 
 SPENT = ("total_airtime_s", "total_energy_j")
 RADIO = ("airtime_s", "energy_j", "elapsed_s", "spent_j")
+ALONG = ("round", "channel_uses", "elapsed_s", "spent_j")
+"""What x of a curve along a run may be; channel uses are time on the air times bandwidth."""
 LINK = ("snr_db", "power_db", "dropped", "retransmissions")
 """Numbers that a link records per trial, per round, and per device and round."""
 

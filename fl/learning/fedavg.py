@@ -16,7 +16,7 @@ from fl.config.codec import Codec, CodecConfig, codecs
 from fl.config.data import DataSet, ParticipationConfig, PartitionConfig, data_sets
 from fl.config.learning import Label, Learning, PointFacts, algorithms
 from fl.config.local import LocalConfig, PersonalConfig
-from fl.config.measured import LINK, PRIVACY, RADIO, RATES, SPENT, UPLOADS, Measured, joined
+from fl.config.measured import ALONG, LINK, PRIVACY, RADIO, RATES, SPENT, UPLOADS, Measured, joined
 from fl.config.model import Model, models
 from fl.config.scheme import AggregationConfig, Scheme, schemes
 from fl.data.arrays import image_facts
@@ -58,7 +58,7 @@ _MEASURED = Measured(
     ),
     per_device=(*LINK, *UPLOADS, *_AT_HOME, "energy_left_j"),
     rates=RATES,
-    axes=("round", "elapsed_s", "spent_j"),
+    axes=ALONG,
 )
 
 

@@ -16,7 +16,7 @@ from fl.audit.game import nobody_honest
 from fl.config.attack import AttackConfig
 from fl.config.base import PositiveFloat, whole
 from fl.config.learning import Label, Learning, PointFacts, algorithms
-from fl.config.measured import LINK, LINK_RATES, RADIO, SPENT, Measured
+from fl.config.measured import ALONG, LINK, LINK_RATES, RADIO, SPENT, Measured
 from fl.config.task import GaussianLinearConfig, LmcCap, TaskConfig
 from fl.learning.flmc_schemes import SCHEME, FlmcScheme, Sending
 from fl.uplink.channel_credit import sure_noise_power
@@ -98,7 +98,7 @@ class FlmcConfig(Learning):
             per_round=("squared_error", "amplitude", "peak_amplitude", "num_active", *RADIO, "num_attackers"),
             per_device=LINK,
             rates=LINK_RATES,
-            axes=("round", "elapsed_s", "spent_j"),
+            axes=ALONG,
         )
 
     @property

@@ -273,3 +273,8 @@ class LinkConfig(Frozen):
     def symbol_s(self) -> float:
         """Duration of one channel use in time: a symbol of the single carrier, or an OFDM symbol [s]."""
         return 1.0 / self.bandwidth_hz if self.ofdm == "none" else self.ofdm.symbol_s
+
+    @property
+    def channel_use_s(self) -> float:
+        """Duration of one complex number on the air: a symbol of the single carrier, or an OFDM sample [s]."""
+        return self.symbol_s if self.ofdm == "none" else self.ofdm.sample_s

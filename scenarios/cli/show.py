@@ -96,9 +96,9 @@ def _print_metrics(console: Console, algorithm: str) -> None:
         table.add_row(*row, *([] if algorithm else [", ".join(scopes["of"])]))
     console.print(table)
     console.print(
-        "\nA figure has one of them as y. With a swept path as x: those per trial, and rates. With x: round, elapsed_s "
-        "or spent_j: those per round, means over the devices of those per device, and rates; series: device draws a "
-        "curve for each device. phyloop link draws rates over ebno_db, esno_db or snr_db."
+        "\nA figure has one of them as y. With a swept path as x: those per trial, and rates. With x: round, "
+        "channel_uses, elapsed_s or spent_j: those per round, means over the devices of those per device, and rates; "
+        "series: device draws a curve for each device. phyloop link draws rates over ebno_db, esno_db or snr_db."
     )
 
 

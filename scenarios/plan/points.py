@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_jsonable_python
 
-from scenarios.plan.identity import physics_json, task_ids
+from scenarios.plan.identity import canonical_json, physics_json, task_ids
 
 if TYPE_CHECKING:
     from scenarios.schema.errors import KeyPath
-    from scenarios.schema.schema import Scenario
+    from scenarios.schema.schema import FigureConfig, Scenario
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,3 +75,15 @@ def swept_keys(node: object, at: KeyPath = ("sweep",)) -> Iterator[KeyPath]:
                     yield from swept_keys(value, (*at, key))
                 else:
                     yield (*at, key)
+
+
+def is_set(value: Any, wanted: Any) -> bool:
+    """Whether a setting has the value written: by size, so that 1 is 1.0, or by its text."""
+    return bool(value == wanted) or canonical_json(value) == canonical_json(wanted)
+
+
+def is_shown(config: FigureConfig, point: Point) -> bool:
+    """Whether the figure's `where` keeps a point."""
+    return all(
+        any(is_set(value_of(point, path), one) for one in listed(wanted)) for path, wanted in config.where.items()
+    )

@@ -82,6 +82,9 @@ def _of_figure(place: _Place, figure: FigureConfig) -> Iterator[ScenarioError]:
             remedy = f"write {listing([*swept, *along]) or 'the path of a key, and sweep it'}"
             remedy = remedy if near is None else f"did you mean {near}"
             yield place.inside(name).refuse("names no key of a scenario", remedy, path)
+    if figure.budgets and (not follows or figure.y not in measured.per_round):
+        problem = "need an x along the run, and a y that is one number per round"
+        yield place.inside("budgets").refuse(problem, f"set x to {listing(axes)}, or leave budgets out")
     fitting = (*(of_rounds if follows else of_trials), *rates)
     for key, metric in (("y", figure.y), ("beside", figure.beside)):
         if metric is not None and metric not in fitting:

@@ -13,9 +13,8 @@ from typing import Any, Literal
 from scenarios.files.replacement import file_name, replace_text, writing
 from scenarios.plan.identity import canonical_json, physics
 from scenarios.plan.plan import expand
-from scenarios.plan.points import Plan, Point, value_of
+from scenarios.plan.points import Plan, Point, is_set, value_of
 from scenarios.report.library import library_scenario
-from scenarios.report.settings import is_set
 from scenarios.report.tables.summaries import Mean, PointSummary
 from scenarios.report.tables.table import Table, csv_text, escape_markdown
 from scenarios.schema.labels.labels import plain_label, plain_setting, setting_cell

@@ -15,11 +15,6 @@ from scenarios.schema.labels.labels import plain, plain_label, setting_cell, set
 from scenarios.schema.schema import Scenario
 
 
-def is_set(value: Any, wanted: Any) -> bool:
-    """Whether a setting has the value written: by size, so that 1 is 1.0, or by its text."""
-    return bool(value == wanted) or canonical_json(value) == canonical_json(wanted)
-
-
 def setting_in_words(plan: Plan, point: Point) -> str:
     """What the sweep set at this point, as plain text; empty without a sweep."""
     return ", ".join(_in_words(point, plan.swept_paths))

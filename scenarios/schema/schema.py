@@ -184,12 +184,12 @@ class MeasureConfig(Frozen):
 class FigureConfig(Frozen):
     """One figure: a metric `y` over a swept path `x`, a curve per value of `series`, a panel per `panels`.
 
-    With `x` `round`, `elapsed_s` or `spent_j` a curve goes along the run and `y` is a number per round; then `series`
-    may name `device` beside swept paths. `where` keeps the points whose settings have a value (or one of a list);
-    `beside` draws a second quantity, a theory's say, as a thin line through every curve's own settings.
+    With `x` `round`, `channel_uses`, `elapsed_s` or `spent_j` a curve goes along the run and `y` is a number per round;
+    then `series` may name `device` beside swept paths. `where` keeps the points whose settings have a value (or one of
+    a list); `beside` draws a second quantity, a theory's say, as a thin line through every curve's own settings.
     """
 
-    x: Word = Field(description="swept path on the x axis, or round, elapsed_s or spent_j")
+    x: Word = Field(description="swept path on the x axis, or round, channel_uses, elapsed_s or spent_j")
     y: Word = Field(description="metric on the y axis")
     series: Word | tuple[Word, ...] = Field(
         default=(), description="swept path, or several: one curve per value; device: one curve per device"
@@ -206,6 +206,9 @@ class FigureConfig(Frozen):
         default="auto", description="scale of the y axis; auto: log for error rates, else by what the values span"
     )
     title: Line = Field(default="", description="title of the figure")
+    budgets: tuple[Annotated[float, Field(gt=0, allow_inf_nan=False)], ...] = Field(
+        default=(), description="amounts of an x along the run: the results have y at the last round within each"
+    )
 
     @property
     def series_paths(self) -> tuple[str, ...]:

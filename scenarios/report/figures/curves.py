@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.config.measured import ALONG
 from scenarios.files.replacement import file_name
 from scenarios.plan.identity import canonical_json
-from scenarios.plan.points import Plan, Point, is_number, listed, value_of
-from scenarios.report.settings import is_set, said
+from scenarios.plan.points import Plan, Point, is_number, is_shown, value_of
+from scenarios.report.settings import said
 from scenarios.report.tables.summaries import FEWEST_TRIALS, INTERVALS, RATES, ROUND_AXES, Mean
 from scenarios.report.tables.table import csv_text
 from scenarios.schema.labels.labels import AGGREGATION, guarantee, plain, setting_label, unequal_guarantees
@@ -147,13 +148,6 @@ def _label(config: FigureConfig, paths: Sequence[str], point: Point, part: str, 
     return setting_label(f"learning.{key}", getattr(point.scenario.learning, key))
 
 
-def is_shown(config: FigureConfig, point: Point) -> bool:
-    """Whether the figure's `where` keeps a point."""
-    return all(
-        any(is_set(value_of(point, path), one) for one in listed(wanted)) for path, wanted in config.where.items()
-    )
-
-
 def _said(path: str, point: Point) -> str:
     """A setting of the point in words; empty where another mechanism than the point's has such a key."""
     value = value_of(point, path)
@@ -260,7 +254,7 @@ def _caption(config: FigureConfig, plan: Plan, spots: Sequence[Spot]) -> str:
     few, many = min(s.n for s in spots), max(s.n for s in spots)
     trials = f"{many} trial{'s' if many > 1 else ''}" if few == many else f"{few} to {many} trials"
     along, mark = config.x in ROUND_AXES, "bars" if any(isinstance(s.x, str) for s in spots) else "shaded"
-    took = " and over the x axis is what these rounds took on average" if config.x in ("elapsed_s", "spent_j") else ""
+    took = " and over the x axis is what these rounds took on average" if config.x in ALONG[1:] else ""
     if config.y in RATES:
         observed = f"{trials} in each round{took}" if along else f"all devices and rounds of {trials} per point"
         text = f"Errors over observations of {observed}; {mark}: {INTERVALS}."

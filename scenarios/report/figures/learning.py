@@ -17,6 +17,7 @@ from scenarios.report.figures.curves import Shown, Spot, band
 from scenarios.report.settings import axes_of
 from scenarios.report.tables.summaries import (
     RATES,
+    along_run,
     done_series,
     is_measured,
     mean_interval,
@@ -77,25 +78,23 @@ MOST_SPOTS = 400
 def over_rounds(store: Store, plan: Plan, config: FigureConfig) -> Iterator[Shown]:
     """Point, device in words (empty: all) and spot of every round drawn, from whole trials.
 
-    `x` and `y` are both means over trials at one round: `round` counts rounds done, `elapsed_s` and `spent_j` are what
-    they took on average. Points that measured no x or no y are absent.
+    `x` and `y` are both means over trials at one round: `round` counts rounds done, other axes are what they took on
+    average. Points that measured no x or no y are absent.
     """
     table, rate = _table_of(config.y, plan), config.y in RATES
     for point, ids in zip(plan.points, plan.task_ids, strict=True):
         if rate and not is_measured(config.y, point):
             continue
+        link = point.scenario.link
         x: list[NDArray[Any]] = []
         y: list[NDArray[Any]] = []
         both = (done_series(store, ids, one) for one in ("rounds", table or "rounds"))
         for rounds, found in zip(*both, strict=True):
-            values, at = _values(config, found, table), rounds.get(config.x)
-            if config.x == "round":
-                at = np.arange(1.0, len(next(iter(rounds.values()), ())) + 1.0)
+            values, at = _values(config, found, table), along_run(config.x, rounds, link=link)
             if at is not None and values is not None:
                 x.append(at)
                 y = [y[0] + values] if rate and y else [*y, values]
         if x:
-            link = point.scenario.link
             found_spots = _rates(config, x, y[0], link=link) if rate else _means(config.y, x, np.stack(y))
             for curve, spot in found_spots:
                 yield point, f"device {curve}" if "device" in config.series_paths else "", spot

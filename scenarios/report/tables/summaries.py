@@ -5,20 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.config.measured import LINK_RATES, RADIO, SPENT, Measured
+from fl.config.measured import ALONG, LINK_RATES, RADIO, SPENT, Measured
 from fl.results import CAP_NAMES
 from fl.uplink.channel_credit import errors_together
 from phy.config import LinkConfig
 from phy.measure import counts as measurement
 from phy.measure.monte_carlo import WORST_BIT_ERROR_RATE, ClusteredCounts, estimate_rate, silent_limit
 from privacy.mechanisms.flip_plans import CLAMP_WORDS
-from scenarios.plan.points import Plan, Point
-from scenarios.schema.schema import Axis
+from scenarios.plan.points import Plan, Point, is_shown
+from scenarios.schema.schema import Axis, FigureConfig
 
 if TYPE_CHECKING:
     from scenarios.store.store import Series, Store
@@ -44,7 +44,7 @@ RATES: dict[str, Counted] = {
 }
 """Rates by name. Counts are stored, rates derived."""
 
-ROUND_AXES = ("round", "elapsed_s", "spent_j", "value")
+ROUND_AXES = (*ALONG, "value")
 """What x may be beside a setting: then a curve goes along the run, one spot per round."""
 
 LINK_STUDY = Measured(rates=LINK_RATES, axes=get_args(Axis))
@@ -67,6 +67,9 @@ SHARES = (
     *("true_positive_rate", "true_positive_rate_low", "true_positive_rate_high"),
 )
 """Quantities whose interval lies within zero and one."""
+
+WITHIN = " within "
+"""Between the number of a round and the budget in the name of a metric of `budget_names`."""
 
 CODED: dict[str, tuple[str, ...]] = {
     "active_cap": CAP_NAMES,
@@ -116,7 +119,7 @@ class Mean:
 
     def within(self, quantity: str) -> Mean:
         """The same mean with the part of its interval that the quantity can take."""
-        low, high = self.low, self.high
+        low, high, quantity = self.low, self.high, quantity.partition(WITHIN)[0]
         if low is not None and quantity in (*NEVER_NEGATIVE, *SHARES):
             low = max(low, 0.0)
         if high is not None and quantity in SHARES:
@@ -238,12 +241,45 @@ def summarise(store: Store, plan: Plan) -> tuple[PointSummary, ...]:
                 if not np.isnan(value):  # not measured in this trial
                     values.setdefault(name, []).append(value)
         means = {name: mean_interval(np.asarray(column)) for name, column in values.items()}
+        means |= _within_budgets(store, point, done)
         counts, link = _counts(store, point, done), point.scenario.link
         rates = {name: observed_rate(name, one, link=link) for name, one in counts.items() if one.observations}
         failed = len(statuses) - len(done)
         if statuses:
             summaries.append(PointSummary(point=point, done=len(done), failed=failed, metrics=means, rates=rates))
     return tuple(summaries)
+
+
+def along_run(x: str, rounds: Series, *, link: LinkConfig) -> NDArray[Any] | None:
+    """Return where the rounds of a trial lie on an axis along the run, `[num_rounds]`; None: not measured."""
+    if x == "round":
+        return np.arange(1.0, len(next(iter(rounds.values()), ())) + 1.0)
+    if x == "channel_uses":
+        return rounds["elapsed_s"] / link.channel_use_s if "elapsed_s" in rounds else None
+    return rounds.get(x)
+
+
+def budget_names(config: FigureConfig) -> dict[str, float]:
+    """Return the name of the metric at each budget of a figure, and the budget."""
+    return {f"{config.y}{WITHIN}{amount:g} {config.x}": amount for amount in config.budgets}
+
+
+def _within_budgets(store: Store, point: Point, done: Sequence[str]) -> dict[str, Mean]:
+    """Means of a number of the last round whose x is within each budget; none where a trial has no such round."""
+    figures = [one for one in point.scenario.report.figures if one.budgets and is_shown(one, point)]
+    trials = list(done_series(store, done, "rounds")) if figures else []
+    found: dict[str, Mean] = {}
+    for config in figures:
+        x = [along_run(config.x, rounds, link=point.scenario.link) for rounds in trials]
+        for name, amount in budget_names(config).items():
+            values = [
+                rounds[config.y][(at <= amount * (1.0 + _SAME)) & ~np.isnan(rounds[config.y])][-1:]
+                for at, rounds in zip(x, trials, strict=True)
+                if at is not None and config.y in rounds
+            ]
+            if values and all(map(len, values)):
+                found[name] = mean_interval(np.concatenate(values))
+    return found
 
 
 def _counts(store: Store, point: Point, done: Sequence[str]) -> dict[str, ClusteredCounts]:

@@ -58,6 +58,10 @@ def axis_label(name: str) -> str:
         return str(known)
     if name.startswith(DOWNLINK):
         return f"downlink: {axis_label('link.' + name.removeprefix(DOWNLINK))}"
+    quantity, _, budget = name.partition(" within ")
+    if budget:
+        amount, x = budget.split()
+        return f"{axis_label(quantity)}, {axis_label(x)} up to {amount}"
     words = name.partition(".")[2]
     if not words:
         return _without_mathematics(name)

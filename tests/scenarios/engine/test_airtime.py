@@ -20,8 +20,9 @@ from scenarios.report.check import check_figures
 from scenarios.report.figures.curves import arrange
 from scenarios.report.figures.draw import draw, write_figures
 from scenarios.report.figures.learning import MOST_SPOTS, over_rounds
-from scenarios.report.tables.summaries import KEYS
+from scenarios.report.tables.summaries import KEYS, summarise
 from scenarios.schema.errors import ScenarioError
+from scenarios.schema.labels.labels import axis_label
 from scenarios.schema.loader import load_scenario
 from scenarios.schema.schema import FigureConfig
 from scenarios.store.store import Store
@@ -133,6 +134,50 @@ def test_over_seconds_x_and_y_are_means_over_trials_at_every_round(plan: Plan, t
     assert all(s.n == 2 and s.low is None for s in first)  # a t interval of two trials says nothing
 
 
+@pytest.mark.parametrize(
+    ("link", "uses_per_s"),
+    [({"bandwidth_hz": 2e6}, 2e6), ({"ofdm": {"num_subcarriers": 64, "subcarrier_spacing_hz": 15e3}}, 64 * 15e3)],
+)
+def test_channel_uses_are_seconds_times_bandwidth(link: dict, uses_per_s: float, tmp_path: Path) -> None:
+    plan = make_plan([{SNR: 0.0}], trials=1, link=link)
+    store_runs(tmp_path, plan, [a_trial(0)])
+    shown = along(tmp_path, plan, FigureConfig(x="channel_uses", y="squared_error"))
+    np.testing.assert_allclose([spot.x for _, _, spot in shown], uses_per_s * np.arange(1, 6))
+
+
+def test_a_flat_upload_of_updates_in_the_air_uses_the_channel_once_per_symbol(tmp_path: Path) -> None:
+    base = {"algorithm": "fedavg", "data": "digits", "num_devices": 3, "rounds": 2, "aggregation": "mean"}
+    uses = []
+    for access in ("superposition", "orthogonal"):
+        plan = make_plan([{"link.access": access}], trials=1, learning=base, link={"modulation": "auto"})
+        store_runs(tmp_path / access, plan, run(plan.points[0], (0,)))
+        uses.append([s.x for _, _, s in along(tmp_path / access, plan, FigureConfig(x="channel_uses", y="model_norm"))])
+    numbers = 64 * 10 + 10
+    np.testing.assert_allclose(uses[0], numbers / 2 * np.arange(1, 3))
+    np.testing.assert_allclose(uses[1], 3 * 8 * numbers / 2 * np.arange(1, 3))  # 8 bits a number, 2 bits a symbol
+
+
+@pytest.mark.parametrize(
+    ("x", "budget", "last"), [("elapsed_s", 2.0, (2, 1)), ("elapsed_s", 3.9, (3, 1)), ("channel_uses", 5e6, (5, 2))]
+)
+def test_within_a_budget_a_number_is_that_of_the_last_round_that_it_pays_for(
+    x: str, budget: float, last: tuple[int, int], tmp_path: Path
+) -> None:
+    # Trials take 1 s and 2 s a round, at a million channel uses a second.
+    figure = {"x": x, "y": "squared_error", "budgets": [1e-3, budget], "where": {SNR: 0.0}}
+    plan = make_plan([{SNR: 0.0}, {SNR: 10.0}], trials=2, report={"figures": [figure]})
+    store_runs(tmp_path, plan, [a_trial(0), a_trial(1)])
+    with Store.open_existing(tmp_path) as store:
+        first, second = summarise(store, plan)
+    name = f"squared_error within {budget:g} {x}"
+    expected = [a_trial(t).rounds["squared_error"][rounds - 1] for t, rounds in enumerate(last)]
+    assert first.metrics[name].mean == pytest.approx(np.mean(expected))
+    # Nothing is paid for with a thousandth, and the second point is not in the figure.
+    assert set(first.metrics) == {"mse", name}
+    assert set(second.metrics) == {"mse"}
+    assert axis_label(name).endswith(f"up to {budget:g}")
+
+
 def test_over_rounds_x_counts_rounds_done_and_rates_are_pooled(plan: Plan, tmp_path: Path) -> None:
     store_runs(tmp_path, plan, [a_trial(0), a_trial(1)])
     spots = [s for _, _, s in along(tmp_path, plan, FigureConfig(x="round", y="bit_error_rate"))][:5]
@@ -193,7 +238,7 @@ def test_a_learning_curve_over_seconds_is_drawn_with_a_band_and_a_caption(tmp_pa
     ("figure", "sentence"),
     [
         ("{x: rounds, y: mse}", "names no key of a scenario; did you mean round"),
-        ("{x: nothing, y: mse}", "names no key of a scenario; write round, elapsed_s or spent_j"),
+        ("{x: nothing, y: mse}", "names no key of a scenario; write round, channel_uses, elapsed_s or spent_j"),
         ("{x: round, y: mse}", "is no number of one round, which x = round asks for; write one of squared_error"),
         (
             "{x: link.power.snr_max_db, y: squared_error}",
@@ -202,9 +247,14 @@ def test_a_learning_curve_over_seconds_is_drawn_with_a_band_and_a_caption(tmp_pa
         ("{x: round, y: nonsense}", "names nothing that is measured; write one of squared_error"),
         (
             "{x: link.power.snr_max_db, y: bit_error_rate, series: device}",
-            "tells no curves apart over x = link.power.snr_max_db; set x to round, elapsed_s or spent_j",
+            "tells no curves apart over x = link.power.snr_max_db; set x to round, channel_uses, elapsed_s or spent_j",
         ),
         ("{x: round, y: squared_error, series: device}", "tells no curves of squared_error apart; set y to snr_db"),
+        (
+            "{x: link.power.snr_max_db, y: mse, budgets: [1]}",
+            "need an x along the run, and a y that is one number per round; set x to round, channel_uses",
+        ),
+        ("{x: round, y: snr_db, budgets: [1]}", "need an x along the run, and a y that is one number per round"),
         ("{x: round, y: snr_db, series: [device, link.nothing]}", "names no key of a scenario"),
     ],
 )

@@ -15,7 +15,7 @@ from scenarios.cli.describe import describe
 from scenarios.engine.batch import InProcess
 from scenarios.engine.study import Progress
 from scenarios.plan.plan import expand
-from scenarios.report.figures.curves import is_shown
+from scenarios.plan.points import is_shown
 from scenarios.schema.consistency.conflicts import find_conflicts
 from scenarios.schema.consistency.resolve import resolve_auto
 from scenarios.schema.labels.labels import setting_label
