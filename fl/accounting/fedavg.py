@@ -16,8 +16,9 @@ from fl.uplink.senders import exchangeable
 from phy.config import LinkConfig
 from phy.measure.burstiness import Burstiness
 from phy.measure.independence import assess
-from privacy.config import Mechanism, Training
+from privacy.config import ClippedUpdate, Mechanism, ReceiverNoise, Training
 from privacy.errors import PrivacyError
+from privacy.events.events import Ledger
 from privacy.events.releases import Release, Uploads
 from privacy.evidence import USUAL_DELTA, confidence_for, independence_sentence, listener_sentence, may_credit
 
@@ -33,6 +34,7 @@ TOLD_BY_ATTACKERS = (
 )
 ONE_UPLOAD = "every upload is that of a first round, with images drawn anew: uploads are not added up"
 ONE_SUM = "uploads add up in the air, and no error or noise that this brings is credited to any of them"
+ATTACKERS_ON_AIR = "attackers ignore all limits on their power, and nothing protects what they send"
 SURE = "the lower confidence limit of the probed error rate is there"
 
 
@@ -94,6 +96,16 @@ def upload_parameters(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechan
         return None
     release = release_of(config, link=link, privacy=privacy)
     return privacy.budget.parameters(release, num_rounds=config.rounds)
+
+
+def multipliers(config: FedAvgConfig, *, link: LinkConfig, privacy: ClippedUpdate) -> F64:
+    """Return the least noise multiplier of every round, `[num_rounds]`. Raises PrivacyError as `release_of` does."""
+    found = upload_parameters(config, link=link, privacy=privacy)
+    if found is not None:
+        return found
+    written = privacy.release(0, training_of(config)).parameter
+    assert written is not None
+    return np.full(config.rounds, written)
 
 
 def scheme_within(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | None) -> Scheme:
@@ -204,7 +216,9 @@ def fedavg_account(
     independent, reasons = _channel_noise(resolved, result=result)
     uploads = Uploads(sent=sent, rounds=result.rounds, devices=result.devices, independent=independent, reasons=reasons)
     mechanism = None if privacy is None else privacy.for_uploads
-    if mechanism is not None:
+    if isinstance(mechanism, ReceiverNoise):
+        ledger, published = _of_a_sum(config, mechanism, uploads=uploads), mechanism.published(training_of(config))
+    elif mechanism is not None:
         release = mechanism.release(num_values, training_of(config))
         found = upload_parameters(config, link=resolved, privacy=privacy)
         ledger = release.recorded(uploads, by_round=None if found is None else found[: len(sent), None])
@@ -212,9 +226,21 @@ def fedavg_account(
     else:
         ledger, published = scheme.ledger(uploads, num_values=num_values), scheme.published
     ledger = replace(ledger, sampled=sampled_share(config, link=link, privacy=privacy))
+    if config.attack is not None and config.attack.acts_on == "air":
+        ledger = replace(ledger, assumptions=(*ledger.assumptions, ATTACKERS_ON_AIR))
     if config.attack is not None and config.attack.uses_honest_updates:
         ledger = replace(ledger, assumptions=(*ledger.assumptions, TOLD_BY_ATTACKERS))
     return PrivacyAccount(ledger=ledger, published=published)
+
+
+def _of_a_sum(config: FedAvgConfig, mechanism: ReceiverNoise, *, uploads: Uploads) -> Ledger:
+    """Return the ledger of sums in the receiver's noise, at the amplitudes that arrived; nothing else protects them."""
+    release, z = mechanism.release(0, training_of(config)), uploads.where_sent(uploads.devices["noise_multiplier"])
+    return release.ledger(
+        z,
+        uncredited=np.where(np.isfinite(z), 0.0, z),
+        credit_assumptions=(mechanism.listener,),
+    )
 
 
 def reconstruction_account(
@@ -279,7 +305,13 @@ def sampled_share(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism 
         return None
     remembers = local.keep_state and (local.momentum > 0.0 or local.optimizer == "adam")
     watched = privacy is not None and privacy.budget is not None and not privacy.calibrated
-    known = config.aggregation.sends_scales or config.attack is not None
+    known = config.aggregation.sends_scales or config.attack is not None or _weighs_apart(config, privacy)
     if remembers or watched or known or config.downlink != "ideal":
         return None
     return some / config.num_devices
+
+
+def _weighs_apart(config: FedAvgConfig, privacy: Mechanism | None) -> bool:
+    """Return True if the amplitudes of all devices depend on the weights of those drawn, which may differ."""
+    alike = config.weighting == "equal" or config.partition.samples_per_device is not None
+    return isinstance(privacy, ReceiverNoise) and config.aggregation.uses_codec and not alike

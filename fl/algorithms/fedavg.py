@@ -95,7 +95,7 @@ class Federation:
         )
         target, size = self.budget.get("target_bit_error_rate"), self.model.num_parameters
         self.allowance = UploadAllowance(config, link=on_air, privacy=privacy, num_values=size, target=target)
-        self.uplink = self._uplink(link)
+        self.uplink = self._uplink(link, privacy)
         self._down = self._downlink()
         self._copies = np.tile(self.weights, (config.num_devices, 1)) if self._down is not None else None
         self.record = Recorder(config.rounds, num_devices=config.num_devices, first=FIRST_COLUMNS)
@@ -150,11 +150,17 @@ class Federation:
         check_finite(models, devices=devices)
         return np.asarray(models - self.weights if self._config.upload == "update" else models)
 
-    def _uplink(self, link: LinkConfig) -> Uplink | SuperposedUplink:
+    def _uplink(self, link: LinkConfig, privacy: UploadPrivacy | None) -> Uplink | SuperposedUplink:
         config, model, index, attackers = self._config, self.model, self._index, self._attackers
         if link.access == "superposition":
             return build_superposed(
-                config, link=link, model=model, index=index, protection=self.protection, attackers=attackers
+                config,
+                link=link,
+                model=model,
+                index=index,
+                protection=self.protection,
+                attackers=attackers,
+                privacy=privacy,
             )
         return build_uplink(
             config,

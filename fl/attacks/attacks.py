@@ -168,13 +168,13 @@ class Attackers:
         return self.config is not None and self.config.acts_on == "air"
 
     def symbols(self, symbols: NDArray[Any], *, jammers: Bools, context: UplinkContext) -> NDArray[Any]:
-        """Return `symbols` `[1, K, S]` with those of `jammers` `[1, K]` replaced: random signs, ones, or noise."""
+        """Return `symbols` `[1, K, S]`, real or complex, with those of `jammers` `[1, K]` replaced by their kind."""
         assert self.config is not None
         lying = np.flatnonzero(jammers[0])
         out, width = symbols.copy(), -(-symbols.shape[2] // LANES) * LANES
         words = device_words(context.keys(Purpose.ATTACK)[0], devices=lying, count=width)[None]
         out[:, lying] = self.config.of_air(
-            symbols[:, lying].real.astype(np.float64),
+            symbols[:, lying],
             words=lambda: words[..., : symbols.shape[2]],
             normals=lambda: normals(words)[..., : symbols.shape[2]].astype(np.float64),
         )

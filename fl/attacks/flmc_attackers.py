@@ -5,7 +5,7 @@ All arrays are `[num_trials, num_devices, ...]`, and each function leaves alone 
     gradients   before they are encoded; clipped to l again      `gaussian`, `sign-flip`, `scale`, `zero-gradient`,
                                                                  `duplicate`
     bits        after the quantiser, digital schemes             `ones`, `invert`, `random`
-    symbols     on the air, at full power (`phy.links.jamming`)        `jam`
+    symbols     on the air, at full power (`phy.links.jamming`)        `jam`, `boost`
 
 The server knows of none of them: K, K_a, amplitude and caps are those of devices that are all honest. What attackers
 send is no noise that honest devices may count on: their privacy is that without attackers, in receiver noise alone.
@@ -45,8 +45,8 @@ def check_attack(config: FlmcConfig, *, error_model: str) -> None:
     if attack.acts_on not in config.sends.open_to:
         if attack.acts_on == "air":
             raise LearningError(
-                f"a jammer acts on symbols that add up in the air, and with scheme {scheme} none do; write scheme: "
-                "digital or analog, or another attack.kind"
+                f"an attack on the air acts on symbols that add up in the air, and with scheme {scheme} none do; "
+                "write scheme: digital or analog, or another attack.kind"
             )
         raise LearningError(
             f"attack.kind {attack.kind} acts on bits, and scheme {scheme} sends none; write kind: sign-flip or jam, or "
@@ -54,8 +54,8 @@ def check_attack(config: FlmcConfig, *, error_model: str) -> None:
         )
     if attack.acts_on == "air" and error_model == "error_free":
         raise LearningError(
-            "a jammer sends at the full power of a radio, and error_model error_free has none; write error_model: "
-            "measured"
+            "an attack on the air sends at the full power of a radio, and error_model error_free has none; write "
+            "error_model: measured"
         )
     choose_attackers(attack, num_devices=config.num_devices, seed=0, trial=0)
 
@@ -101,10 +101,7 @@ class AttackersOfTrials:
         return np.where(self.who(context)[..., None], sent, payload)
 
     def symbols(self, amplitudes: F64, *, context: UplinkContext) -> F64:
-        """What is sent in place of `amplitudes` `[num_trials, num_devices, m]`, of mean power 1 over every jammer's m.
-
-        Signs at random, constant ones, or noise, brought to that power round by round.
-        """
+        """What is sent in place of `amplitudes` `[num_trials, num_devices, m]`, of mean power 1 at most."""
         if self._config is None or self._acts_on != "air":
             return amplitudes
         sent = self._config.of_air(

@@ -26,7 +26,7 @@ from fl.uplink.transport import BitTransport
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from privacy.audit.attack import Audited, Batch, Game, GameFacts, audit
-from privacy.config import AnyPrivacyConfig, BudgetConfig, UploadPrivacy
+from privacy.config import AnyPrivacyConfig, BudgetConfig, ReceiverNoise, UploadPrivacy
 from privacy.events.claims import Claim
 
 if TYPE_CHECKING:
@@ -199,6 +199,10 @@ def build_game(
 
         bound = None if privacy is None else privacy.for_amplitudes
         return FlmcGame(played, link=link, privacy=bound, **run)
+    if isinstance(privacy, ReceiverNoise):
+        from fl.audit.sum_game import SumGame
+
+        return SumGame(played.settled(link=link, privacy=privacy), link=link, privacy=privacy, **run)
     protects: Any = None if privacy is None or privacy.for_amplitudes is not None else privacy
     return _upload_game(played, link=link, privacy=protects, **run)
 

@@ -94,8 +94,8 @@ class Attack(Frozen):
         def of_air(self, amplitudes: F64, *, words: Callable[[], Any], normals: Callable[[], F64]) -> F64:
             """Return what attackers send on the air in place of `amplitudes` `[num_trials, num_devices, m]`.
 
-            Its mean power is 1. `words()` returns uniform 32-bit words and `normals()` standard normal numbers of that
-            shape.
+            Their mean power is 1 at most; `amplitudes`, real or complex, are those of honest devices. `words()`
+            returns uniform 32-bit words and `normals()` standard normal numbers of that shape.
             """
 
     def of_gradients(self, gradients: F64, *, attackers: Bools, context: UplinkContext) -> F64:

@@ -30,7 +30,7 @@ from phy.config.base import Access, Modulation
 from phy.config.conflict import Conflict
 from phy.engines.choice import sees_gpu, with_engine
 from phy.links.airtime import superposed_airtime_s
-from privacy.config import AnyPrivacyConfig
+from privacy.config import AnyPrivacyConfig, DeviceNoise, ReceiverNoise
 
 if TYPE_CHECKING:
     from fl.algorithms.fedavg import Federation
@@ -54,9 +54,9 @@ _MEASURED = Measured(
     per_round=(
         *("test_accuracy", "validation_accuracy", "test_loss", "train_loss", "clipped_gradients", "num_active"),
         *(*RADIO, "model_norm", "distance_sq", "bound", *_AGGREGATION, "num_attackers"),
-        *("amplitude", "votes", "wrong_votes", "num_spent"),
+        *("amplitude", "votes", "wrong_votes", "num_spent", "peak_amplitude", "active_cap"),
     ),
-    per_device=(*LINK, *UPLOADS, *_AT_HOME, "energy_left_j"),
+    per_device=(*LINK, *UPLOADS, *_AT_HOME, "energy_left_j", "noise_multiplier"),
     rates=RATES,
     axes=ALONG,
 )
@@ -265,8 +265,10 @@ class FedAvgConfig(Learning):
         return f"{'bits per upload known at run time' if bits is None else f'{bits:,} bits per upload'} ({name})"
 
     def why_not_audited(self, privacy: AnyPrivacyConfig | None, *, link: LinkConfig) -> str | None:
-        if link.access == "superposition":
+        if link.access == "superposition" and not isinstance(privacy, ReceiverNoise):
             return "uploads add up in the air, and audits are played against single uploads"
+        if isinstance(privacy, DeviceNoise):
+            return "mechanism device-noise has no game of its own"
         if privacy is not None and privacy.protects == "bits" and self.codec.as_fractions() is None:
             return f"bit flipping is audited on the fixed-point code, and codec is {self.codec.name}"
         return nobody_honest(self.attack, num_devices=self.num_devices)

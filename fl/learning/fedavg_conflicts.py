@@ -16,7 +16,7 @@ from fl.schemes.mean import MeanScheme
 from fl.tasks.base import LearningError
 from phy.config import LinkConfig
 from phy.config.conflict import Conflict
-from privacy.config import AnyPrivacyConfig
+from privacy.config import AnyPrivacyConfig, ReceiverNoise
 
 if TYPE_CHECKING:
     from fl.learning.fedavg import FedAvgConfig
@@ -53,12 +53,14 @@ def fedavg_conflicts(config: FedAvgConfig, *, link: LinkConfig, privacy: AnyPriv
     elif config.attack is not None and config.attack.acts_on == "air":
         yield Conflict(
             "learning.attack.kind learning.attack",
-            f"a jammer disturbs symbols that add up in the air, and the access is {link.access}",
+            f"attack.kind {config.attack.kind} acts on symbols that add up in the air, and the access is {link.access}",
             "write link.access: superposition, or kind: random, which sends random bits",
         )
     if config.attack is not None:
         choose = partial(choose_attackers, config.attack, num_devices=config.num_devices, seed=0, trial=0)
         yield from attack_conflicts(config.attack, choose)
+    if isinstance(privacy, ReceiverNoise):
+        yield from _receiver_noise(config, link=link, privacy=privacy)
     if privacy is not None and privacy.for_uploads is not None and config.aggregation.uses_codec:
         # A budget for the scheme is checked as a budget; a scheme with bits of its own protects them itself.
         from fl.accounting.fedavg import training_of
@@ -120,8 +122,76 @@ def _superposed(config: FedAvgConfig, *, link: LinkConfig, privacy: AnyPrivacyCo
     if config.attack is not None and config.attack.acts_on == "air" and link.error_model == "error_free":
         yield Conflict(
             "learning.attack.kind learning.attack link.error_model",
-            "a jammer sends at the full power of a radio, and error_model error_free has none",
+            f"attack.kind {config.attack.kind} sends at the full power of a radio, and error_model error_free has none",
             "write error_model: measured, or another kind",
+        )
+
+
+def _receiver_noise(config: FedAvgConfig, *, link: LinkConfig, privacy: ReceiverNoise) -> Iterator[Conflict]:
+    """Links on which the receiver's noise has no distance of two sums to hide, or on which power control tells data."""
+    mechanism, scheme = "privacy.mechanism privacy", config.aggregation
+    if link.access != "superposition":
+        yield Conflict(
+            f"{mechanism} link.access",
+            "mechanism receiver-noise protects updates that add up in the air, but the server receives every device on "
+            "its own",
+            "write link.access: superposition, or mechanism: device-noise",
+        )
+        return
+    for bad, keys, problem, remedy in (
+        (
+            link.error_model != "measured",
+            "link.error_model",
+            f"there is none with error_model {link.error_model}",
+            "write error_model: measured",
+        ),
+        (
+            link.combines,
+            "link.receiver.num_antennas link.receiver",
+            "with several antennas, or one that devices do not invert their channels for, a listener has more than one "
+            "noisy sum",
+            "write receiver: {num_antennas: 1}",
+        ),
+        (
+            link.mixes_carriers or not link.impairments.none,
+            "link.impairments link.ofdm.domain",
+            "devices out of step, and impaired ones, arrive at amplitudes that nobody limits",
+            "leave impairments out and write ofdm.domain: frequency",
+        ),
+        (
+            link.control.clips or link.mmse_scaling or link.power.budget is not None,
+            "link.power.policy link.power.budget link.receiver.scaling",
+            "power control that follows the power of payloads tells of them",
+            "write a policy of inversion, truncated-inversion or fixed without an energy budget, and scaling: unbiased",
+        ),
+        (
+            privacy.budget is not None and link.csi != "perfect",
+            "privacy.budget link.csi",
+            "the amplitude at which devices arrive is unknown before the run with an estimated channel",
+            "write csi: perfect, or the epsilon of a round in place of the budget",
+        ),
+    ):
+        if bad:
+            yield Conflict(
+                f"{keys} {mechanism}", f"mechanism receiver-noise relies on the receiver's noise, but {problem}", remedy
+            )
+    if scheme.own_epsilon is not None:
+        yield Conflict(
+            f"{SCHEME_KEYS} {mechanism}",
+            f"aggregation {scheme.name} protects its bits itself, and the receiver's noise is not counted on top",
+            "leave the epsilon of the aggregation out, or write privacy: none",
+        )
+    if privacy.clip is not None and not scheme.uses_codec:
+        yield Conflict(
+            f"privacy.clip {SCHEME_KEYS}",
+            f"privacy.clip shortens updates of aggregation mean, and {scheme.name} sends symbols of one power",
+            "leave clip out",
+        )
+    if config.upload != "update":
+        yield Conflict(
+            "learning.upload privacy.mechanism",
+            "mechanism receiver-noise clips updates, and devices send models",
+            "write upload: update",
         )
 
 
@@ -151,7 +221,7 @@ def _scheme(config: FedAvgConfig, *, link: LinkConfig, privacy: AnyPrivacyConfig
             f"aggregation {scheme.name} receives single bits, which need no limit",
             "leave receiver_limit out",
         )
-    if privacy is not None and privacy.protects != "scheme":
+    if privacy is not None and privacy.protects not in ("scheme", "sum"):
         yield Conflict(
             f"privacy.mechanism privacy {SCHEME_KEYS}",
             f"aggregation {scheme.name} protects its bits itself, and privacy is for mechanisms on plain numbers",

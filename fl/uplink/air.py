@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,11 +20,13 @@ from fl.schemes.coders.stochastic_bits import SignSums
 from fl.tasks.base import LearningError
 from fl.uplink.energy import EnergyLeft
 from fl.uplink.protection import Protection, RoundPlan, own_flips
+from fl.uplink.receiver_noise import NoiseOfSum, limited_by, noise_of_sum
 from fl.uplink.senders import SenderIndex
 from phy.compile import compile_air
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.links.link import Superposition
+from privacy.config import Mechanism, ReceiverNoise
 
 if TYPE_CHECKING:
     from fl.learning.fedavg import FedAvgConfig
@@ -31,6 +34,21 @@ if TYPE_CHECKING:
 
 _ROUNDING = 1e-6
 """Relative error of gains in float32: devices are aligned where they differ by less."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transmitted:
+    """A round on the air: what `who` sent, as a `payload` and as `symbols` by index, and what was `found` of it.
+
+    `silent`: indices of senders that had spent their energy.
+    """
+
+    who: Senders
+    sent: OnAir
+    payload: NDArray[Any]
+    symbols: NDArray[Any]
+    found: Superposition
+    silent: list[int]
 
 
 class SuperposedUplink:
@@ -55,6 +73,7 @@ class SuperposedUplink:
         num_devices: int,
         num_rounds: int,
         flip_target: float | None = None,
+        noise: Callable[[int], NoiseOfSum] | None = None,
     ) -> None:
         self._form, self._index, self._protection = form, index, protection
         self._attackers = attackers
@@ -68,6 +87,7 @@ class SuperposedUplink:
             num_devices=index.count,
             num_symbols=num_symbols,
         )
+        self._noise = None if noise is None else noise(num_symbols)
         budget = link.power.budget
         self._energy = None
         if budget is not None and link.error_model != "error_free":
@@ -93,8 +113,44 @@ class SuperposedUplink:
     ) -> NDArray[np.float32]:
         """See `NumberUplink.send`; `context.silent` has the places of all who do not send."""
         (numbers,) = blocks
-        index, at = self._index, self._index.of(senders)
-        plan = self._plan
+        index, at, plan = self._index, self._index.of(senders), self._plan
+        out = self.transmit(numbers, senders=senders, weights=weights, context=context)
+        sent, payload, found, silent, who = out.sent, out.payload, out.found, out.silent, out.who
+        heard = self._heard(found, count=len(senders))
+        known, z = heard is not None, self.multiplier(found)
+        sending = np.ones(index.count, bool)
+        sending[silent] = False
+        record.note(
+            context.round_index,
+            rounds={
+                "num_active": float(found.num_active.mean()) if known else 0.0,
+                "amplitude": float(found.decision.amplitude[0]),
+                **_spent(found),
+                **(self._votes(payload[:, at], heard) if heard is not None and self._form.bits else {}),
+                **self._form.metrics(),
+                **self._expected(sent, found, heard, at=at, weights=who.weights),
+                **({} if self._energy is None else {"num_spent": float(len(silent))}),
+                **({} if self._noise is None else limited_by(found.decision)),
+            },
+            devices={
+                "sent_symbols": index.place("sent_symbols", np.where(sending, self._air.num_symbols, 0), senders),
+                **self._spend(found, at, senders=senders),
+                **({} if z is None else {"noise_multiplier": index.place("noise_multiplier", z, senders)}),
+                **{name: index.place(name, values, senders) for name, values in plan.observed.items()},
+            },
+        )
+        return otherwise if heard is None else sent.read(heard)
+
+    def transmit(
+        self,
+        numbers: NDArray[np.float32],
+        *,
+        senders: NDArray[np.int64],
+        weights: NDArray[np.float64],
+        context: UplinkContext,
+    ) -> Transmitted:
+        """Put the updates `numbers` `[K, M]` of `senders` on the air; arguments as of `send`."""
+        index, at, plan = self._index, self._index.of(senders), self._plan
         if not self._form.bits:
             numbers = self._protection.perturb(numbers, devices=senders, context=context)
         who = Senders(
@@ -110,29 +166,13 @@ class SuperposedUplink:
         symbols, jammers = self._symbols(payload, at, senders=senders, context=context)
         silent, max_power = self._limits(at, senders=senders, size=sent.size, context=context)
         on_air = replace(context, silent=(*context.silent, *silent)) if silent else context
-        found = self._air.superpose(symbols, context=on_air, caps={}, jammers=jammers, max_power=max_power)
-        heard = self._heard(found, count=len(senders))
-        known = heard is not None
-        sending = np.ones(index.count, bool)
-        sending[silent] = False
-        record.note(
-            context.round_index,
-            rounds={
-                "num_active": float(found.num_active.mean()) if known else 0.0,
-                "amplitude": float(found.decision.amplitude[0]),
-                **_spent(found),
-                **(self._votes(payload[:, at], heard) if heard is not None and self._form.bits else {}),
-                **self._form.metrics(),
-                **self._expected(sent, found, heard, at=at, weights=who.weights),
-                **({} if self._energy is None else {"num_spent": float(len(silent))}),
-            },
-            devices={
-                "sent_symbols": index.place("sent_symbols", np.where(sending, self._air.num_symbols, 0), senders),
-                **self._spend(found, at, senders=senders),
-                **{name: index.place(name, values, senders) for name, values in plan.observed.items()},
-            },
-        )
-        return otherwise if heard is None else sent.read(heard)
+        caps = {} if self._noise is None else {"privacy": float(self._noise.caps[context.round_index])}
+        found = self._air.superpose(symbols, context=on_air, caps=caps, jammers=jammers, max_power=max_power)
+        return Transmitted(who=who, sent=sent, payload=payload, symbols=symbols, found=found, silent=silent)
+
+    def multiplier(self, found: Superposition) -> NDArray[np.float64] | None:
+        """Noise multiplier of every index `[count]` where the receiver's noise protects, else None."""
+        return None if self._noise is None else self._noise.multiplier(found.decision)
 
     def _place(self, payload: NDArray[Any], at: NDArray[np.int64]) -> NDArray[Any]:
         """Place what senders send at their indices, `[1, count, ...]`."""
@@ -274,8 +314,11 @@ def build_superposed(
     index: SenderIndex,
     protection: Protection,
     attackers: Attackers,
+    privacy: Mechanism | None = None,
 ) -> SuperposedUplink:
     """Return the uplink for updates of `model` that add up over `link`; `protection` is that of plain numbers.
+
+    Of `privacy` the receiver's noise acts here.
 
     Raises LearningError for a scheme that needs what every device sends on its own.
     """
@@ -283,9 +326,14 @@ def build_superposed(
     form = scheme.over_air(model.num_parameters)
     if form is None:
         raise LearningError(f"aggregation {scheme.name} needs what every device sends; write access: orthogonal")
+    on_air = link.resolve(access="superposition", modulation=scheme.air_modulations[0])
+    noise = None
+    if isinstance(privacy, ReceiverNoise):
+        form = form.clipped(privacy.clip)
+        noise = partial(noise_of_sum, config, link=on_air, privacy=privacy, distance=form.distance)
     return SuperposedUplink(
         form,
-        link=link.resolve(access="superposition", modulation=scheme.air_modulations[0]),
+        link=on_air,
         model=model,
         index=index,
         protection=protection,
@@ -293,4 +341,5 @@ def build_superposed(
         num_devices=config.num_devices,
         num_rounds=config.rounds,
         flip_target=None if response is None else response.flip_target,
+        noise=noise,
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.accounting.fedavg import training_of, upload_parameters
+from fl.accounting.fedavg import multipliers, training_of, upload_parameters
 from fl.arrays import F32, F64, I64, U8, Bools
 from fl.checkpoints import State
 from fl.config.codec import Codec
@@ -19,14 +19,14 @@ from fl.models.federated import FederatedModel
 from fl.recorder import Recorder
 from fl.schemes.coders.coder import Coder, Senders
 from fl.tasks.base import LearningError, of_shape
-from fl.uplink.protection import BitFlipping, GaussianNoise, Protection, RandomizedResponse
+from fl.uplink.protection import BitFlipping, ClippedNoise, GaussianNoise, Protection, RandomizedResponse
 from fl.uplink.senders import SenderIndex
 from fl.uplink.transport import BitTransport, NumberTransport
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.links.link import Reception
 from phy.numerics.random import Purpose, generator
-from privacy.config import FlippedBits, Mechanism, NoisyNumbers
+from privacy.config import DeviceNoise, FlippedBits, Mechanism, NoisyNumbers, ReceiverNoise
 from privacy.mechanisms.bit_distance import measure_kappa
 
 if TYPE_CHECKING:
@@ -325,6 +325,12 @@ def build_protection(
     mechanism = None if privacy is None else privacy.for_uploads
     if mechanism is None:
         return Protection(), {}
+    if isinstance(mechanism, ReceiverNoise):
+        return Protection(), {}
+    if isinstance(mechanism, DeviceNoise):
+        assert mechanism.clip is not None
+        sigma, numbers = mechanism.sigma(multipliers(config, link=link, privacy=mechanism))
+        return ClippedNoise(sigma, clip=mechanism.clip, num_devices=config.num_devices), numbers
     training = training_of(config)
     if training.clip is None:
         raise LearningError(f"mechanism {mechanism.mechanism} needs a sensitivity; set learning.local.clip")

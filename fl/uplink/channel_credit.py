@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from phy.config import CsiEstimation, LinkConfig
-from privacy.config import AmplitudeMechanism
+from privacy.config import ReceiverMechanism
 from privacy.evidence import Law
 
 
-def sure_noise_power(link: LinkConfig, *, privacy: AmplitudeMechanism | None) -> float:
+def sure_noise_power(link: LinkConfig, *, privacy: ReceiverMechanism | None) -> float:
     """Return the receiver's noise power that may count as privacy [W]."""
     nominal = link.channel.noise_power
     return nominal if privacy is None else privacy.sure_noise_power(nominal)

@@ -110,6 +110,19 @@ class GaussianNoise(Protection):
         return noise
 
 
+class ClippedNoise(GaussianNoise):
+    """The Gaussian mechanism on updates scaled to an l2 norm of `clip` at most; `sigma` `[num_rounds]`."""
+
+    def __init__(self, sigma: F64, *, clip: float, num_devices: int) -> None:
+        super().__init__(np.ones(num_devices), by_round=sigma)
+        self._clip = clip
+
+    def perturb(self, values: F32, *, devices: I64, context: UplinkContext) -> F32:
+        norms = np.sqrt(np.einsum("km,km->k", values, values, dtype=np.float64))
+        shorter = (self._clip / np.maximum(norms, self._clip)).astype(np.float32)
+        return super().perturb(values * shorter[:, None], devices=devices, context=context)
+
+
 class BitFlipping(Protection):
     """Bit-flipping DP, Li et al. 2025: devices add the flips that the channel does not surely make.
 

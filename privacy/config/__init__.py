@@ -6,9 +6,10 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Tag
 
-from privacy.config.amplitude import AmplitudeBudget, AmplitudeMechanism, AnalogTail, PrivacyConfig
+from privacy.config.amplitude import AmplitudeBudget, AmplitudeMechanism, AnalogTail, PrivacyConfig, ReceiverMechanism
 from privacy.config.base import BudgetConfig, Calibrated, Mechanism, SchemeBudget, Training, UploadMechanism
 from privacy.config.bit_flipping import BitFlippingBudget, BitFlippingConfig, FlippedBits
+from privacy.config.clipped_update import ClippedUpdate, DeviceNoise, ReceiverNoise
 from privacy.config.gaussian import GaussianBudget, GaussianConfig, NoisyNumbers
 
 _WITH_A_BUDGET = ("amplitude", "bit-flipping", "gaussian")
@@ -31,6 +32,8 @@ AnyPrivacyConfig = Annotated[
     | Annotated[BitFlippingConfig, Tag("bit-flipping")]
     | Annotated[GaussianConfig, Tag("gaussian")]
     | Annotated[SchemeBudget, Tag("scheme")]
+    | Annotated[ReceiverNoise, Tag("receiver-noise")]
+    | Annotated[DeviceNoise, Tag("device-noise")]
     | Annotated[AmplitudeBudget, Tag("amplitude from a budget")]
     | Annotated[BitFlippingBudget, Tag("bit-flipping from a budget")]
     | Annotated[GaussianBudget, Tag("gaussian from a budget")],
@@ -38,7 +41,9 @@ AnyPrivacyConfig = Annotated[
 ]
 """One class per mechanism, selected by `mechanism` and by a calibrating budget."""
 
-UploadPrivacy = BitFlippingConfig | GaussianConfig | BitFlippingBudget | GaussianBudget | SchemeBudget
+UploadPrivacy = (
+    BitFlippingConfig | GaussianConfig | BitFlippingBudget | GaussianBudget | SchemeBudget | ReceiverNoise | DeviceNoise
+)
 """Mechanisms for uploads of federated averaging."""
 
 __all__ = [
@@ -50,12 +55,16 @@ __all__ = [
     "BitFlippingConfig",
     "BudgetConfig",
     "Calibrated",
+    "ClippedUpdate",
+    "DeviceNoise",
     "FlippedBits",
     "GaussianBudget",
     "GaussianConfig",
     "Mechanism",
     "NoisyNumbers",
     "PrivacyConfig",
+    "ReceiverMechanism",
+    "ReceiverNoise",
     "SchemeBudget",
     "Training",
     "UploadMechanism",

@@ -14,10 +14,9 @@ if TYPE_CHECKING:
 AnalogTail = Literal["corrected", "as-printed"]
 
 
-class AmplitudeMechanism(Mechanism):
-    """A bound on the received amplitude, which relies on the noise of the receiver."""
+class ReceiverMechanism(Mechanism):
+    """Base of mechanisms that rely on the noise of the receiver."""
 
-    protects = "amplitude"
     gaussian_noise = "noise of the receiver"
 
     noise_tolerance_db: Decibels = Field(
@@ -38,16 +37,22 @@ class AmplitudeMechanism(Mechanism):
         return float(credited_noise_power(noise_power, tolerance_db=less_db))
 
     @property
-    def for_amplitudes(self) -> AmplitudeMechanism:
-        """See `Mechanism.for_amplitudes`."""
-        return self
-
-    @property
     def listener(self) -> str:
         """The assumption about a listener that a claim with the receiver's noise must name."""
         from privacy.evidence import listener_sentence
 
         return listener_sentence(advantage_db=self.listener_advantage_db, tolerance_db=self.noise_tolerance_db)
+
+
+class AmplitudeMechanism(ReceiverMechanism):
+    """A bound on the received amplitude, which relies on the noise of the receiver."""
+
+    protects = "amplitude"
+
+    @property
+    def for_amplitudes(self) -> AmplitudeMechanism:
+        """See `Mechanism.for_amplitudes`."""
+        return self
 
     @property
     def of_rounds(self) -> PrivacyConfig | None:

@@ -141,11 +141,12 @@ class Training:
 class Mechanism(Frozen):
     """Everything that `privacy:` may be.
 
-    `protects`: the amplitude of superposed symbols, numbers before they become bits, bits of numbers, or nothing beside
-    what the aggregation scheme protects itself. `gaussian_noise`: noise that gives approximate privacy only, if any.
+    `protects`: the amplitude of superposed symbols, sums of updates in the air, numbers before they become bits, bits
+    of numbers, or nothing beside what the aggregation scheme protects itself. `gaussian_noise`: noise that gives
+    approximate privacy only, if any.
     """
 
-    protects: ClassVar[Literal["amplitude", "numbers", "bits", "scheme"]]
+    protects: ClassVar[Literal["amplitude", "sum", "numbers", "bits", "scheme"]]
     gaussian_noise: ClassVar[str | None] = None
 
     budget: BudgetConfig | None = Field(default=None, description="budget for the whole run; left out: none")

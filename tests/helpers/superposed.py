@@ -33,6 +33,7 @@ class Air:
         num_values: int,
         rounds: int = 9,
         learning: Any = None,
+        privacy: Any = None,
         **link: Any,
     ) -> None:
         self.config = FedAvgConfig.model_validate(
@@ -51,6 +52,7 @@ class Air:
             index=self.index,
             protection=Protection(),
             attackers=self.attackers,
+            privacy=privacy,
         )
 
     def send(

@@ -24,7 +24,7 @@ class Known(Attack):
 
     factor: Annotated[float, Field(allow_inf_nan=False, ge=-1e6, le=1e6)] = Field(
         default=-4.0,
-        description="of sign-flip and scale: times the honest update; -4 as in public code of robust aggregation",
+        description="of sign-flip, scale and boost: times what is honest; -4 as in public code of robust aggregation",
     )
     std: PositiveFloat = Field(
         default=1e4,
@@ -195,6 +195,24 @@ class Jam(Known):
             noise = normals()
             return np.asarray(noise / np.sqrt((noise**2).mean(axis=2, keepdims=True)))
         return np.ones_like(amplitudes)
+
+
+@attacks.register
+class Boost(Known):
+    """Attackers send `factor` times their own symbols on the air, at sqrt(P0) and a mean power of P0 at most."""
+
+    kind: Literal["boost"]
+    acts_on: ClassVar[Place] = "air"
+    reads: ClassVar[tuple[str, ...]] = ("factor",)
+
+    def details(self, label: Callable[[str, Any], str]) -> str:
+        return (
+            f", {self.factor:g} times their symbols at the full power of their radio whatever caps the others keep to"
+        )
+
+    def of_air(self, amplitudes: F64, *, words: Callable[[], Any], normals: Callable[[], F64]) -> F64:
+        power = (np.abs(amplitudes) ** 2).mean(axis=2, keepdims=True, dtype=np.float64)
+        return np.asarray(amplitudes * (self.factor / np.maximum(abs(self.factor) * np.sqrt(power), 1.0)))
 
 
 def _chunks(num_rows: int, num_columns: int) -> Iterator[slice]:

@@ -66,6 +66,12 @@ class AirForm(ABC):
     bits = False
     num_symbols: int
     """Complex symbols of an upload; of `bits` known to the link alone."""
+    distance = 2.0
+    """Largest distance of two uploads x, x' of S symbols: ||x - x'|| over sqrt(S)."""
+
+    def clipped(self, clip: float | None) -> AirForm:
+        """Return the form whose symbols tell nothing but the update, clipped to an l2 norm: this one where they do."""
+        return self
 
     @abstractmethod
     def send(self, updates: NDArray[np.float32], senders: Senders, *, cover: Cover = unchanged) -> OnAir:
@@ -92,21 +98,28 @@ class Amplitudes(AirForm):
         x_k = u w_k g_k / w_max,    u = sqrt(S) / max_k ||w_k g_k / w_max||
 
     With S = ceil(M / 2) symbols nobody's mean power exceeds 1. Every device must know u, and the server too: one number
-    per device and round on a control channel, which is taken to be free of errors and of cost.
+    per device and round on a control channel, which is taken to be free of errors and of cost. With `clip` updates are
+    scaled to this l2 norm at most, and u = sqrt(S) / clip is known before: the largest norm of a round stays secret.
     """
 
-    def __init__(self, num_values: int) -> None:
-        self._num_values, self.num_symbols = num_values, -(-num_values // 2)
+    def __init__(self, num_values: int, *, clip: float | None = None) -> None:
+        self._num_values, self.num_symbols, self._clip = num_values, -(-num_values // 2), clip
+
+    def clipped(self, clip: float | None) -> Amplitudes:
+        return Amplitudes(self._num_values, clip=clip)
 
     def send(self, updates: NDArray[np.float32], senders: Senders, *, cover: Cover = unchanged) -> OnAir:
         updates = checked_updates(updates, devices=senders.devices, num_values=self._num_values)
         shares = senders.weights / max(senders.weights.max(initial=0.0), np.finfo(float).tiny)
-        norms = shares * np.sqrt(np.einsum("km,km->k", updates, updates, dtype=np.float64))
-        largest = norms.max(initial=0.0)
+        norms = np.sqrt(np.einsum("km,km->k", updates, updates, dtype=np.float64))
+        if self._clip is None:
+            largest, scales = (shares * norms).max(initial=0.0), shares
+        else:
+            largest, scales = self._clip, shares * np.minimum(1.0, self._clip / np.maximum(norms, self._clip))
         unit = np.sqrt(self.num_symbols) / largest if largest > 0.0 else 1.0
         gain = 1.0 / (unit * shares.sum()) if len(updates) else 1.0
         padded = np.zeros((len(updates), 2 * self.num_symbols), np.float32)
-        np.multiply(updates, (unit * shares)[:, None].astype(np.float32), out=padded[:, : self._num_values])
+        np.multiply(updates, (unit * scales)[:, None].astype(np.float32), out=padded[:, : self._num_values])
 
         def read(heard: Heard) -> NDArray[np.float32]:
             return np.asarray(parts(heard.total)[: self._num_values] / (unit * shares.sum()), np.float32)

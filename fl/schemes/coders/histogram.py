@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,6 +21,8 @@ class Histogram(AirForm):
 
     `code` turns a number to the place of its level.
     """
+
+    distance = math.sqrt(2.0)
 
     def __init__(self, code: ValueScheme, *, levels: NDArray[np.float64], num_values: int) -> None:
         self._code, self._levels, self._num_values = code, levels, num_values

@@ -111,6 +111,15 @@ class TestNoiseOff:
         np.testing.assert_allclose(without, np.round(without), atol=1e-3)
         assert set(np.abs(np.round(without)).ravel()) == {1.0, 3.0}
 
+    @pytest.mark.parametrize("factor", [1.0, -4.0])
+    def test_boosted_signs_move_a_digital_sum_by_what_their_power_exceeds(self, factor: float) -> None:
+        """All arrive at A = 0.1 sqrt(P0), those who boost at 7 A: the sum is off by (7 - 1) x, or by (-7 - 1) x."""
+        honest = self.states("digital", 2)
+        boosted = self.states("digital", 2, attack=attack("boost", devices=self.WHO, factor=factor))
+        moved = (honest - boosted)[0] / 8.28e-3 / (7.0 * np.sign(factor) - 1.0)
+        np.testing.assert_allclose(moved, np.round(moved), atol=1e-3)
+        assert set(np.abs(np.round(moved)).ravel()) == {1.0, 3.0}
+
     @pytest.mark.parametrize("scheme", ["analog", "digital"])
     def test_random_signs_and_noise_have_the_power_of_constant_ones(self, scheme: str) -> None:
         one = (4,)

@@ -158,7 +158,7 @@ IMPOSSIBLE: list[tuple[str, str, Scenario]] = [
     ("learning.aggregation.trim", "trimmed-mean", with_scheme(name="median", trim=0.2)),
     ("learning.aggregation.step", "rsa", with_scheme(name="mean", step=1.0)),
     ("learning.attack.devices", "only 20", scenario({"attack": {"kind": "ones", "devices": [3, 20]}})),
-    ("learning.attack.kind", "jammer", scenario({"attack": {"kind": "jam", "share": 0.1}})),
+    ("learning.attack.kind", "attack.kind jam acts on symbols", scenario({"attack": {"kind": "jam", "share": 0.1}})),
     ("learning.attack.factor", "leaves signs", scenario({"attack": {"kind": "sign-flip", "factor": 2, "share": 0.1}})),
     ("learning.attack.factor", "scale or sign-flip", scenario({"attack": {"kind": "ones", "factor": 2, "share": 0.1}})),
     (

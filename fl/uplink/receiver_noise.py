@@ -1,0 +1,76 @@
+"""The receiver's noise as the Gaussian mechanism on a sum of updates, and the receive amplitude that it allows.
+
+Device k arrives as A_k x_k, S symbols of norm ||x_k|| <= sqrt(S). If all data of a device are replaced, the sum moves
+by d A sqrt(S) at most, d = 2 in general, with A the largest amplitude at which a device arrives. In noise of variance
+N0 per real dimension this is the Gaussian mechanism with noise multiplier
+
+    z = sqrt(N0) / (d A sqrt(S)),
+
+and what the server makes of the sum releases nothing more. A must not depend on data.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fl.accounting.fedavg import multipliers
+from fl.arrays import F64
+from fl.results import CAP_NAMES
+from fl.uplink.channel_credit import sure_noise_power
+from phy.config import LinkConfig
+from phy.links.power import AmplitudeDecision
+from privacy.config import ReceiverNoise
+
+if TYPE_CHECKING:
+    from fl.learning.fedavg import FedAvgConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseOfSum:
+    """What the receiver's noise does for a sum: `caps` `[num_rounds]` on A, `noise_power` N0 that surely acts [W], and
+    `distance` d sqrt(S).
+    """
+
+    caps: F64
+    noise_power: float
+    distance: float
+
+    def multiplier(self, decision: AmplitudeDecision) -> F64:
+        """Return z of every device `[num_devices]`; infinite for one that was not on the air."""
+        z = noise_multiplier(decision.peak_amplitude[0], noise_power=self.noise_power, distance=self.distance)
+        return np.where(decision.active[0], z, np.inf)
+
+
+def noise_multiplier(amplitude: ArrayLike, *, noise_power: float, distance: float) -> F64:
+    """Return z = sqrt(N0) / (d A sqrt(S)) of amplitudes A, infinite at 0; or A of z.
+
+    `distance`: d sqrt(S), see `AirForm.distance`.
+    """
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.sqrt(noise_power) / (distance * np.asarray(amplitude, np.float64)))
+
+
+def limited_by(decision: AmplitudeDecision) -> dict[str, float]:
+    """Return the largest amplitude of a round, and what held it down as a code of `fl.results.CAP_NAMES`."""
+    limit = int(decision.limit[0])
+    code = CAP_NAMES.index(decision.limit_names[limit]) if limit >= 0 else 0
+    return {"peak_amplitude": float(decision.peak_amplitude[0]), "active_cap": float(code)}
+
+
+def noise_of_sum(
+    config: FedAvgConfig, num_symbols: int, *, link: LinkConfig, privacy: ReceiverNoise, distance: float
+) -> NoiseOfSum:
+    """Return caps and sensitivity of uploads of S symbols that are at most `distance` sqrt(S) apart over `link`.
+
+    Raises PrivacyError for a budget that holds nothing.
+    """
+    power, distance = sure_noise_power(link, privacy=privacy), distance * math.sqrt(num_symbols)
+    z = multipliers(config, link=link, privacy=privacy)
+    return NoiseOfSum(
+        caps=noise_multiplier(z, noise_power=power, distance=distance), noise_power=power, distance=distance
+    )
