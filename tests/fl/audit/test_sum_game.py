@@ -1,4 +1,4 @@
-"""Games against sums in the receiver's noise: what is claimed stands, and each mechanism broken on purpose is caught."""
+"""Games against sums in the receiver's noise: claims stand, and each mechanism broken on purpose is caught."""
 
 from __future__ import annotations
 

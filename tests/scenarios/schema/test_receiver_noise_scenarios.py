@@ -17,7 +17,7 @@ SIGN = {"aggregation": {"name": "sign", "epsilon": "none"}}
 
 
 def scenario(learning: Any = None, privacy: Any = NOISE, **link: Any) -> Scenario:
-    given = {"algorithm": "fedavg", "aggregation": "mean", **(learning or {})}
+    given = {"algorithm": "fedavg", **(learning or {})}
     document = {"name": "a", "learning": given, "privacy": privacy, "link": {"access": "superposition", **link}}
     normalise(document, left_out=())
     return validate_quickly(document)
@@ -41,7 +41,7 @@ def scenario(learning: Any = None, privacy: Any = NOISE, **link: Any) -> Scenari
         ),
         ("privacy.clip", "one power", scenario(SIGN)),
         ("privacy.clip", "is missing", scenario(None, BARE)),
-        ("privacy.mechanism", "flmc bounds", scenario({"algorithm": "flmc", "aggregation": "none"})),
+        ("privacy.mechanism", "flmc bounds", scenario({"algorithm": "flmc"})),
     ],
     ids=lambda one: one if isinstance(one, str) else "",
 )
