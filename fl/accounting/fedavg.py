@@ -314,4 +314,4 @@ def sampled_share(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism 
 def _weighs_apart(config: FedAvgConfig, privacy: Mechanism | None) -> bool:
     """Return True if the amplitudes of all devices depend on the weights of those drawn, which may differ."""
     alike = config.weighting == "equal" or config.partition.samples_per_device is not None
-    return isinstance(privacy, ReceiverNoise) and config.aggregation.uses_codec and not alike
+    return isinstance(privacy, ReceiverNoise) and privacy.clip is not None and not alike

@@ -181,10 +181,17 @@ def _receiver_noise(config: FedAvgConfig, *, link: LinkConfig, privacy: Receiver
             f"aggregation {scheme.name} protects its bits itself, and the receiver's noise is not counted on top",
             "leave the epsilon of the aggregation out, or write privacy: none",
         )
-    if privacy.clip is not None and not scheme.uses_codec:
+    form = scheme.over_air(config.num_values() or 1)
+    if form is not None and form.follows_updates and privacy.clip is None and not scheme.uses_codec:
+        yield Conflict(
+            f"privacy.clip {mechanism}",
+            f"mechanism receiver-noise needs a bound on the norm of what aggregation {scheme.name} sends",
+            "write privacy.clip: 1",
+        )
+    if form is not None and not form.follows_updates and privacy.clip is not None:
         yield Conflict(
             f"privacy.clip {SCHEME_KEYS}",
-            f"privacy.clip shortens updates of aggregation mean, and {scheme.name} sends symbols of one power",
+            f"privacy.clip shortens updates that are sent as amplitudes, and {scheme.name} sends symbols of one power",
             "leave clip out",
         )
     if config.upload != "update":

@@ -35,7 +35,7 @@ class ClippedUpdate(UploadMechanism):
         default=1e-5, description="delta of each round of each device; 1e-5 as for a budget"
     )
     clip: Annotated[float, Field(gt=0.0, allow_inf_nan=False)] | None = Field(
-        default=None, description="largest l2 norm of an update of aggregation mean; longer updates are scaled to it"
+        default=None, description="largest l2 norm of an update that is sent as numbers; longer ones are scaled to it"
     )
 
     @model_validator(mode="after")

@@ -69,8 +69,11 @@ class AirForm(ABC):
     distance = 2.0
     """Largest distance of two uploads x, x' of S symbols: ||x - x'|| over sqrt(S)."""
 
+    follows_updates = False
+    """True if the scale of symbols follows the updates of a round, unless these are `clipped`."""
+
     def clipped(self, clip: float | None) -> AirForm:
-        """Return the form whose symbols tell nothing but the update, clipped to an l2 norm: this one where they do."""
+        """Return the form of updates that are clipped to an l2 norm; where nothing follows updates, this one."""
         return self
 
     @abstractmethod
@@ -101,6 +104,8 @@ class Amplitudes(AirForm):
     per device and round on a control channel, which is taken to be free of errors and of cost. With `clip` updates are
     scaled to this l2 norm at most, and u = sqrt(S) / clip is known before: the largest norm of a round stays secret.
     """
+
+    follows_updates = True
 
     def __init__(self, num_values: int, *, clip: float | None = None) -> None:
         self._num_values, self.num_symbols, self._clip = num_values, -(-num_values // 2), clip
@@ -158,10 +163,15 @@ class Decoded(Coded):
     """
 
     rows_at_once: int = 1
+    clip: float | None = None
+    follows_updates = True
 
     def __post_init__(self) -> None:
-        self._amplitudes = Amplitudes(self.num_values)
+        self._amplitudes = Amplitudes(self.num_values, clip=self.clip)
         self.num_symbols = self._amplitudes.num_symbols
+
+    def clipped(self, clip: float | None) -> Decoded:
+        return replace(self, clip=clip)
 
     def send(self, updates: NDArray[np.float32], senders: Senders, *, cover: Cover = unchanged) -> OnAir:
         bits = self.encode(updates, senders, cover=cover)

@@ -13,6 +13,7 @@ from scenarios.schema.shorthand import normalise
 BARE = {"mechanism": "receiver-noise", "epsilon": 2.0}
 NOISE = {**BARE, "clip": 1.0}
 BUDGET = {"mechanism": "receiver-noise", "clip": 1.0, "budget": {"epsilon": 8.0}}
+CPA = {"epsilon": "none", "channel": "agnostic"}
 SIGN = {"aggregation": {"name": "sign", "epsilon": "none"}}
 
 
@@ -40,6 +41,7 @@ def scenario(learning: Any = None, privacy: Any = NOISE, **link: Any) -> Scenari
             scenario({"aggregation": "sign"}, BARE),
         ),
         ("privacy.clip", "one power", scenario(SIGN)),
+        ("privacy.clip", "norm of what", scenario({"aggregation": {"name": "cpa", **CPA}}, BARE)),
         ("privacy.clip", "is missing", scenario(None, BARE)),
         ("privacy.mechanism", "flmc bounds", scenario({"algorithm": "flmc"})),
     ],
