@@ -18,7 +18,8 @@ class LearningError(Exception):
 def of_shape(found: NDArray[Any], shape: tuple[int, ...], *, whose: str) -> NDArray[Any]:
     """Return `found`, which `whose` method gave. Raises LearningError for another shape."""
     if np.shape(found) != shape:
-        raise LearningError(f"{whose} gives an array of shape {np.shape(found)}, and {shape} is needed; correct it")
+        problem = f"{whose} gives an array of shape {np.shape(found)}, and {shape} is needed"
+        raise LearningError(f"{problem}; phyloop check-plugin tests the plug-ins")
     return found
 
 

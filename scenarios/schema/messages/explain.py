@@ -23,7 +23,7 @@ from scenarios.schema.errors import (
 from scenarios.schema.messages.forms import FORMS
 from scenarios.schema.messages.remedies import Answer, Change, answer, of_other_kinds
 from scenarios.schema.schema import Scenario, validate_quickly
-from scenarios.schema.schema_keys import OWNERS, left_out_keys
+from scenarios.schema.schema_keys import OWNERS, left_out_keys, schema_keys
 from scenarios.schema.shorthand import normalise
 
 _PASSES = 4
@@ -96,9 +96,11 @@ def examine(
         reported |= set(fresh)
         for change in (one.change for one in answers):
             _follow(change, corrected, places)
-            dropped |= set() if change.sure else {path[:-1] for path in change.gone}
+            dropped |= set() if change.sure else {_around(path) for path in change.gone}
         for path in found.keys() - fresh.keys():
+            path = path if value_at(corrected, path) is not None else path[:-1] or path
             _follow(Change(gone=(path or (str(next(iter(corrected))),),)), corrected, places)
+            dropped.add(path)
         normalise(corrected, left_out=left_out_keys())
         try:
             scenario = validate_quickly(corrected)
@@ -106,6 +108,11 @@ def examine(
         except ValidationError as further:
             error = further
     return Examined(errors, unseen, corrected, scenario, dropped)
+
+
+def _around(path: KeyPath) -> KeyPath:
+    """The section that lacks a key once its value is left out; an unknown key itself, which no section lacks."""
+    return path[:-1] if names_of(path) in schema_keys() else path
 
 
 def _follow(change: Change, document: dict[str, Any], marks: dict[KeyPath, Mark]) -> None:

@@ -219,7 +219,7 @@ def _unknown(path: KeyPath, document: dict[str, Any], missing: Collection[KeyPat
     if near is None and "belongs" not in remedy:
         number = isinstance(value, int | float) and not isinstance(value, bool)
         free = (one for one in known if _beside(one, name) and one not in beside) if number else ()
-        able = [names_of(one) for one in missing] or [one for one in free if schema_keys()[one].takes(value)]
+        able = [one for one in [*map(names_of, missing)] or free if schema_keys()[one].takes(value)]
         if len(able) == 1:
             near, converted, remedy = able[0], value, f"did you mean {able[0]}"
     if near is None or name in schema_keys():
@@ -279,7 +279,7 @@ def _wrong_value(kind: str, path: KeyPath, item: dict[str, Any], document: dict[
     if (form := _in_a_mapping(path, value, document)) is not None:
         problem = FORMS[name][0] if name in FORMS else TYPES["model_type"][0]
         return problem, f"write {flow(form)}", form
-    if name in FORMS:
+    if name in FORMS and path[-1] == leaf:
         return *FORMS[name], None
     if kind == "literal_error":
         problem, remedy, near = _choice(_quoted(item["ctx"]["expected"]), item["ctx"]["expected"], value)

@@ -111,8 +111,7 @@ SENTENCES = {
     ),
     "a negative gain in a list": (
         "name: a\nlink:\n  channel:\n    gain:\n    - 1\n    - -1\n",
-        "s.yaml:6: link.channel.gain[1] = -1: must be a number above 0, or a list of such numbers, one per device; "
-        "write for example 0.04.",
+        "s.yaml:6: link.channel.gain[1] = -1: must be above 1e-09; write a larger value (the default is 1.0).",
     ),
     "a wrong step size": (
         "name: a\nlearning: {step_size: fast}\n",

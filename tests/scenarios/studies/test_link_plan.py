@@ -222,7 +222,7 @@ def test_a_scenario_with_both_parts_may_sweep_the_power_for_learning(tmp_path: P
         (("values: [0, 2, 4]", "over: snr_db"), "measure.values: the key is missing"),
         (("[0, 2, 4]", "[0, x]"), "s.yaml:5: measure.values[1] = x: must be a number"),
         (("[0, 2, 4]", "[0, 2, 0]"), "0 stands twice in the list; write each value once"),
-        (("[0, 2, 4]", "{start: 4, stop: 0}"), "stop 0 is below start 4; swap them"),
+        (("[0, 2, 4]", "{start: 4, stop: 0}"), "stop 0 is below start 4; write start: 0 and stop: 4"),
         (("[0, 2, 4]", "{start: 0, stop: 100, step: 0.01}"), "10001 values, at most 1000; widen it"),
         (("[0, 2, 4]", "[200]"), "s.yaml:5: measure.values[0] = 200: must be at most 150"),
         (("[0, 2, 4]", "3"), "s.yaml:5: measure.values = 3: must be a list"),
@@ -250,7 +250,7 @@ def test_a_scenario_with_both_parts_may_sweep_the_power_for_learning(tmp_path: P
         (("policy: fixed", "policy: closed-loop"), "s.yaml:3: link.power.policy = closed-loop: a closed loop changes"),
         (
             ("modulation: qpsk", "modulation: qpsk, channel: {gain: [1, 2]}"),
-            "gain lists 2 devices, the scenario has 1; list one gain per device",
+            "gain lists 2 devices, the scenario has 1; write one number for all, or num_devices: 2",
         ),
         (("modulation: qpsk", "modulation: qpsk, access: noma"), "1 devices cannot form groups of 2"),
         (
