@@ -13,7 +13,7 @@ class CsiError(Frozen):
     """Imperfect channel knowledge: h^ = h + gain e, e ~ CN(0, `error_variance`) per coherence block."""
 
     error_variance: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] = Field(
-        description="variance of the estimation error relative to gain^2"
+        description="variance of the estimation error relative to gain^2", examples=[0.01]
     )
 
 

@@ -162,7 +162,7 @@ class EnergyBudget(Frozen):
     """
 
     energy_j: Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] = Field(
-        description="transmit energy of each device for all rounds [J]"
+        description="transmit energy of each device for all rounds [J]", examples=[1e-3]
     )
     spread: Literal["even", "greedy", "convergence"] = Field(
         default="even",

@@ -21,13 +21,24 @@ from scenarios.schema.consistency.conflicts import check_consistency, find_confl
 from scenarios.schema.consistency.resolve import resolve_auto
 from scenarios.schema.consistency.unused import unused_keys
 from scenarios.schema.consistency.warnings import find_warnings
-from scenarios.schema.errors import KeyPath, Mark, ScenarioError, flow, mapping, mark_of, shorten, together, value_at
+from scenarios.schema.errors import (
+    KeyPath,
+    Mark,
+    ScenarioError,
+    flow,
+    items_of,
+    mapping,
+    mark_of,
+    shorten,
+    together,
+    value_at,
+)
 from scenarios.schema.labels.labels import unequal_guarantees
 from scenarios.schema.loader import LoadedScenario
 from scenarios.schema.messages.explain import explain, explain_within
 from scenarios.schema.overrides import set_path
 from scenarios.schema.schema import Scenario, validate_quickly
-from scenarios.schema.schema_keys import left_out_keys, schema_keys, unknown_key
+from scenarios.schema.schema_keys import left_out_keys, nearest_key, schema_keys, unknown_key
 from scenarios.schema.shorthand import SECTIONS, normalise
 
 MAX_POINTS = 100_000
@@ -131,19 +142,20 @@ def learning_warnings(plan: Plan) -> list[str]:
 
 def check_sweep(loaded: LoadedScenario) -> None:
     """Raise ScenarioError for all wrong paths, lists and values of the sweep, each value alone."""
-    root = {key: value for key, value in loaded.document.items() if key != "sweep"}
-
-    def check(step: tuple[_Setting, ...]) -> None:
-        settings = list(step)
-        try:
-            validate_quickly(_document(root, settings))
-        except ValidationError as error:
-            marks, swept = _point_marks(loaded, settings)
-            if errors := explain_within(error, swept, document=_document(root, settings), marks=marks):
-                raise together(errors) from None
-
     steps = [step for axes in sweep_axes(loaded) for axis in axes for step in axis]
-    _each(check, steps[:_MAX_REFUSED])
+    if errors := [error for step in steps[:_MAX_REFUSED] for error in _of_values(loaded, step)]:
+        raise together(errors)
+
+
+def _of_values(loaded: LoadedScenario, step: Iterable[_Setting]) -> list[ScenarioError]:
+    """The errors of some swept values alone."""
+    root = {key: value for key, value in loaded.document.items() if key != "sweep"}
+    try:
+        validate_quickly(document := _document(root, [*step]))
+    except ValidationError as error:
+        marks, swept = _point_marks(loaded, [*step])
+        return explain_within(error, swept, document=document, marks=marks)
+    return []
 
 
 def sweep_axes(loaded: LoadedScenario) -> list[list[_Axis]]:
@@ -237,7 +249,12 @@ def _check_path(loaded: LoadedScenario, path: str, values: Any, at: KeyPath, see
     key = schema_keys().get(path)
     if key is None:
         known = [one for one in schema_keys() if one.partition(".")[0] not in _NOT_SWEPT]
-        raise refuse("the sweep names a path that does not exist", unknown_key(path, among=known, value=values))
+        wrong = refuse("the sweep names a path that does not exist", unknown_key(path, among=known, value=values))
+        # The values of a misspelt path are those of the nearest one, unless that has another unit.
+        near, converted = nearest_key(path, among=known, value=values)
+        meant = items_of(values) if near and converted is None else []
+        steps = [_Setting(str(near), value, (*at, number)) for number, value in enumerate(meant)]
+        raise together([wrong, *(error for step in steps[:_MAX_REFUSED] for error in _of_values(loaded, [step]))])
     for other, place in seen.items():
         if path == other or path.startswith(other + ".") or other.startswith(path + "."):
             line = mark_of(place, loaded.marks)[1]

@@ -14,7 +14,7 @@ from scenarios.schema.errors import KeyPath, ScenarioError, dotted, listing, mar
 from scenarios.schema.loader import LoadedScenario
 from scenarios.schema.messages.nearest import nearest
 from scenarios.schema.schema import Axis, FigureConfig, PublishedConfig, TableConfig
-from scenarios.schema.schema_keys import schema_keys, unknown_key
+from scenarios.schema.schema_keys import nearest_key, schema_keys, unknown_key
 
 _WITHOUT = "run without published numbers: --set report.tables=[]"
 
@@ -77,7 +77,7 @@ def _of_figure(place: _Place, figure: FigureConfig) -> Iterator[ScenarioError]:
     for name, path in settings:
         if path not in schema_keys():
             along = axes if name == "x" else ()
-            near = nearest(path, (*along, *paths), least=0.85)
+            near = nearest(path, along, least=0.85) or nearest_key(path, among=paths)[0]
             swept = {at[-1]: None for at in swept_keys(loaded.document.get("sweep"))}
             remedy = f"write {listing([*swept, *along]) or 'the path of a key, and sweep it'}"
             remedy = remedy if near is None else f"did you mean {near}"
@@ -101,6 +101,9 @@ def figure_warnings(loaded: LoadedScenario, plan: Plan) -> Iterator[str]:
         place = f"report.figures[{number}]"
         if figure.x in schema_keys() and len({str(value_of(point, figure.x)) for point in plan.points}) < 2:
             yield f"{place}.x: all sweep points have one {figure.x}; sweep it, or write x: round"
+        for key, path in [*(("series", one) for one in figure.series_paths), ("panels", figure.panels)]:
+            if path in schema_keys() and len({str(value_of(point, path)) for point in plan.points}) < 2:
+                yield f"{place}.{key}: all sweep points have one {path}; sweep it, or leave {key} out"
         for path, wanted in figure.where.items():
             if not any(value_of(point, path) in listed(wanted) for point in plan.points):
                 yield f"{place}.where: no sweep point has {path} {shorten(wanted)}; write a value that is swept"

@@ -51,8 +51,8 @@ Level = Annotated[float, Field(ge=-150, le=150, allow_inf_nan=False)]
 class ValueRange(Frozen):
     """`start`, `start + step`, and so on up to and including `stop` [dB]."""
 
-    start: Level = Field(description="first value [dB]")
-    stop: Level = Field(description="last value [dB]")
+    start: Level = Field(description="first value [dB]", examples=[0])
+    stop: Level = Field(description="last value [dB]", examples=[20])
     step: Annotated[float, Field(gt=0, le=300, allow_inf_nan=False)] = Field(
         default=1.0, description="distance of neighbouring values [dB]; 1 dB is usual"
     )
@@ -189,7 +189,9 @@ class FigureConfig(Frozen):
     a list); `beside` draws a second quantity, a theory's say, as a thin line through every curve's own settings.
     """
 
-    x: Word = Field(description="swept path on the x axis, or round, channel_uses, elapsed_s or spent_j")
+    x: Word = Field(
+        description="swept path on the x axis, or round, channel_uses, elapsed_s or spent_j", examples=["round"]
+    )
     y: Word = Field(description="metric on the y axis")
     series: Word | tuple[Word, ...] = Field(
         default=(), description="swept path, or several: one curve per value; device: one curve per device"
@@ -239,7 +241,7 @@ class TableConfig(Frozen):
     `at` holds for all of them. `comparable: false` shows both without a difference and a verdict, and `note` says why.
     """
 
-    metric: Word = Field(description="metric that is compared")
+    metric: Word = Field(description="metric that is compared", examples=["test_accuracy"])
     source: Annotated[str, Field(min_length=1, max_length=1000)] = Field(description="paper, with table or figure")
     published: tuple[PublishedConfig, ...] = Field(description="printed numbers with their settings")
     at: dict[str, Any] = Field(
@@ -275,7 +277,7 @@ class Scenario(Frozen):
     """A scenario file, or one point of its sweep (then `sweep` is empty)."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$")] = Field(
-        description="name of the study, of its default folder and of its page"
+        description="name of the study, of its default folder and of its page", examples=["my-study"]
     )
     description: Prose = Field(
         default="", description="what is compared, and which figure or table of which paper it is"

@@ -172,10 +172,12 @@ def nearest_key(
         key = schema_keys()[other]
         if key.indexed and around != section:  # a list of sections, as of figures
             return 0.0
-        if not (inside and alike == 1.0) and not key.takes(_converted(word, leaf, value)[1]):
-            return 0.0
+        fits = (inside and alike == 1.0) or key.takes(_converted(word, leaf, value)[1])
         here = around == section or spelt
-        return max(alike, spelt) + 0.15 * here + 0.05 * inside + 0.01 * SequenceMatcher(None, path, other).ratio()
+        if not (fits or here):
+            return 0.0
+        alike = max(alike, spelt) + 0.15 * here + 0.05 * inside + 0.01 * SequenceMatcher(None, path, other).ratio()
+        return alike if fits else alike / 2  # its wrong value has an error of its own
 
     written = {*written, *(one for one in among if f"{path}.".startswith(f"{one}."))}
     best = max(

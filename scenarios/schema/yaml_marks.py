@@ -160,6 +160,7 @@ class _Reader:
         if event.tag not in (None, "!", f"{_TAG}{'map' if is_map else 'seq'}"):
             raise self.refuse(f"the tag {event.tag} is not allowed", "leave the tag out", path)
         items: dict[Any, Any] = {}
+        in_braces = is_map and event.flow_style
         while not isinstance(event := self.next(), yaml.CollectionEndEvent):
             line, key = self.line, self.key(event, path) if is_map else len(items)
             if key in items:
@@ -167,7 +168,17 @@ class _Reader:
                 raise self.refuse(problem, "keep one of them", (*path, key))
             if is_map and len(items) == MAX_KEYS:
                 raise self.refuse(f"a mapping of more than {MAX_KEYS} keys", "shorten it", path)
-            items[key] = self.value(self.next() if is_map else event, (*path, key), line)
+            value = self.next() if is_map else event
+            if (
+                in_braces
+                and not items
+                and ":" not in str(key)
+                and getattr(value, "value", None) == ""
+                and value.implicit[0]
+            ):
+                remedy = f"write {key} without braces, or name: {key} inside them"
+                raise self.refuse(f"{{{key}}} is a key without a value", remedy, path)
+            items[key] = self.value(value, (*path, key), line)
         return items if is_map else list(items.values())
 
     def key(self, event: Any, path: KeyPath) -> str:

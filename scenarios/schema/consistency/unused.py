@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from pydantic import BaseModel
 
 from fl.config.codec import codecs
-from fl.config.learning import Learning
 from phy.config.by_word import ByWord
 from phy.config.link import LinkConfig
 from scenarios.schema.consistency.resolve import links_of
@@ -28,7 +27,7 @@ def _unused(scenario: Scenario) -> Iterator[Unused]:
     if scenario.learning.uses_radio or scenario.measure is not None:
         for path, link in links_of(scenario):
             yield from _of_link(path, link)
-    yield from _codec(scenario.learning)
+    yield from _codec(scenario)
     privacy, scheme = scenario.mechanism, scenario.learning.upload_scheme
     calibrated = privacy is not None and privacy.protects == "scheme" and privacy.calibrated
     if calibrated and scheme is not None and _written(scheme, "epsilon"):
@@ -39,7 +38,11 @@ def _unused(scenario: Scenario) -> Iterator[Unused]:
         )
 
 
-def _codec(learning: Learning) -> Iterator[Unused]:
+def _codec(scenario: Scenario) -> Iterator[Unused]:
+    learning = scenario.learning
+    if scenario.link.access == "superposition" and not learning.links() and _written(learning, "codec"):
+        yield "learning.codec", "numbers add up in the air as they are; leave it out, or write access: orthogonal"
+        return
     # Comparisons with a mean write full precision once for all.
     scheme, codec = learning.upload_scheme, getattr(learning, "codec", codecs.read("binary32"))
     if scheme is None or scheme.uses_codec or learning.links() or codec == codecs.read("binary32"):

@@ -23,6 +23,8 @@ _SYNONYMS = {
     "step_size": "learning_rate",
     "max_grad_norm": "clip",
     "concentration": "alpha",
+    "beta": "alpha",
+    "retries": "retransmissions",
     "classes": "labels",
     "byzantine": "attack",
     "sampling": "participation",
@@ -104,7 +106,7 @@ def nearness(written: str, known: str) -> float:
     """Return the similarity of two names from 0 to 1.
 
     Case and hyphens do not count. A part of a name, as `devices` of `num_devices`, and the initials of its parts, as
-    `lr` of `learning_rate`, are near. Names with other numbers, as 32qam and 256qam, are not.
+    `lr` of `learning_rate`, are near. Names without its numbers, as 256qam or qpsk for 32qam, are not.
     """
     return max(_alike(written, parts, _split(known)) for parts in _meanings(written))
 
@@ -114,7 +116,7 @@ def _alike(written: str, one: list[str], other: list[str]) -> float:
     if sorted(one) == sorted(other) or "".join(one) == "".join(other):
         return 1.0
     numbers = [sorted(re.findall(r"\d+", "_".join(parts))) for parts in (one, other)]
-    if all(numbers) and numbers[0] != numbers[1]:
+    if numbers[0] and numbers[0] != numbers[1]:
         return 0.0
     initials = "".join(part[0] for part in other) if len(other) > 1 else None
     if set(one) <= set(other) or set(other) <= set(one) or "".join(one) == initials:

@@ -66,7 +66,8 @@ def answer(
         words = re.findall(r"[a-z_0-9]+(?:\.[a-z_0-9]+)*", problem)
         keys = [key for word in words if (key := (*path, *word.split("."))) in written]
         named = min(keys, key=lambda one: one not in prefer, default=path)
-        return Answer(named, problem, remedy, Change(gone=(named,), sure=False), _scalar(value_at(document, named)))
+        sure = remedy.startswith(("leave it out", f"leave {named[-1]} out")) if named else False
+        return Answer(named, problem, remedy, Change(gone=(named,), sure=sure), _scalar(value_at(document, named)))
     if kind == "no_word":
         return _without_kind(path, item["ctx"], value)
     if kind == "union_tag_invalid":
@@ -104,9 +105,7 @@ def _wrong_kind(path: KeyPath, context: dict[str, str], written: Collection[KeyP
     given, named = context["tag"], context["discriminator"].strip("'")
     at = next((one for name in (*TAGS, named) if (one := (*path, name)) in written), path)
     tag = named if named.isidentifier() else SECTIONS[str(path[0])][0]
-    # A privacy section without `mechanism` has the tag `amplitude`, which nobody writes.
-    words = [word for word in _quoted(context["expected_tags"]) if word != "amplitude" and " " not in word]
-    problem, remedy, near = _choice(words, context["expected_tags"], given)
+    problem, remedy, near = _choice(context["expected_tags"], given)
     change = Change(new=(((*path, tag), near),)) if near else Change(gone=((*path, tag),), sure=False)
     if near is None and (key := _selector(f"{names_of(path)}.{tag}", given)) is not None:
         around = next(iter(schema_keys()[f"{names_of(path)}.{key}"].variants), "")
@@ -193,7 +192,7 @@ def _variant(path: KeyPath, document: dict[str, Any]) -> str:
 def _unknown(path: KeyPath, document: dict[str, Any], missing: Collection[KeyPath]) -> Answer:
     """A key that the section does not have.
 
-    If none is near, the only key that is `missing` there is meant, or the only one that takes the number.
+    If none is near, the only key that is `missing` there is meant.
     """
     name, leaf, value = names_of(path), path[-1], value_at(document, path)
     problem, shown = "unknown key", _scalar(value)
@@ -216,12 +215,9 @@ def _unknown(path: KeyPath, document: dict[str, Any], missing: Collection[KeyPat
     remedy = unknown_key(name, among=known, value=value, written=beside, kind=variant)
     near, text = nearest_key(name, among=known, value=value, written=beside)
     converted = value if text is None else json.loads(text)
-    if near is None and "belongs" not in remedy:
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        free = (one for one in known if _beside(one, name) and one not in beside) if number else ()
-        able = [one for one in [*map(names_of, missing)] or free if schema_keys()[one].takes(value)]
-        if len(able) == 1:
-            near, converted, remedy = able[0], value, f"did you mean {able[0]}"
+    able = [one for one in map(names_of, missing) if schema_keys()[one].takes(value)]
+    if near is None and len(able) == 1 and name not in schema_keys():
+        near, remedy = able[0], f"did you mean {able[0]}"
     if near is None or name in schema_keys():
         return Answer(path, problem, remedy, Change(gone=(path,), sure=name in schema_keys()), shown)
     parts: list[str | int] = [*path[:-1], near.rpartition(".")[2]] if _beside(near, name) else [*near.split(".")]
@@ -274,15 +270,18 @@ def _wrong_value(kind: str, path: KeyPath, item: dict[str, Any], document: dict[
     if name.endswith(".devices_per_round"):
         problem, example = FORMS[name]
         return problem, share_of_devices(value, value_at(document, ("learning", "num_devices"))) or example, None
-    if kind in ("tuple_type", "list_type") and name != "plugins" and not isinstance(value, str | list):
+    if kind in ("tuple_type", "list_type") and not (isinstance(value, str) and name in FORMS):
         return TYPES[kind][0], f"write [{flow(value)}]", [value]
+    if path == ("sweep",) and isinstance(value, str) and value in schema_keys():
+        swept = {value: [schema_keys()[value].meant().default]}
+        return FORMS[name][0], f"write sweep: {flow(swept)}", swept
     if (form := _in_a_mapping(path, value, document)) is not None:
         problem = FORMS[name][0] if name in FORMS else TYPES["model_type"][0]
         return problem, f"write {flow(form)}", form
     if name in FORMS and path[-1] == leaf:
         return *FORMS[name], None
     if kind == "literal_error":
-        problem, remedy, near = _choice(_quoted(item["ctx"]["expected"]), item["ctx"]["expected"], value)
+        problem, remedy, near = _choice(item["ctx"]["expected"], value)
         beside = _selector(name, value)
         if beside is not None:
             return problem, f"write {beside}: {value} in place of {leaf}: {value}", None
@@ -300,17 +299,16 @@ def _wrong_value(kind: str, path: KeyPath, item: dict[str, Any], document: dict[
     if kind not in TYPES:
         return item["msg"][:1].lower() + item["msg"][1:], "see the documentation of this key", None
     problem, remedy = TYPES[kind]
-    if kind in ("tuple_type", "list_type") and not isinstance(value, dict | list):
-        return problem, f"write [{flow(value)}]", [value]
     if isinstance(value, list) and field is not None and dotted(path) == name and name.startswith(_SWEPT):
         remedy = f"write one value, or move the list into the sweep: {name}: {shorten(value)}"
         return problem, remedy, value[0] if value else None
     if kind == "float_type" and (converted := in_unit_of(leaf, value)) is not None:
         return f"{problem} without a unit", f"write {converted}", float(converted)
     if isinstance(value, str) and kind in ("float_type", "int_type"):
-        numbers = [_number(word) for word in value.split()]
+        words = re.split(r"[\s;,]+", value.strip(" ;,"))
+        numbers = [_number(word) for word in words]
         if len(numbers) > 1 and None not in numbers:
-            return problem, f"put commas between the values: {', '.join(value.split())}", None
+            return problem, f"put commas between the values: {', '.join(words)}", None
         if len(numbers) == 1 and numbers[0] is not None:
             return f"{problem}, not text", f"write {value.strip()} without quotes", numbers[0]
     if kind in ("int_type", "int_from_float") and isinstance(value, float) and value.is_integer():
@@ -344,12 +342,10 @@ def _beyond(kind: str, leaf: str, item: dict[str, Any], default: object, example
     return problem, f"write a {direction} value" if example is None else f"write for example {flow(example)}", None
 
 
-def _quoted(words: str) -> list[str]:
-    return re.findall(r"'([^']*)'", words)
-
-
-def _choice(words: list[str], expected: str, given: object) -> tuple[str, str, str | None]:
+def _choice(expected: str, given: object) -> tuple[str, str, str | None]:
     """Problem and remedy for a wrong word, and the word that was likely meant."""
+    # A privacy section without `mechanism` has the tag `amplitude`, which nobody writes.
+    words = [word for word in re.findall(r"'([^']*)'", expected) if word != "amplitude" and " " not in word]
     if not words:  # numbers, which pydantic does not quote
         return f"must be {expected}", "write one of these numbers", None
     near = nearest(given, words)
@@ -375,12 +371,17 @@ def _in_a_mapping(path: KeyPath, value: Any, document: dict[str, Any]) -> dict[s
         near = ((key, nearest(value, choices(f"{name}.{key}"), least=0.7)) for key in inside)
         able = ((key, word) for key, word in near if word is not None)
     else:
-        anyone = isinstance(value, list) or (name not in FORMS and len(path) > 1)
+        anyone = name not in FORMS and (isinstance(value, list) or len(path) > 1)
         takers = [(key, one) for key, one in inside.items() if any(allows(field, value) for field in one.definitions)]
-        required = [key for key, one in takers if any(field.is_required() for field in one.definitions)]
-        able = ((key, value) for key in (*required, *(key for key, _ in takers if anyone)))
-    found = next(able, None)
-    return None if found is None else _completed(path, dict([found]), document)
+        required = {key for key, one in takers if any(field.is_required() for field in one.definitions)}
+        whole = {key for key, one in takers if any(type(field.default) is type(value) for field in one.definitions)}
+        takers.sort(key=lambda taker: (taker[0] not in whole, taker[0] not in required))
+        able = ((key, value) for key, _ in takers if anyone or key in required)
+    if (found := next(able, None)) is None:
+        return None
+    tags = [tag for tag in TAGS if tag in inside and tag != found[0]]
+    kind = dict(zip(tags[:1], inside[found[0]].variants, strict=False))
+    return _completed(path, kind | dict([found]), document)
 
 
 def _completed(path: KeyPath, section: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:

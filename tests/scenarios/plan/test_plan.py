@@ -129,7 +129,7 @@ def test_values_are_plain_data(tmp_path: Path) -> None:
                              "its own random numbers."),
         ("  trials: [1, 2]\n", "s.yaml:3: trials: trials cannot be swept; leave it out: every point gets the same number of trials."),
         ("  report.notes: [a]\n", "s.yaml:3: report.notes: report cannot be swept; keep one report for all points."),
-        ("  num_samples: [a]\n", "s.yaml:3: num_samples: the sweep names a path that does not exist; did you mean learning.task.num_samples."),
+        ("  num_samples: [1200]\n", "s.yaml:3: num_samples: the sweep names a path that does not exist; did you mean learning.task.num_samples."),
         ("  label: [a, b]\n", "s.yaml:2: sweep: the same task twice, point 1 (label = a) and point 2 (label = b) compute the same numbers; remove one, or change more than its label."),
         ("- {}\n- link.access: [auto]\n", "s.yaml:2: sweep: the same task twice, point 1 (nothing set) and point 2 (link.access = auto) compute the same numbers; remove one, or change more than its label."),
         ("  learning.rounds: [300]\n  learning.scheme: [digital, analogue]\n", "s.yaml:4: learning.scheme = analogue: must be analog, digital, digital-orthogonal, exact or noiseless (at the sweep point learning.rounds = 300); did you mean analog."),
@@ -144,9 +144,14 @@ def test_a_bad_sweep_raises_one_sentence(text: str, sentence: str, tmp_path: Pat
 
 
 def test_all_wrong_paths_of_a_sweep_are_reported_at_once(tmp_path: Path) -> None:
-    text = "sweep:\n- {learning.round: [1], learning.rounds: 5}\n- zip: [{num_samples: [a], trials: [2]}, 5]\n"
+    text = "sweep:\n- {learning.round: [300], learning.rounds: 5}\n- zip: [{num_samples: [1200], trials: [2]}, 5]\n"
     keys = [line.split(": ")[1].split(" = ")[0] for line in refusal(text, tmp_path).splitlines()]
     assert keys == ["learning.round", "learning.rounds", "num_samples", "trials", "sweep.zip"]
+
+
+def test_a_value_behind_a_misspelt_path_is_reported_beside_it(tmp_path: Path) -> None:
+    text = refusal("sweep: {learning.num_device: [10, ten]}\n", tmp_path)
+    assert [line.split(": ")[1] for line in text.splitlines()] == ["learning.num_device", "learning.num_devices = ten"]
 
 
 def test_a_conflict_names_the_key_in_the_file_and_the_sweep_point(tmp_path: Path) -> None:

@@ -69,7 +69,10 @@ SENTENCES = {
         "s.yaml:2: trials = 1000.0: must be a whole number; write 1000.",
     ),
     "a number as a name": ("name: 2022\n", 's.yaml:1: name = 2022: must be text; put it in quotes: "2022".'),
-    "no name": ("seed: 1\n", "s.yaml:1: name: the key is missing; add name: at the top."),
+    "no name": (
+        "seed: 1\n",
+        "s.yaml:1: name: the key is missing; add name at the top: write for example name: my-study.",
+    ),
     "no epsilon": (
         "name: a\nprivacy:\n  delta: 0.1\n",
         "s.yaml:2: privacy.epsilon: the key is missing; add epsilon under privacy: write for example epsilon: 5.",
