@@ -92,6 +92,8 @@ def _syntax_remedy(lines: list[str], first: int, last: int) -> tuple[int, str]:
             return number, "indent with spaces in place of the tab"
         if key := re.match(r" *(?:- )?([\w.]+)(?: *= *|:(?=[\w.\[{]))(.+)", line):
             return number, f"write {key[1]}: {key[2]}"
+        if re.match(r" *(?:- )?[\w.]+: [^{\[\"'#]*, *[\w.]+: ", line):
+            return number, "write each of these keys on a line of its own"
         for sign, closed in (("'", "'"), ('"', '"'), ("{", "}"), ("[", "]")):
             opened = line.count(sign) % 2 if sign == closed else line.count(sign) > line.count(closed)
             if opened and number >= first:

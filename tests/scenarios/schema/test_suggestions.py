@@ -58,8 +58,8 @@ SENTENCES = {
     "attackers counted, and the epsilon of the whole run": (
         "name: a\nlearning: {algorithm: fedavg, attackers: 0.2}\nprivacy: {mechanism: gaussian, eps_total: 5}\n",
         "s.yaml:2: learning.attackers = 0.2: unknown key; did you mean learning.attack.share.\n"
-        "s.yaml:2: learning.attack = {share: 0.2}: the key kind is missing; add kind: duplicate, gaussian, invert, "
-        "jam, labels, ones, random, scale, sign-flip or zero-gradient.\n"
+        "s.yaml:2: learning.attack = {share: 0.2}: the key kind is missing; add kind: boost, duplicate, gaussian, "
+        "invert, jam, labels, ones, random, scale, sign-flip or zero-gradient.\n"
         "s.yaml:3: privacy.eps_total = 5: unknown key; did you mean privacy.budget.epsilon.",
     ),
     "names of schemes, data sets and models in papers": (
@@ -89,7 +89,8 @@ SENTENCES = {
     ),
     "the kind of a section, and the keys beside it": (
         "name: a\nlearning: {algorithm: fedavg}\nprivacy: {mechanism: bitflip, eps: 10, kappa: auto}\n",
-        "s.yaml:3: privacy.mechanism = bitflip: must be bit-flipping, gaussian or scheme; did you mean bit-flipping.\n"
+        "s.yaml:3: privacy.mechanism = bitflip: must be bit-flipping, gaussian, scheme, receiver-noise or "
+        "device-noise; did you mean bit-flipping.\n"
         "s.yaml:3: privacy.kappa = auto: must be a number above 0, or measured; write for example 0.02, or measured.\n"
         "s.yaml:3: privacy.eps = 10: unknown key; did you mean privacy.epsilon.",
     ),
