@@ -52,6 +52,7 @@ ALL: dict[str, tuple[str, ...]] = FAST | {
     "aircomp-schemes": _DIGITS,
     "aircomp-power": _DIGITS,
     "aircomp-antennas": _DIGITS,
+    "aircomp-privacy": (_DIGITS[0], _DIGITS[1], "learning.num_devices=100", "learning.rounds=2"),
 }
 """Overrides that make one scenario of each family small."""
 
