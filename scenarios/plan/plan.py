@@ -48,7 +48,7 @@ _MAX_REFUSED = 100
 """Refused sweep points after which the others are not looked at."""
 
 _NOT_SWEPT = {
-    "measure": "its values are the x axis; of the rest only measure.num_devices can be swept",
+    "measure": "leave it out: its values are the x axis, and only measure.num_devices can be swept",
     "name": "sweep label to tell points apart",
     "description": "sweep label to tell points apart",
     "code": "phyloop run writes it for every model of the sweep",

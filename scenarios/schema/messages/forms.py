@@ -2,72 +2,43 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from operator import ge, gt, le, lt
+from typing import Any
 
 from scenarios.schema.labels.units import in_unit_of
 
-# Unions, of which every member reports an error: the allowed values, and an example.
-FORMS = {
-    "privacy": ("must be none or a mapping with epsilon", "write {epsilon: 5, delta: 0.01}, or none"),
-    "privacy.budget": (
-        "must be a mapping with epsilon",
-        "write for example {epsilon: 10, delta: 1e-5}, or leave privacy out: a scheme keeps its epsilon without",
-    ),
-    "learning.model": ("must be a name, or a mapping with name", "write for example {name: mlp, hidden: [64, 32]}"),
-    "link.noma": ("must be a mapping", "write for example {group_size: 2, detector: sic}"),
-    "privacy.kappa": ("must be a number above 0, or measured", "write for example 0.02, or measured"),
-    "learning.participation": ("must be a mapping", "write for example {devices_per_round: 6}"),
-    "learning.participation.devices_per_round": (
-        "must be a whole number of devices",
-        "write for example 6 for 30 % of 20 devices",
-    ),
-    "link.csi": (
-        "must be perfect or a mapping with error_variance or estimator",
-        "write perfect, {error_variance: 0.01} or {estimator: ls}",
-    ),
-    "link.coding": ("must be none or a mapping with code", "write {code: ldpc5g, rate: 1/2}, or none"),
-    "link.ofdm": ("must be none or a mapping", "write {num_subcarriers: 72, subcarrier_spacing_hz: 15e3}, or none"),
-    "link.channel.gain": (
-        "must be a number above 0, or a list of such numbers, one per device",
-        "write for example 0.04",
-    ),
+FORMS: dict[str, tuple[str, Any]] = {
+    "privacy": ("none or a mapping with epsilon", {"epsilon": 5, "delta": 0.01}),
+    "privacy.budget": ("a mapping with epsilon", {"epsilon": 10, "delta": 1e-5}),
+    "privacy.kappa": ("a number above 0, or measured", 0.02),
+    "learning.model": ("a name, or a mapping with name", {"name": "mlp", "hidden": [64, 32]}),
+    "learning.participation.devices_per_round": ("a whole number of devices", 6),
+    "learning.step_size": ("a number above 0, or auto", 1e-4),
+    "learning.task": ("gaussian-linear or logistic, or a mapping with that name", "gaussian-linear"),
+    "learning.downlink": ("ideal or a mapping that describes a link", {"power": {"snr_max_db": 20}}),
+    "link.csi": ("perfect or a mapping with error_variance or estimator", {"estimator": "ls"}),
+    "link.coding": ("none or a mapping with code", {"code": "ldpc5g", "rate": 0.5}),
+    "link.coding.block_length": ("auto or a whole number of bits from 8 to 8448", 1024),
+    "link.noma": ("a mapping", {"group_size": 2, "detector": "sic"}),
+    "link.ofdm": ("none or a mapping", {"num_subcarriers": 72}),
+    "link.ofdm.guard_carriers": ("a list of two whole numbers, guards on the left and on the right", [5, 6]),
+    "link.channel.gain": ("a number above 0, or a list of such numbers, one per device", 0.04),
     "link.channel.cell.positions_m": (
-        "must be a list of [x, y] in metres within 100 km, one per device",
-        "write for example [[40, 30], [-80, 10]]",
+        "a list of [x, y] in metres within 100 km, one per device",
+        [[40, 30], [-80, 10]],
     ),
-    "link.coding.block_length": (
-        "must be auto or a whole number of bits from 8 to 8448",
-        "write auto, or for example 1024",
-    ),
-    "link.ofdm.guard_carriers": (
-        "must be a list of two whole numbers, guards on the left and on the right",
-        "write for example [5, 6]",
-    ),
-    "learning.step_size": ("must be a number above 0, or auto", "write for example 1e-4, or auto"),
-    "learning.task": (
-        "must be gaussian-linear or logistic, or a mapping with that name",
-        "write for example gaussian-linear",
-    ),
-    "learning.downlink": (
-        "must be ideal or a mapping that describes a link",
-        "write ideal, or {power: {snr_max_db: 20}}",
-    ),
-    "report.figures.series": ("must be a dotted path or a list of them", "write for example learning.scheme"),
-    "report.tables.published.values": (
-        "must be a number or a list of numbers",
-        "write for example 85, or [49, 81, 85]",
-    ),
-    "measure.values": ("must be a list or a range", "write for example {start: 0, stop: 20, step: 2}"),
-    "report.figures.y": (
-        "must be the name of a metric",
-        "write for example test_accuracy; phyloop show metrics lists all",
-    ),
-    "measure.bits_per_batch": ("must be auto or a whole number of bits", "write auto, or for example 1000000"),
+    "measure.values": ("a list or a range", {"start": 0, "stop": 20, "step": 2}),
+    "measure.bits_per_batch": ("auto or a whole number of bits", 1000000),
+    "report.figures.y": ("the name of a metric", "test_accuracy"),
+    "report.figures.series": ("a dotted path or a list of them", "learning.scheme"),
+    "report.tables.published.values": ("a number or a list of numbers", 85),
     "sweep": (
-        "must be a mapping of dotted paths to lists, or a list of such mappings",
-        "write for example learning.scheme: [analog, digital]",
+        "a mapping of dotted paths to lists, or a list of such mappings",
+        {"learning.scheme": ["analog", "digital"]},
     ),
 }
+"""Unions, of which every member reports an error: the allowed values, and an example."""
 
 TYPES = {
     "float_type": ("must be a number", "write one"),
@@ -120,3 +91,12 @@ def pattern_of(name: str) -> tuple[str, str]:
         "must be 1 to 80 letters, digits, dots, dashes or underscores, the first a letter or digit",
         "write for example my-study_2",
     )
+
+
+def number_in(text: str) -> int | float | None:
+    """Return the finite number that a text is; None for other texts."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return int(number) if number.is_integer() else number if isfinite(number) else None

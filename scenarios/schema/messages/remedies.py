@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Collection, Iterable, Iterator
 from copy import deepcopy
-from math import isfinite
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -15,7 +14,7 @@ from pydantic.fields import FieldInfo
 from phy.config.conflict import problem_and_remedy
 from scenarios.schema.errors import KeyPath, dotted, flow, listing, mapping, names_of, shorten, value_at
 from scenarios.schema.labels.units import in_unit_of, likely_unit
-from scenarios.schema.messages.forms import FORMS, LENGTHS, LIMITS, TYPES, pattern_of, share_of_devices
+from scenarios.schema.messages.forms import FORMS, LENGTHS, LIMITS, TYPES, number_in, pattern_of, share_of_devices
 from scenarios.schema.messages.nearest import nearest
 from scenarios.schema.schema import validate_quickly
 from scenarios.schema.schema_keys import SECTIONS, TAGS, allows, choices, nearest_key, schema_keys, unknown_key
@@ -247,8 +246,6 @@ def _addition(path: KeyPath) -> str:
     """Remedy for a missing key."""
     name, leaf = names_of(path), path[-1]
     where = f"under {dotted(path[:-1])}" if path[:-1] else "at the top"
-    if name in FORMS:
-        return f"add {leaf} {where}: {FORMS[name][1]}"
     if (example := _example(name)) is not None:
         return f"add {leaf} {where}: write for example {leaf}: {flow(example)}"
     words = choices(name)
@@ -257,6 +254,8 @@ def _addition(path: KeyPath) -> str:
 
 def _example(name: str) -> Any:
     """A value of a key without a default."""
+    if name in FORMS:
+        return FORMS[name][1]
     key = schema_keys().get(name)
     return next((one.examples[0] for one in (key.definitions if key else ()) if one.examples), None)
 
@@ -268,18 +267,22 @@ def _wrong_value(kind: str, path: KeyPath, item: dict[str, Any], document: dict[
     """Problem, remedy, and the value that the remedy writes; None for the last where it is up to the user."""
     name, value, leaf = names_of(path), item["input"], str(path[-1]) if path else ""
     if name.endswith(".devices_per_round"):
-        problem, example = FORMS[name]
-        return problem, share_of_devices(value, value_at(document, ("learning", "num_devices"))) or example, None
-    if kind in ("tuple_type", "list_type") and not (isinstance(value, str) and name in FORMS):
+        remedy = share_of_devices(value, value_at(document, ("learning", "num_devices")))
+        return f"must be {FORMS[name][0]}", remedy or "write for example 6 for 30 % of 20 devices", None
+    fields = schema_keys()[name].definitions if name in schema_keys() else ()
+    fits = isinstance(value, dict) or any(allows(one, [value]) for one in fields)
+    if kind in ("tuple_type", "list_type") and (fits or name not in FORMS) and not isinstance(value, list):
         return TYPES[kind][0], f"write [{flow(value)}]", [value]
     if path == ("sweep",) and isinstance(value, str) and value in schema_keys():
         swept = {value: [schema_keys()[value].meant().default]}
-        return FORMS[name][0], f"write sweep: {flow(swept)}", swept
+        return f"must be {FORMS[name][0]}", f"write sweep: {flow(swept)}", swept
     if (form := _in_a_mapping(path, value, document)) is not None:
-        problem = FORMS[name][0] if name in FORMS else TYPES["model_type"][0]
+        problem = f"must be {FORMS[name][0]}" if name in FORMS else TYPES["model_type"][0]
         return problem, f"write {flow(form)}", form
-    if name in FORMS and path[-1] == leaf:
-        return *FORMS[name], None
+    if name in FORMS and (path[-1] == leaf or isinstance(value, list)):
+        allowed, example = FORMS[name]
+        alone = f", or {known[0]}" if len(known := choices(name)) == 1 else ""
+        return f"must be {allowed}", f"write for example {flow(example)}{alone}", example if path[-1] == leaf else None
     if kind == "literal_error":
         problem, remedy, near = _choice(item["ctx"]["expected"], value)
         beside = _selector(name, value)
@@ -306,7 +309,7 @@ def _wrong_value(kind: str, path: KeyPath, item: dict[str, Any], document: dict[
         return f"{problem} without a unit", f"write {converted}", float(converted)
     if isinstance(value, str) and kind in ("float_type", "int_type"):
         words = re.split(r"[\s;,]+", value.strip(" ;,"))
-        numbers = [_number(word) for word in words]
+        numbers = [number_in(word) for word in words]
         if len(numbers) > 1 and None not in numbers:
             return problem, f"put commas between the values: {', '.join(words)}", None
         if len(numbers) == 1 and numbers[0] is not None:
@@ -316,15 +319,6 @@ def _wrong_value(kind: str, path: KeyPath, item: dict[str, Any], document: dict[
     if kind == "string_type" and not isinstance(value, dict | list):
         return problem, f'put it in quotes: "{flow(value)}"', flow(value)
     return problem, f"write for example {flow(default)}" if usual else remedy, None
-
-
-def _number(text: str) -> int | float | None:
-    """The finite number that a text is; None for other texts."""
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return int(number) if number.is_integer() else number if isfinite(number) else None
 
 
 def _beyond(kind: str, leaf: str, item: dict[str, Any], default: object, example: Any) -> tuple[str, str, Any]:

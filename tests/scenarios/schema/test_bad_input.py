@@ -100,12 +100,13 @@ SENTENCES = {
     ),
     "a wrong privacy": (
         "name: a\nprivacy: foo\n",
-        "s.yaml:2: privacy = foo: must be none or a mapping with epsilon; write {epsilon: 5, delta: 0.01}, or none.",
+        "s.yaml:2: privacy = foo: must be none or a mapping with epsilon; write for example "
+        "{epsilon: 5, delta: 0.01}, or none.",
     ),
     "a wrong csi": (
         "name: a\nlink: {csi: foo}\n",
-        "s.yaml:2: link.csi = foo: must be perfect or a mapping with error_variance or estimator; write perfect, "
-        "{error_variance: 0.01} or {estimator: ls}.",
+        "s.yaml:2: link.csi = foo: must be perfect or a mapping with error_variance or estimator; write for "
+        "example {estimator: ls}, or perfect.",
     ),
     "a negative gain": (
         "name: a\nlink: {channel: {gain: -1}}\n",
@@ -118,7 +119,7 @@ SENTENCES = {
     ),
     "a wrong step size": (
         "name: a\nlearning: {step_size: fast}\n",
-        "s.yaml:2: learning.step_size = fast: must be a number above 0, or auto; write for example 1e-4, or auto.",
+        "s.yaml:2: learning.step_size = fast: must be a number above 0, or auto; write for example 0.0001, or auto.",
     ),
     "a wrong task": (
         "name: a\nlearning: {task: foo}\n",
@@ -169,7 +170,7 @@ SENTENCES = {
     "a sweep that is no mapping": (
         "name: a\nsweep: 5\n",
         "s.yaml:2: sweep = 5: must be a mapping of dotted paths to lists, or a list of such mappings; write for "
-        "example learning.scheme: [analog, digital].",
+        "example {learning.scheme: [analog, digital]}.",
     ),
     "a swept value out of range": (
         "name: a\nsweep:\n  link.channel.noise_power:\n  - 1\n  - -1\n",

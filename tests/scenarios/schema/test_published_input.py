@@ -112,13 +112,11 @@ def test_a_bad_table_raises_one_sentence_with_its_line(line: str, sentence: str,
     [
         (
             "{metric: test_accuracy, source: S, published: [{values: high}]}",
-            "report.tables[0].published[0].values = high: must be a number or a list of numbers; write for example 85, "
-            "or [49, 81, 85].",
+            "report.tables[0].published[0].values = high: must be a number or a list of numbers; write for example 85.",
         ),
         (
             "{metric: test_accuracy, source: S, published: [{values: .nan}]}",
-            "report.tables[0].published[0].values = nan: must be a number or a list of numbers; write for example 85, "
-            "or [49, 81, 85].",
+            "report.tables[0].published[0].values = nan: must be a number or a list of numbers; write for example 85.",
         ),
         (
             "{metric: test_accuracy, source: S, rounded_to: 0, published: [{values: 1}]}",

@@ -246,7 +246,7 @@ SENTENCES = {
     ),
     "a missing key with an example": (
         "name: a\nprivacy: {mechanism: bit-flipping, epsilon: 5}\n",
-        "s.yaml:2: privacy.kappa: the key is missing; add kappa under privacy: write for example 0.02, or measured.",
+        "s.yaml:2: privacy.kappa: the key is missing; add kappa under privacy: write for example kappa: 0.02.",
     ),
     "kinds with other keys in one sweep": (
         "name: a\nlearning: {algorithm: fedavg, local: {clip: 1}}\nprivacy: {mechanism: bit-flipping, epsilon: 5, "

@@ -59,7 +59,7 @@ SENTENCES = {
     "a block length in words": (
         LINK + "  coding:\n    code: ldpc5g\n    block_length: long\n",
         "s.yaml:6: link.coding.block_length = long: must be auto or a whole number of bits from 8 to 8448; write "
-        "auto, or for example 1024.",
+        "for example 1024, or auto.",
     ),
     "an MCS beside another modulation": (
         LINK + "  mcs: 20\n  modulation: qpsk\n",
@@ -356,8 +356,7 @@ SENTENCES = {
     ),
     "a grid as a word": (
         LINK + "  ofdm: yes\n",
-        "s.yaml:4: link.ofdm = yes: must be none or a mapping; write {num_subcarriers: 72, subcarrier_spacing_hz: "
-        "15e3}, or none.",
+        "s.yaml:4: link.ofdm = yes: must be none or a mapping; write for example {num_subcarriers: 72}, or none.",
     ),
     "NOMA for a sum": (
         "name: a\nlink:\n  access: noma\n",
