@@ -1,16 +1,14 @@
-"""Settings of a link that exclude each other, and warnings about settings that degrade it."""
+"""Settings of a link that exclude each other."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from phy.config.access import CsiEstimation
 from phy.config.base import BITS_PER_SYMBOL
 from phy.config.coding import CodingConfig
 from phy.config.conflict import Conflict
-from phy.config.delays import interference_share, power_delay_profile
+from phy.config.delays import power_delay_profile
 from phy.config.link import LinkConfig
 from phy.links.antennas import antenna_conflicts
 
@@ -101,45 +99,6 @@ def engine_conflicts(link: LinkConfig) -> Iterator[Conflict]:
             "ideal transmitters; this link only engine sionna has",
             "write engine: sionna, or leave it at auto",
         )
-
-
-def link_warnings(link: LinkConfig) -> Iterator[str]:
-    """Yield one sentence per setting that degrades the link."""
-    channel, ofdm = link.channel, link.ofdm
-    if ofdm == "none":
-        return
-    sampled = link.access == "superposition" and ofdm.domain == "time"
-    if link.impairments.timing_offset_s > ofdm.prefix_s and not sampled:
-        yield (
-            f"link.impairments.timing_offset_s: up to {link.impairments.timing_offset_s * 1e6:.3g} us is beyond the "
-            f"prefix of {ofdm.prefix_s * 1e6:.3g} us, but timing offsets turn phases only; the interference between "
-            "symbols that such an offset causes is left out; write domain: time under access: superposition to see it"
-        )
-    if ofdm.domain == "frequency" and channel.max_doppler_hz > 0.02 * ofdm.subcarrier_spacing_hz:
-        yield (
-            f"link.channel.speed_m_s: a Doppler shift of {channel.max_doppler_hz:.3g} Hz is "
-            f"{channel.max_doppler_hz / ofdm.subcarrier_spacing_hz:.0%} of the subcarrier spacing; domain: frequency "
-            "leaves out the interference between carriers it causes; write domain: time to see it"
-        )
-    if not channel.selective or channel.delay_spread_s == 0:
-        return
-    delays, powers = power_delay_profile(channel.model)
-    delays_s = delays * channel.delay_spread_s
-    if delays_s.max() <= ofdm.prefix_s:
-        return
-    share = interference_share(delays_s, powers, prefix_s=ofdm.prefix_s, useful_s=1.0 / ofdm.subcarrier_spacing_hz)
-    level = f"{10.0 * np.log10(max(share, 1e-12)):.0f} dB"
-    what = (
-        f"expect interference between symbols near {level} relative to the signal, an error floor that power does "
-        "not lower"
-        if ofdm.domain == "time"
-        else f"domain: frequency leaves out the interference it causes (near {level} relative to the signal); "
-        "write domain: time to see it"
-    )
-    yield (
-        f"link.ofdm.cyclic_prefix_length: the last path of {channel.model} comes {delays_s.max() * 1e6:.3g} us late, "
-        f"the prefix lasts {ofdm.prefix_s * 1e6:.3g} us; {what}"
-    )
 
 
 def _cell(link: LinkConfig, num_devices: int) -> Iterator[Conflict]:

@@ -10,7 +10,7 @@ from fl.footprint import samples_per_device
 from fl.learning.fedavg import FedAvgConfig
 from fl.uplink.channel_credit import errors_together, law_of_errors
 from phy.coding.plan import plan_packet
-from phy.links.conflicts import link_warnings
+from phy.links.warnings import link_warnings
 from privacy.config import UploadMechanism
 from privacy.evidence import USUAL_DELTA, confidence_for, evidence_delta, may_credit
 from scenarios.schema.consistency.conflicts import rounds_known

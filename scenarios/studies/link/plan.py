@@ -251,7 +251,7 @@ LINK = Reading(conflicts=find_link_conflicts, resolve=resolve_link, physics=_cur
 
 def study_warnings(plan: LinkPlan) -> list[str]:
     """Return each warning about the links of a plan once."""
-    from phy.links.conflicts import link_warnings
+    from phy.links.warnings import link_warnings
 
     of_links = [sentence for curve in plan.curves for sentence in link_warnings(curve.link)]
     rates = [rate_warning(curve, plan.measure.over) for curve in plan.curves]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from phy.compile import compile_digital
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.links.link import Reception
+from phy.links.warnings import link_warnings
 from phy.measure import theory
 from phy.measure.counts import LinkCounts
 
@@ -166,3 +168,18 @@ def test_over_block_fading_the_shortcut_is_wrong_about_packets(shortcut: str) ->
     assert model.packet_error_rate.mean() == pytest.approx(independent, abs=0.01)  # rate known to a few %
     assert standard_errors_apart(model.packet_error_rate, radio.packet_error_rate) > 100.0
     assert radio.packet_error_rate.mean() < 0.5 * model.packet_error_rate.mean()
+
+
+@pytest.mark.parametrize(
+    ("parts", "left_out"),
+    [
+        ({"coding": {"code": "ldpc5g"}}, "leaves out the code ldpc5g, so"),
+        ({"impairments": {"phase_error_deg": 10.0}}, "leaves out link.impairments, so"),
+        ({}, None),
+    ],
+)
+def test_a_closed_form_warns_of_what_it_leaves_out(parts: dict[str, Any], left_out: str | None) -> None:
+    found = list(link_warnings(link_config("qpsk", error_model="analytic", **parts)))
+    assert len(found) == (left_out is not None)
+    assert all(str(left_out) in one and "write error_model: iid" in one for one in found)
+    assert list(link_warnings(link_config("qpsk", error_model="iid", **parts))) == []

@@ -19,8 +19,9 @@ from phy.config import ChannelConfig, LinkConfig
 from phy.config.conflict import Conflict
 from phy.config.delays import interference_share, line_of_sight_k, power_delay_profile
 from phy.fading.gains import check_gains, device_gains
-from phy.links.conflicts import link_conflicts, link_warnings
+from phy.links.conflicts import link_conflicts
 from phy.links.link import LinkError
+from phy.links.warnings import link_warnings
 
 MODELS = [f"{kind}-{letter}" for kind in ("tdl", "cdl") for letter in "abcde"]
 GRID: dict[str, Any] = {"num_subcarriers": 16, "cyclic_prefix_length": 4}
@@ -389,7 +390,8 @@ def test_devices_without_a_gain_are_noticed_when_the_link_is_built(
 
 def test_conflicts_and_warnings_need_no_tensorflow() -> None:
     script = (
-        "import sys; from phy.config import LinkConfig; from phy.links.conflicts import link_conflicts, link_warnings;"
+        "import sys; from phy.config import LinkConfig; from phy.links.conflicts import link_conflicts;"
+        "from phy.links.warnings import link_warnings;"
         "config = LinkConfig.model_validate({'access': 'noma', 'modulation': 'qpsk', 'channel': {'model': 'tdl-a'},"
         "'ofdm': {'cyclic_prefix_length': 0}, 'coding': {'code': 'ldpc5g'}});"
         "assert not list(link_conflicts(config, num_devices=2, payload_bits=100)); assert list(link_warnings(config));"

@@ -1,0 +1,63 @@
+"""Settings of a link that are allowed, and that degrade it or leave out a part of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from phy.config.coding import CodingConfig
+from phy.config.delays import interference_share, power_delay_profile
+from phy.config.link import LinkConfig
+
+
+def link_warnings(link: LinkConfig) -> Iterator[str]:
+    """Yield one sentence per setting that degrades the link."""
+    yield from _closed_form(link.resolve_mcs())
+    channel, ofdm = link.channel, link.ofdm
+    if ofdm == "none":
+        return
+    sampled = link.access == "superposition" and ofdm.domain == "time"
+    if link.impairments.timing_offset_s > ofdm.prefix_s and not sampled:
+        yield (
+            f"link.impairments.timing_offset_s: up to {link.impairments.timing_offset_s * 1e6:.3g} us is beyond the "
+            f"prefix of {ofdm.prefix_s * 1e6:.3g} us, but timing offsets turn phases only; the interference between "
+            "symbols that such an offset causes is left out; write domain: time under access: superposition to see it"
+        )
+    if ofdm.domain == "frequency" and channel.max_doppler_hz > 0.02 * ofdm.subcarrier_spacing_hz:
+        yield (
+            f"link.channel.speed_m_s: a Doppler shift of {channel.max_doppler_hz:.3g} Hz is "
+            f"{channel.max_doppler_hz / ofdm.subcarrier_spacing_hz:.0%} of the subcarrier spacing; domain: frequency "
+            "leaves out the interference between carriers it causes; write domain: time to see it"
+        )
+    if not channel.selective or channel.delay_spread_s == 0:
+        return
+    delays, powers = power_delay_profile(channel.model)
+    delays_s = delays * channel.delay_spread_s
+    if delays_s.max() <= ofdm.prefix_s:
+        return
+    share = interference_share(delays_s, powers, prefix_s=ofdm.prefix_s, useful_s=1.0 / ofdm.subcarrier_spacing_hz)
+    level = f"{10.0 * np.log10(max(share, 1e-12)):.0f} dB"
+    what = (
+        f"expect interference between symbols near {level} relative to the signal, an error floor that power does "
+        "not lower"
+        if ofdm.domain == "time"
+        else f"domain: frequency leaves out the interference it causes (near {level} relative to the signal); "
+        "write domain: time to see it"
+    )
+    yield (
+        f"link.ofdm.cyclic_prefix_length: the last path of {channel.model} comes {delays_s.max() * 1e6:.3g} us late, "
+        f"the prefix lasts {ofdm.prefix_s * 1e6:.3g} us; {what}"
+    )
+
+
+def _closed_form(link: LinkConfig) -> Iterator[str]:
+    """What the closed form of error model `analytic` leaves out."""
+    left_out = [f"the code {link.coding.code}"] if isinstance(link.coding, CodingConfig) else []
+    left_out += [] if link.impairments.none else ["link.impairments"]
+    if link.error_model == "analytic" and left_out:
+        yield (
+            "link.error_model: analytic is the closed form of the uncoded link with ideal transmitters, which leaves "
+            f"out {' and '.join(left_out)}, so that its bit error rate is not that of this link; write error_model: "
+            "iid, which flips bits at the measured rate"
+        )
