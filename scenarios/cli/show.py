@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 from typing import Any, get_args
 
 from pydantic import BaseModel
@@ -17,7 +17,24 @@ from fl.config.learning import algorithms
 from phy.config.by_word import ByWord, registry_in
 from phy.config.registry import Registry, registries
 from scenarios.schema.errors import ScenarioError, flow, listing
+from scenarios.schema.messages.nearest import nearest, nearness
 from scenarios.schema.schema_keys import OWNERS, UNNAMED, choices, schema_keys
+
+KEYS_BY_KIND = {
+    "access": "link.access",
+    "modulation": "link.modulation",
+    "channel model": "link.channel.model",
+    "coherence": "link.channel.coherence",
+    "code": "link.coding.code",
+    "packet policy": "link.packets.policy",
+    "combiner": "link.receiver.combining",
+    "error model": "link.error_model",
+    "partition": "learning.partition.kind",
+    "optimizer": "learning.local.optimizer",
+    "privacy mechanism": "privacy.mechanism",
+    "accountant": "privacy.budget.accountant",
+}
+"""Keys whose words are kinds of things of their own, without a registry."""
 
 
 def show(what: str | None) -> None:
@@ -26,52 +43,90 @@ def show(what: str | None) -> None:
 
     del schema
     console = Console(highlight=False)
-    kinds = registries()
-    if what is None:
-        _print_kinds(console, kinds)
-        return
-    kind, _, of = what.strip().lower().partition(" ")
+    if what is None or what in ("KIND", "NAME", "KEY", "WHAT"):  # as the help writes it
+        _print_kinds(console)
+    elif not _print_one(console, what.strip()):
+        words = [word for one in registries().values() for word in one.words()]
+        metrics = dict.fromkeys(name for one in _measured().values() for name in one)
+        known = [
+            *_kinds(),
+            *words,
+            *metrics,
+            *(word for path in schema_keys() for word in choices(path)),
+            *schema_keys(),
+        ]
+        near = nearest(what, known, least=0.7)
+        if near is not None and nearness(what, near) == 1.0 and _print_one(console, near):
+            return  # another word for the same, such as bler
+        remedy = f"the kinds are {listing(_kinds(), last='and')}; docs/plugins.md shows how to write one of your own"
+        raise ScenarioError(problem=f"{what} is not known", remedy=remedy if near is None else f"did you mean {near}")
+
+
+def _print_one(console: Console, what: str) -> bool:
+    """Print what has this name; return False if nothing has."""
+    kind, _, of = what.lower().partition(" ")
+    singular = re.sub(r"ies$", "y", what.lower()) if what.lower().endswith("ies") else what.lower().removesuffix("s")
+    kinds, keys = registries(), schema_keys()
+    for one in (what.lower(), singular):
+        if one in kinds:
+            _print_words(console, kinds[one])
+            return True
+        if one in KEYS_BY_KIND:
+            what = KEYS_BY_KIND[one]
     if kind in ("metric", "metrics"):
         _print_metrics(console, of)
-        return
-    kind = what.strip().lower()
-    if registry := kinds.get(kind) or kinds.get(kind.removesuffix("s")):
-        _print_words(console, registry)
-        return
-    found = [(one, one[what]) for one in kinds.values() if what in one.words()]
-    if not found and (keys := [key for key in schema_keys() if key.rpartition(".")[0] == what]):
-        _print_section(console, what, keys)
-        return
-    if not found and what in schema_keys():
-        _print_keys(console, [what])
-        return
-    if not found:
-        known = [*kinds, *(word for one in kinds.values() for word in one.words()), *schema_keys()]
-        near = get_close_matches(what, known, n=3)
-        remedy = f"the kinds are {listing(kinds, last='and')}; docs/plugins.md shows how to write one of your own"
-        raise ScenarioError(problem=f"{what} is not known", remedy=f"did you mean {listing(near)}" if near else remedy)
-    for number, (registry, cls) in enumerate(found):
-        if number:
+    elif found := [(registry, registry[what]) for registry in kinds.values() if what in registry.words()]:
+        for registry, cls in found:
+            _print_thing(console, registry, cls, what)
             console.print()
-        _print_thing(console, registry, cls, what)
+        _print_uses(console, what)
+    elif inside := [key for key in keys if key.rpartition(".")[0] == what]:
+        _print_section(console, what, inside)
+    elif what in keys:
+        _print_keys(console, [what])
+    else:
+        metrics = dict.fromkeys(name for names in _measured().values() for name in names)
+        metric = next((name for name in metrics if nearness(what, name) == 1.0), None)  # bler: packet_error_rate
+        if metric is not None:
+            _print_metrics(console, "", only=metric)
+        return _print_uses(console, what) or metric is not None
+    return True
 
 
-def _print_kinds(console: Console, kinds: dict[str, Registry[Any]]) -> None:
+def _print_uses(console: Console, word: str) -> bool:
+    """Print the keys without a registry that may have a word, each with what it alone reads; return False for none."""
+    keys = schema_keys()
+    uses = [path for path in keys if word in choices(path) and registry_at(path) is None and "downlink" not in path]
+    uses = [path for path in uses if registry_at(path.rpartition(".")[0]) is None]
+    for path in uses:
+        section, _, tag = path.rpartition(".")
+        console.print(f"{path}: {word}", markup=False)
+        own = [one for one in keys if one.rpartition(".")[0] == section and word in keys[one].variants]
+        _print_keys(console, list(dict.fromkeys((path, *(own if tag in OWNERS else ())))), word=word)
+    return bool(uses)
+
+
+def _kinds() -> dict[str, Sequence[str]]:
+    """The words of each kind of thing."""
+    named = {kind: registry.words() for kind, registry in registries().items()}
+    return {**named, **{kind: choices(key) for kind, key in KEYS_BY_KIND.items()}}
+
+
+def _print_kinds(console: Console) -> None:
     table = Table(box=None, pad_edge=False, show_header=False)
-    for kind, registry in kinds.items():
-        table.add_row(f"[bold]{kind}[/bold]", ", ".join(registry.words()))
+    for kind, words in _kinds().items():
+        table.add_row(f"[bold]{kind}[/bold]", ", ".join(words))
     console.print(table)
     console.print(
-        "\nphyloop show KIND lists them with a line each, phyloop show NAME their parameters, phyloop show KEY, as in "
-        "link.channel or learning.participation, a section or a single key, and phyloop show metrics what a figure may "
-        "draw."
+        "\nphyloop show cpa explains one of them, phyloop show scheme a line of each of its kind, phyloop show "
+        "link.channel or show learning.participation a section or a single key, and phyloop show metrics what a figure "
+        "may draw."
     )
 
 
-def _print_metrics(console: Console, algorithm: str) -> None:
-    """Print what a figure may have as y, of one algorithm or of all."""
+def _measured() -> dict[str, dict[str, dict[str, None]]]:
+    """For each algorithm and for link studies: scopes of each metric."""
     from scenarios.report.tables.summaries import LINK_STUDY
-    from scenarios.schema.labels.labels import plain_label
 
     studies = {
         word: cls.measured()
@@ -79,22 +134,30 @@ def _print_metrics(console: Console, algorithm: str) -> None:
         for word in get_args(cls.model_fields["algorithm"].annotation)
     }
     studies["link"] = LINK_STUDY
-    if algorithm and algorithm not in studies:
-        raise ScenarioError(problem=f"{algorithm} records no metrics", remedy=f"write one of {listing(studies)}")
     found: dict[str, dict[str, dict[str, None]]] = {}
     for word, measured in studies.items():
-        for per in ("trial", "round", "device", "rate") if algorithm in ("", word) else ():
-            names = measured.rates if per == "rate" else getattr(measured, f"per_{per}")
-            for name in names:
-                scopes = found.setdefault(name, {"per": {}, "of": {}})
-                scopes["per"][per] = scopes["of"][word] = None
-    table = Table(box=None, pad_edge=False)
-    for head in ("metric", "per", "meaning [unit]", *([] if algorithm else ["recorded by"])):
-        table.add_column(escape(head), header_style="bold", no_wrap=head == "metric")
-    for name, scopes in found.items():
-        row = [name, ", ".join(scopes["per"]), escape(plain_label(name))]
-        table.add_row(*row, *([] if algorithm else [", ".join(scopes["of"])]))
-    console.print(table)
+        scopes = found.setdefault(word, {})
+        for per in ("trial", "round", "device", "rate"):
+            for name in measured.rates if per == "rate" else getattr(measured, f"per_{per}"):
+                scopes.setdefault(name, {})[per] = None
+    return found
+
+
+def _print_metrics(console: Console, algorithm: str, *, only: str | None = None) -> None:
+    """Print what a figure may have as y: of one algorithm or of all, `only` one of them or each."""
+    from scenarios.schema.labels.labels import plain_label
+
+    studies = _measured()
+    if algorithm and algorithm not in studies:
+        raise ScenarioError(problem=f"{algorithm} records no metrics", remedy=f"write one of {listing(studies)}")
+    shown = {algorithm: studies[algorithm]} if algorithm else studies
+    rows = []
+    for name in dict.fromkeys(name for scopes in shown.values() for name in scopes if only in (None, name)):
+        recorded = [word for word, scopes in shown.items() if name in scopes]
+        per = dict.fromkeys(per for word in recorded for per in shown[word][name])
+        about = plain_label(name) + ("" if algorithm else f"\n{', '.join(recorded)}")
+        rows.append((name, ", ".join(per), about))
+    _print_table(console, ("metric", "per", "meaning [unit]" + ("" if algorithm else ", recorded by")), rows)
     console.print(
         "\nA figure has one of them as y. With a swept path as x: those per trial, and rates. With x: round, "
         "channel_uses, elapsed_s or spent_j: those per round, means over the devices of those per device, and rates; "
@@ -121,16 +184,24 @@ def _print_section(console: Console, section: str, keys: Sequence[str]) -> None:
 
 def _print_keys(console: Console, keys: Sequence[str], *, word: str = "") -> None:
     """Print keys as those of the kind `word` define them."""
-    table = Table(box=None, pad_edge=False)
-    for head in ("key", "default", "words", "description"):
-        table.add_column(head, header_style="bold")
+    rows = []
     for key in keys:
         section, _, name = key.rpartition(".")
         field, registry = schema_keys()[key].meant(word), registry_at(section)
         words = registry.words() if registry is not None and name == registry.tag else choices(key)
         defaults = {default_of(one) for one in schema_keys()[key].definitions}
         default = default_of(field) if word or len(defaults) == 1 else "depends"
-        table.add_row(*map(escape, (name, default, listing(words), field.description or "")))
+        rows.append((name, default, "\n".join(filter(None, (listing(words), field.description)))))
+    _print_table(console, ("key", "default", "words, description"), rows)
+
+
+def _print_table(console: Console, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print rows of which only the last column breaks into lines."""
+    table = Table(box=None, pad_edge=False)
+    for head in heads:
+        table.add_column(escape(head), header_style="bold", no_wrap=head != heads[-1])
+    for row in rows:
+        table.add_row(*map(escape, row))
     console.print(table)
 
 
@@ -163,13 +234,10 @@ def _print_thing(console: Console, registry: Registry[Any], cls: type[BaseModel]
     others = {name for one in registry.classes() for name in getattr(one, "reads", ())} - {*getattr(cls, "reads", ())}
     rows = [row for row in parameters(cls, leave_out=registry.tag) if row[0] not in others]
     if rows:
-        table = Table(box=None, pad_edge=False)
-        for head in ("parameter", "default", "allowed", "description"):
-            table.add_column(head, header_style="bold")
-        for row in rows:
-            table.add_row(*map(escape, row))
         console.print()
-        console.print(table)
+        _print_table(
+            console, ("parameter", "default", "allowed, description"), [(*row[:2], "\n".join(row[2:])) for row in rows]
+        )
 
 
 def written(registry: Registry[Any], cls: type[BaseModel], word: str) -> Iterator[str]:

@@ -33,7 +33,7 @@ def test_a_section_has_defaults_units_and_words(capsys: pytest.CaptureFixture[st
 def test_a_section_of_kinds_has_the_keys_of_all_and_names_the_kinds(capsys: pytest.CaptureFixture[str]) -> None:
     attack = shown("learning.attack", capsys)
     assert f"kind required {listing(attacks.words())}" in attack
-    assert "phyloop show NAME has the keys of each: duplicate" in attack
+    assert "phyloop show NAME has the keys of each: boost, duplicate" in attack
     assert "factor" not in attack
     assert "num_devices depends" in shown("learning", capsys)
 
@@ -88,3 +88,35 @@ def test_metrics_are_those_that_figures_may_draw(capsys: pytest.CaptureFixture[s
     assert "bit_error_rate rate bit error rate fedavg, flip-moments, flmc, reconstruction, link" in every
     with pytest.raises(ScenarioError, match="fedprox records no metrics"):
         show("metrics fedprox")
+
+
+@pytest.mark.parametrize(
+    ("what", "text"),
+    [
+        ("bit-flipping", "privacy.mechanism: bit-flipping"),
+        ("gaussian", "privacy.mechanism: gaussian"),
+        ("gaussian", "gaussian, an attack"),
+        ("mse", "mse trial MSE to the posterior mean"),
+        ("bler", "packet_error_rate rate"),
+        ("error models", "measured, iid, analytic or error_free"),
+        ("power policies", "truncated-inversion Inversion, but"),
+        ("KIND", "privacy mechanism bit-flipping, gaussian"),
+    ],
+)
+def test_names_plurals_metrics_and_terms_of_the_field_are_shown(what: str, text: str, capsys) -> None:
+    assert text in shown(what, capsys)
+
+
+def test_a_bare_show_has_the_words_of_every_kind(capsys: pytest.CaptureFixture[str]) -> None:
+    show(None)
+    text = capsys.readouterr().out
+    for word in ("cdl-c", "ldpc5g", "analytic", "bit-flipping", "mse-optimal", "mmse", "type-based"):
+        assert word in text
+
+
+def test_a_section_fits_80_columns_with_few_lines_a_key(monkeypatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    show("link.coding")
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len(lines) < 30  # nine keys of at most four lines, most of two
