@@ -18,7 +18,7 @@ from scenarios.plan.points import is_number
 from scenarios.report.figures import style
 from scenarios.report.figures.curves import Curve, Drawing, data_csv, stem
 from scenarios.report.figures.style import FigureFiles, wrap, write_picture
-from scenarios.report.tables.summaries import RATES
+from scenarios.report.tables.summaries import RATES, ROUND_AXES
 from scenarios.schema.labels.labels import axis_label, plain_label
 from scenarios.schema.schema import Axis
 
@@ -163,13 +163,15 @@ def _finish_axes(axes: Axes, drawing: Drawing, curves: Sequence[Curve], *, words
     # A closed form has no end: the figure goes down as far as what was measured.
     spots = [s for c in curves for s in (*c.spots, *(c.theory if config.beside else ()))]
     numbers = [s.x for s in spots if s.x is not None]
+    # A curve along a run has one spot per round: 50 rounds span a factor of 50, and read best on a linear axis.
+    ends = [c.spots[-1].x for c in curves if c.spots] if config.x in ROUND_AXES else numbers
     if words:
         names, slanted = style.word_ticks(config.x, words, width=width)
         axes.set_xticks(range(len(words)), names, rotation=30 if slanted else 0, ha="right" if slanted else "center")
         axes.set_xticks(np.arange(len(words) - 1) + 0.5, minor=True)  # lines between words, each with its curves
         axes.tick_params(axis="x", which="minor", length=0)
         axes.set_xlim(-0.5, len(words) - 0.5)
-    elif style.scale(config.x_scale, config.x, numbers) == "log" and min(numbers, default=0) > 0:
+    elif style.scale(config.x_scale, config.x, ends) == "log" and min(numbers, default=0) > 0:
         axes.set_xscale("log")
         if len(ticks := sorted(set(numbers))) <= 8:  # the values themselves, rather than powers of ten
             axes.set_xticks(ticks, style.log_ticks(ticks, width=width))

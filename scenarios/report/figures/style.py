@@ -19,7 +19,7 @@ import numpy as np
 
 from scenarios.files.provenance import find_version
 from scenarios.files.replacement import replacement
-from scenarios.report.tables.summaries import RATES, ROUND_AXES
+from scenarios.report.tables.summaries import RATES
 from scenarios.schema.labels.labels import format_value, value_names
 
 if TYPE_CHECKING:
@@ -157,11 +157,11 @@ WIDE = 30.0
 def scale(asked: str, name: str, values: Sequence[float]) -> str:
     """The scale of an axis: as asked, or for `auto` by what its positive values span.
 
-    Error rates are logarithmic, and decibels, accuracies and what goes along a run linear.
+    Error rates are logarithmic; decibels, accuracies, rounds and what is left of a budget, which ends at 0, are linear.
     """
     if asked != "auto":
         return asked
-    linear = name in ROUND_AXES or name.endswith(("_db", "accuracy"))
+    linear = name in ("round", "value", "energy_left_j") or name.endswith(("_db", "accuracy"))
     smallest = min(values, default=0.0)
     wide = name in RATES or (smallest > 0.0 and max(values) > WIDE * smallest)
     return "log" if wide and not linear else "linear"

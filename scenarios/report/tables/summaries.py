@@ -54,10 +54,10 @@ NEVER_NEGATIVE = (
     *("mse", "wasserstein2", "variance_ratio", "squared_error", "amplitude", "peak_amplitude", "num_active"),
     *(*RADIO, *SPENT, "dropped", "retransmissions", "kappa", "kappa_standard_error", "kappa_measured", "l1_distance"),
     *("test_loss", "train_loss", "distance_sq", "recovered_variance", "largest_mean_gap", "largest_variance_gap"),
-    *("clipped_values", "rounds_sent", "sigma", "aggregation_mse", "b", "num_attackers", "personal_loss"),
+    *("clipped_values", "rounds_sent", "sigma", "energy_left_j", "b", "num_attackers", "personal_loss"),
     *("k_anonymity", "votes", "wrong_votes", "anonymity", "anonymity_printed", "empty_rounds", "pixel_error"),
 )
-"""Quantities whose interval ends at zero."""
+"""Quantities whose interval ends at zero; so does that of each squared error, `..._mse`."""
 
 SHARES = (
     *("test_accuracy", "best_accuracy", "validated_accuracy", "validation_accuracy", "clipped_gradients"),
@@ -120,7 +120,7 @@ class Mean:
     def within(self, quantity: str) -> Mean:
         """The same mean with the part of its interval that the quantity can take."""
         low, high, quantity = self.low, self.high, quantity.partition(WITHIN)[0]
-        if low is not None and quantity in (*NEVER_NEGATIVE, *SHARES):
+        if low is not None and (quantity in (*NEVER_NEGATIVE, *SHARES) or quantity.endswith("_mse")):
             low = max(low, 0.0)
         if high is not None and quantity in SHARES:
             high = min(high, 1.0)

@@ -93,7 +93,8 @@ def test_a_scenario_with_figures_has_those_alone() -> None:
         (DEVICES, [10, 100, 1000], "log"),
         (SNR, [1.0, 40.0], "linear"),
         ("round", [1, 300], "linear"),
-        ("elapsed_s", [0.1, 300.0], "linear"),
+        ("elapsed_s", [0.1, 300.0], "log"),
+        ("energy_left_j", [0.001, 1.0], "linear"),
         ("test_accuracy", [0.01, 0.9], "linear"),
     ],
 )

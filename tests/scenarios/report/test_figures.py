@@ -327,3 +327,19 @@ def test_the_label_of_x_does_not_run_into_its_neighbours() -> None:
     left, right = (axes.xaxis.label.get_window_extent() for axes in figure.axes)
     assert left.x1 < right.x0
     assert right.x1 <= figure.bbox.x1
+
+
+@pytest.mark.parametrize(("longest", "expected"), [(20.0, "linear"), (3000.0, "log")])
+def test_curves_along_a_run_have_a_logarithmic_axis_where_their_ends_lie_decades_apart(longest, expected) -> None:
+    rounds = range(1, 51)  # a factor of 50 within each curve
+    curves = tuple(
+        Curve(label=str(end), series=i, spots=tuple(Spot(x=end * n / 50, y=0.01 * n) for n in rounds))
+        for i, end in enumerate((1.0, longest))
+    )
+    config = FigureConfig(x="elapsed_s", y="test_accuracy")
+    assert draw(Drawing(config=config, panels=(("", curves),), caption="")).axes[0].get_xscale() == expected
+
+
+@pytest.mark.parametrize("name", ["aggregation_mse", "alignment_mse", "expected_mse", "energy_left_j"])
+def test_the_interval_of_a_quantity_that_is_never_negative_ends_at_zero(name: str) -> None:
+    assert band(name, Mean(mean=1.0, low=-0.5, high=2.5, trials=3)) == (0.0, 2.5)
