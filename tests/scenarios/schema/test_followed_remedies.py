@@ -1,0 +1,86 @@
+"""One check reports every mistake, also those that show once its other remedies are followed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scenarios.studies.check import check
+
+FEDAVG = "name: a\nlearning:\n  algorithm: fedavg\n  data: digits\n"
+LINK = "name: a\nlink: {access: orthogonal, modulation: qpsk, packet_size_bytes: 32}\nmeasure:\n  values: [0]\n"
+
+ERRORS = {
+    "a conflict behind a key that is left out": (
+        FEDAVG + "link: {channel: {model: tdl-a, fading: rayleigh}}\n",
+        ["leave fading out: the model has its own", "write ofdm: {num_subcarriers: 72}, or model: flat"],
+    ),
+    "a whole number for a section": (FEDAVG + "  codec: 8\n", ["write {name: uniform, bits: 8}"]),
+    "a near key whose value does not fit": (
+        FEDAVG + "link: {channel: {noise_power_dbm: -90}}\n",
+        ["did you mean link.channel.noise_power", "write a larger value (the default is 1.0)"],
+    ),
+    "one number for a list that needs two": (
+        FEDAVG + "link: {ofdm: {guard_carriers: 6}}\n",
+        ["write for example [5, 6]"],
+    ),
+    "a constellation that is near no other": (LINK.replace("qpsk", "8psk"), ["write one of these words"]),
+    "an unknown key beside the only missing one, which does not take its value": (
+        LINK.replace("values: [0]", "wrong: 1"),
+        [
+            "add values under measure: write for example values: {start: 0, stop: 20, step: 2}",
+            "leave it out: the keys of measure are over, values, num_devices, bits_per_batch, stop and confidence",
+        ],
+    ),
+    "figures over an axis whose range has the wrong form": (
+        LINK.replace("[0]", "0:4:20") + "report: {figures: [{x: ebno_db, y: ber}]}\n",
+        ["write for example {start: 0, stop: 20, step: 2}", "did you mean bit_error_rate"],
+    ),
+    "a swept path in another unit": (
+        FEDAVG + "sweep: {link.channel.speed_kmh: [36, 1800]}\n",
+        ["write link.channel.speed_m_s: [10, 500]"],
+    ),
+    "a word in braces": (
+        FEDAVG + "sweep: {learning.aggregation: [mean, {sign}]}\n",
+        ["write sign without braces, or name: sign inside them"],
+    ),
+    "several keys on one line": (
+        FEDAVG + "link:\n  power:\n    policy: fixed, snr_max_db: 20\n",
+        ["write each of these keys on a line of its own"],
+    ),
+    "a bare path as the sweep": (
+        FEDAVG + "sweep: link.power.snr_max_db\n",
+        ["write sweep: {link.power.snr_max_db: [20.0]}"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ERRORS, ids=lambda case: case.replace(" ", "_"))
+def test_one_check_has_the_remedies_of_all_mistakes(case: str, tmp_path: Path) -> None:
+    text, remedies = ERRORS[case]
+    path = tmp_path / "a.yaml"
+    path.write_text(text)
+    assert [error.remedy for error in check(path).errors] == remedies
+
+
+WARNINGS = {
+    "a codec beside amplitudes in the air": (
+        FEDAVG + "  codec: uniform\nlink: {access: superposition}\n",
+        "learning.codec: has no effect, because numbers add up in the air as they are",
+    ),
+    "curves over a path that no sweep varies": (
+        FEDAVG + "report: {figures: [{x: round, y: test_accuracy, series: learning.local.steps}]}\n",
+        "report.figures[0].series: all sweep points have one learning.local.steps; sweep it, or leave series out",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WARNINGS, ids=lambda case: case.replace(" ", "_"))
+def test_a_key_without_effect_is_a_warning(case: str, tmp_path: Path) -> None:
+    text, sentence = WARNINGS[case]
+    path = tmp_path / "a.yaml"
+    path.write_text(text)
+    checked = check(path)
+    assert checked.ok
+    assert any(warning.startswith(sentence) for warning in checked.warnings)
