@@ -206,6 +206,8 @@ def _walk(loaded: LoadedScenario, group: Any, at: KeyPath, seen: dict[str, KeyPa
         _check_path(loaded, path, values, (*at, path), seen)
         if not isinstance(values, list) or not values:
             problem, remedy = "must be a list of at least one value", list_remedy(path, values)
+            if len(group) > 1 and isinstance(values, str | int | float):
+                remedy = f"move it out of zip: {path}: [{shorten(values)}]"
             raise loaded.error((*at, path), problem, remedy, key=path, value=values)
 
     _each(check, group.items())

@@ -41,6 +41,10 @@ ERRORS = {
         FEDAVG + "sweep: {link.channel.speed_kmh: [36, 1800]}\n",
         ["write link.channel.speed_m_s: [10, 500]"],
     ),
+    "one value among zipped lists": (
+        FEDAVG + "sweep: {zip: {link.power.snr_max_db: [0, 10], learning.codec.bits: 8}}\n",
+        ["move it out of zip: learning.codec.bits: [8]"],
+    ),
     "a word in braces": (
         FEDAVG + "sweep: {learning.aggregation: [mean, {sign}]}\n",
         ["write sign without braces, or name: sign inside them"],
