@@ -13,6 +13,7 @@ from fl.config.scheme import schemes
 from fl.data.arrays import image_facts
 from fl.models.layers import activation_bytes
 from phy.config import LinkConfig
+from phy.links.airtime import superposed_energy
 
 if TYPE_CHECKING:
     from fl.learning.fedavg import FedAvgConfig
@@ -107,3 +108,12 @@ def upload_symbols(config: FedAvgConfig, link: LinkConfig) -> int | None:
     if form is None:
         return None
     return -(-size // (2 if link.modulation == "qpsk" else 1)) if form.bits else form.num_symbols
+
+
+def energy_of_round(config: FedAvgConfig, link: LinkConfig) -> tuple[float, float] | None:
+    """Energy of a device in a round at full power, and the part of its pilots [J]; None where no budget is kept."""
+    symbols = upload_symbols(config, link)
+    if symbols is None or link.power.budget is None or link.error_model == "error_free":
+        return None
+    seconds, pilots_j = superposed_energy(link, symbols)
+    return seconds * link.max_power + pilots_j, pilots_j

@@ -21,7 +21,14 @@ from fl.config.model import Model, models
 from fl.config.scheme import AggregationConfig, Scheme, schemes
 from fl.data.arrays import image_facts
 from fl.data.whereabouts import find_data
-from fl.footprint import bytes_per_trial, held_at_once, samples_per_device, training_samples, upload_symbols
+from fl.footprint import (
+    bytes_per_trial,
+    energy_of_round,
+    held_at_once,
+    samples_per_device,
+    training_samples,
+    upload_symbols,
+)
 from fl.learning.fedavg_conflicts import fedavg_conflicts
 from fl.learning.fedavg_findings import fedavg_findings
 from fl.models.layers import is_softmax_regression, num_parameters
@@ -247,9 +254,18 @@ class FedAvgConfig(Learning):
             f"{self.model.name}, {parameters}, {self.rounds} rounds of {steps} ({local.optimizer}), "
             f"{self.sent(label, link=link)}",
             *self.aggregation.describe(size),
+            *self._energy(link),
             *attack_in_words(self.attack, self.num_devices, label),
             *personal,
         ]
+
+    def _energy(self, link: LinkConfig) -> Iterator[str]:
+        budget, found = link.power.budget, energy_of_round(self, link)
+        if budget is not None and found is not None:
+            yield (
+                f"energy budget of {budget.energy_j:g} J per device, {budget.spread}: a round at full power takes "
+                f"{found[0]:.3g} J, {self.rounds} rounds {self.rounds * found[0]:.3g} J"
+            )
 
     def sent(self, label: Label, *, link: LinkConfig) -> str:
         """Return the bits or symbols of an upload, and their codec or scheme, in words."""

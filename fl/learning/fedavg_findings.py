@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from fl.config.learning import PointFacts
 from fl.data.arrays import image_facts
+from fl.footprint import energy_of_round
+from phy.config import LinkConfig
 
 if TYPE_CHECKING:
     from fl.learning.fedavg import FedAvgConfig
@@ -60,17 +62,30 @@ def _silence(learning: FedAvgConfig, facts: PointFacts) -> str:
             f"raise link.power.snr_max_db above {link.power.snr_max_db:g}, lower link.packet_size_bytes, or add "
             "link.coding"
         )
-    if link.control.silences:
-        return f"power policy {link.control.name} keeps devices in a fade silent; lower link.power.cutoff_db"
-    if (budget := link.power.budget) is not None:
+    budget, most_j = link.power.budget, _energy_at_full_power(learning, link)
+    if budget is not None and (budget.energy_j < 0.5 * most_j or not link.control.silences):
         spread = "" if budget.spread == "even" else ", or write link.power.budget.spread: even"
         return f"devices have spent {budget.energy_j:g} J; raise link.power.budget.energy_j{spread}"
+    if link.control.silences:
+        return f"power policy {link.control.name} keeps devices in a fade silent; lower link.power.cutoff_db"
     return f"participation.dropout is {learning.participation.dropout:g}; lower it"
 
 
-def _of_sum(facts: PointFacts) -> str | None:
+def _energy_at_full_power(learning: FedAvgConfig, link: LinkConfig) -> float:
+    """Energy that a device spends at full power in all rounds [J]; 0 where no budget is kept."""
+    found = energy_of_round(learning, link)
+    return 0.0 if found is None else found[0] * learning.rounds
+
+
+def _of_sum(learning: FedAvgConfig, facts: PointFacts) -> str | None:
     """What a sum over the air does to updates, as a cause, and the keys to change; None where it is small."""
     raised = f"raise link.power.snr_max_db above {facts.link.power.snr_max_db:g}"
+    budget, most_j = facts.link.power.budget, _energy_at_full_power(learning, facts.link)
+    if budget is not None and budget.energy_j < most_j:
+        raised = (
+            f"raise link.power.budget.energy_j above {budget.energy_j:g} ({learning.rounds} rounds at full power take "
+            f"{most_j:.3g} J)"
+        )
     bias = facts.metrics.get("aggregation_bias", 0.0)
     if bias < -MUCH_BIAS:
         return (
@@ -139,7 +154,7 @@ def _cause(learning: FedAvgConfig, facts: PointFacts, *, guessing: float) -> str
     private = max(facts.metrics.get("sigma", math.inf), 0.0) if scheme.uses_codec else math.inf
     if (noise := _noise(learning, facts)) is not None and not strength > private:
         return noise
-    if (of_sum := _of_sum(facts)) is not None:
+    if (of_sum := _of_sum(learning, facts)) is not None:
         return of_sum
     if strength > LARGE_NOISE * learning.num_devices**0.5 or (not scheme.uses_codec and wrong > MANY_ERRORS):
         more = f"raise link.power.snr_max_db above {link.power.snr_max_db:g}"

@@ -6,10 +6,11 @@ import math
 from collections.abc import Iterator
 
 from fl.accounting.fedavg import training_of
-from fl.footprint import samples_per_device
+from fl.footprint import energy_of_round, samples_per_device
 from fl.learning.fedavg import FedAvgConfig
 from fl.uplink.channel_credit import errors_together, law_of_errors
 from phy.coding.plan import plan_packet
+from phy.config import LinkConfig
 from phy.links.warnings import link_warnings
 from privacy.config import UploadMechanism
 from privacy.evidence import USUAL_DELTA, confidence_for, evidence_delta, may_credit
@@ -19,6 +20,11 @@ from scenarios.schema.schema import Scenario
 
 _LOOKS = 10
 """Independent looks at a channel below which the lower confidence limit of its error rate is next to nothing."""
+
+_ROUNDED_UP = 1.0 + 1e-4
+"""A budget keeps back the rounding of energies, see `fl.uplink.energy`."""
+_LITTLE_POWER = 0.01
+"""Share of full power below which an energy budget is likely a mistake in its unit."""
 
 
 def find_warnings(scenario: Scenario) -> Iterator[str]:
@@ -37,6 +43,7 @@ def _learning_and_link(scenario: Scenario) -> Iterator[str]:
     if not isinstance(learning, FedAvgConfig):
         return
     yield from _data(learning)
+    yield from _energy(learning, resolve_auto(scenario).link)
     most, batch = samples_per_device(learning), learning.local.batch_size
     if batch is not None and batch > most:
         yield (
@@ -107,6 +114,29 @@ def _data(learning: FedAvgConfig) -> Iterator[str]:
         wanted = getattr(learning.data, key)
         if wanted is not None and wanted > there:
             yield f"learning.data.{key}: {wanted} images are asked for, this copy of {learning.data.name} has {there}"
+
+
+def _energy(learning: FedAvgConfig, link: LinkConfig) -> Iterator[str]:
+    """An energy budget that never limits a device, or that leaves it next to nothing."""
+    budget, found = link.power.budget, energy_of_round(learning, link)
+    if budget is None or found is None:
+        return
+    round_j, pilots_j = found
+    of_run = f"{learning.rounds} rounds at full power take {learning.rounds * round_j:.3g} J"
+    key, greedy = f"link.power.budget.energy_j: {budget.energy_j:g} J", budget.spread == "greedy"
+    # `convergence` may shift more than an even share to a round, and so binds a little above.
+    if budget.spread != "convergence" and budget.energy_j >= learning.rounds * round_j * _ROUNDED_UP:
+        yield f"{key} never limits a device, because {of_run}; write less, or leave budget out"
+        return
+    each_j = budget.energy_j if greedy else budget.energy_j / learning.rounds
+    share = (each_j - pilots_j) / (round_j - pilots_j)
+    remedy = f"{of_run}; raise it, or shorten pilots" if pilots_j else f"{of_run}; raise it"
+    if share <= 0.0:
+        yield f"{key} does not pay for pilots of {pilots_j:.3g} J in a round: {remedy}"
+    elif greedy and share < 1.0:
+        yield f"{key} is spent before the end of one round at full power, and then every device is silent: {remedy}"
+    elif share < _LITTLE_POWER:
+        yield f"{key} keeps devices {-10.0 * math.log10(share):.0f} dB below full power in a round: {remedy}"
 
 
 def _bare_numbers(learning: FedAvgConfig, scenario: Scenario) -> Iterator[str]:

@@ -20,6 +20,7 @@ GUESSED = {"test_accuracy": 0.11, "best_accuracy": 0.13, "test_loss": 2.3, "empt
 LEARNT = {"test_accuracy": 0.8, "best_accuracy": 0.82, "test_loss": 0.7, "empty_rounds": 0.0}
 FELL = {"test_accuracy": 0.35, "best_accuracy": 0.8, "test_loss": 9.0, "empty_rounds": 0.0}
 SILENT = GUESSED | {"empty_rounds": 50.0}
+STARVED = {"policy": "truncated-inversion", "cutoff_db": 10, "budget": {"energy_j": 1e-7}}
 
 
 def said(
@@ -131,6 +132,16 @@ PLANTED: dict[str, tuple[str, str, str]] = {
         said(SILENT, link={"access": "superposition", "power": {"budget": {"energy_j": 2e-3, "spread": "greedy"}}}),
         "devices have spent 0.002 J",
         "link.power.budget.energy_j, or write link.power.budget.spread: even",
+    ),
+    "a budget spent under truncated inversion": (
+        said(SILENT, link={"access": "superposition", "power": STARVED}),
+        "devices have spent 1e-07 J",
+        "link.power.budget.energy_j",
+    ),
+    "noise beside updates of little energy": (
+        said(GUESSED | {"expected_mse": 4.0, "alignment_mse": 0.0}, link={"access": "superposition", "power": STARVED}),
+        "rounds at full power take",
+        "link.power.budget.energy_j above 1e-07",
     ),
     "updates that a divisor shrinks": (
         said(GUESSED | {"aggregation_bias": -0.98}, link={"access": "superposition", "receiver": {"scaling": "mmse"}}),

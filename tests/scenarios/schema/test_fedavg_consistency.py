@@ -249,3 +249,30 @@ def test_a_warning_names_a_code_longer_than_an_upload(dimension: int, short: boo
     scenario = Scenario.model_validate({"name": "a", "learning": learning, "link": {"coding": coding}})
     found = [one for one in find_warnings(scenario) if one.startswith("link.coding")]
     assert [one.partition(",")[0] for one in found] == ["link.coding: 5 bits of an upload take 24 on the air"] * short
+
+
+ENERGY = {
+    "enough": ("even", 1.01, "never limits a device, because 10 rounds at full power take"),
+    "nearly enough": ("even", 0.9, None),
+    "a unit mistaken": ("even", 1e-3, "30 dB below full power in a round"),
+    "part of a round": ("greedy", 0.05, "is spent before the end of one round at full power"),
+    "some rounds": ("greedy", 0.3, None),
+}
+
+
+@pytest.mark.parametrize(("spread", "share", "words"), ENERGY.values(), ids=ENERGY)
+def test_a_warning_compares_an_energy_budget_with_full_power(spread: str, share: float, words: str | None) -> None:
+    """650 numbers, two in a symbol of a microsecond, at 20 dB over N0 = 1, ten rounds."""
+
+    def made(energy_j: float) -> Scenario:
+        power = {"snr_max_db": 20, "budget": {"energy_j": energy_j, "spread": spread}}
+        learning = {"algorithm": "fedavg", "data": "digits", "model": "linear", "rounds": 10}
+        return Scenario.model_validate(
+            {"name": "a", "learning": learning, "link": {"access": "superposition", "power": power}}
+        )
+
+    link = made(1.0).link
+    full_j = 10 * 325 * link.symbol_s * 100.0 * link.channel.noise_power
+    found = [one for one in find_warnings(made(share * full_j)) if one.startswith("link.power.budget.energy_j")]
+    assert len(found) == (words is not None)
+    assert all(str(words) in one for one in found)
