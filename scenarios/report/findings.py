@@ -40,9 +40,11 @@ def read_findings(store: Store, plan: Plan, summaries: Sequence[PointSummary]) -
 
 
 def failed_trials(failures: Sequence[str], *, of: int) -> str:
-    """Return how many trials failed, and the commonest reason."""
-    reason, times = Counter(re.sub(r"^(before )?round \d+: ", "", one) for one in failures).most_common(1)[0]
-    return f"{times} of {of} trials failed: {reason}"
+    """Return how many trials failed, and the commonest reason; reasons that differ in their numbers are one."""
+    reasons = [re.sub(r"^(before )?round \d+: ", "", one) for one in failures]
+    kinds = [re.sub(r"[\d.,]*\d(e[+-]\d+)?", "#", one) for one in reasons]
+    commonest, times = Counter(kinds).most_common(1)[0]
+    return f"{times} of {of} trials failed: {reasons[kinds.index(commonest)]}"
 
 
 def _growth(store: Store, task_ids: Sequence[str]) -> float:

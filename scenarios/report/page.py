@@ -96,7 +96,7 @@ def write_report(folder: Path, plan: Plan, *, store: Store) -> ReportPaths:
     page = Page(
         scenario=scenario,
         facts=(
-            f"**{done + failed}** of **{planned}** trials finished",
+            f"**{done}** of **{planned}** trials finished",
             f"{counted(len(plan.points), 'point')} × {counted(plan.trials, 'trial')}",
             f"seed **{plan.seed}**",
         ),

@@ -86,26 +86,47 @@ def arrange(
 
     shown = read(config)
     theory = [] if config.beside is None else read(config.model_copy(update={"y": config.beside}))
-    panels = sort_into_panels(config, plan.swept_paths, shown, theory=theory)
-    return Drawing(config=config, panels=panels, caption=_caption(config, plan, [s for _, _, s in shown]))
+    failed = [s.point for s in summaries if s.failed and not s.done and is_shown(config, s.point)]
+    panels = sort_into_panels(config, plan.swept_paths, shown, theory=theory, failed=failed)
+    caption = _caption(config, plan, [s for _, _, s in shown])
+    if failed:
+        caption += f" Not drawn, because every trial failed: {len(failed)} of the sweep points."
+    return Drawing(config=config, panels=panels, caption=caption)
 
 
 def sort_into_panels(
-    config: FigureConfig, swept_paths: Sequence[str], shown: Sequence[Shown], *, theory: Sequence[Shown] = ()
+    config: FigureConfig,
+    swept_paths: Sequence[str],
+    shown: Sequence[Shown],
+    *,
+    theory: Sequence[Shown] = (),
+    failed: Sequence[Point] = (),
 ) -> tuple[tuple[str, tuple[Curve, ...]], ...]:
-    """Panels in order, each with a title and its curves; `theory` belongs to the curves of the same points."""
-    points = {point.index: point for point, _, _ in (*shown, *theory)}
+    """Panels in order, each with a title and its curves; `theory` belongs to the curves of the same points.
+
+    `failed` points keep their place among the looks of the curves.
+    """
+    points = {point.index: point for point in (*(one for one, _, _ in (*shown, *theory)), *failed)}
     paths = (*config.series_paths, *_unnamed_paths(config, swept_paths, list(points.values())))
     panels: dict[str, dict[str, tuple[list[Spot], list[Spot]]]] = {}
     titles: dict[str, str] = {}
     looks: dict[str, int] = {}
     named = _names_guarantees(config, paths, points.values())
+
+    def name(point: Point, part: str, alone: bool) -> str:
+        label = _label(config, paths, point, part, alone=alone)
+        if named and (words := guarantee(point.scenario)) not in label:
+            label = f"{label}, {words}"
+        return label
+
+    places = [(point, part, spot.x is None) for point, part, spot in shown]
+    places += [(point, "", False) for point in failed]
+    for place in sorted(places, key=lambda one: one[0].index):
+        looks.setdefault(name(*place), len(looks))
     for kind, several in enumerate((shown, theory)):
         for point, part, spot in several:
             key, titles[key] = _panel(config, point)
-            label = _label(config, paths, point, part, alone=spot.x is None)
-            if named and (words := guarantee(point.scenario)) not in label:
-                label = f"{label}, {words}"
+            label = name(point, part, spot.x is None)
             looks.setdefault(label, len(looks))
             panels.setdefault(key, {}).setdefault(label, ([], []))[kind].append(spot)
     if len(panels) > 1:

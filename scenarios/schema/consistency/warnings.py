@@ -81,6 +81,8 @@ def _noise(learning: FedAvgConfig, mechanism: UploadMechanism) -> Iterator[str]:
     training, numbers = training_of(learning), learning.num_values()
     limit = learning.codec.value_range or 0.0
     noise = mechanism.noise_std(training, num_samples=samples_per_device(learning), value_range=limit)
+    if noise is not None and mechanism.protects == "numbers":
+        yield from _beyond_codec(learning, noise)
     if noise is None or numbers is None or training.clip is None:
         return
     devices = learning.participation.devices_per_round or learning.num_devices
@@ -92,6 +94,20 @@ def _noise(learning: FedAvgConfig, mechanism: UploadMechanism) -> Iterator[str]:
             f"privacy.epsilon: the noise that {devices} devices average out is {of_run / way:.2g} times as large as "
             "all steps of a run together, so that the model may stay at guessing; raise epsilon, learning.num_devices "
             "or learning.local.steps, or take a smaller model"
+        )
+
+
+def _beyond_codec(learning: FedAvgConfig, noise: float) -> Iterator[str]:
+    """Gaussian noise of which the codec clips more than it may: P(|z| > B) of z ~ N(0, noise^2)."""
+    bound, limit = learning.codec.value_range, learning.codec.clipped_limit
+    if not learning.aggregation.uses_codec or bound is None or limit is None or noise == 0.0:
+        return
+    share = math.erfc(bound / (math.sqrt(2.0) * noise))
+    if share > limit:
+        yield (
+            f"learning.codec.bound: noise of standard deviation {noise:.3g} takes {share:.0%} of the values beyond the "
+            f"codec's +-{bound:g}, and more than max_clipped = {limit:g} ends a trial; write bound: {4.0 * noise:.2g}, "
+            "four standard deviations, or raise privacy.epsilon"
         )
 
 

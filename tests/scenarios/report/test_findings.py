@@ -153,6 +153,13 @@ PLANTED: dict[str, tuple[str, str, str]] = {
         "standard deviation 2;",
         "link.power.snr_max_db above 20, or write another link.power.policy",
     ),
+    "failures with numbers of their own": (
+        failed_trials(
+            [f"round {n}: {20 + 1.5 * n:.1f}% of the values of device {n} lie beyond 2" for n in range(3)], of=3
+        ),
+        "3 of 3 trials failed: 20.0% of the values of device 0",
+        "beyond 2",
+    ),
     "failures": (
         failed_trials(("round 3: NaN; lower x", "round 4: NaN; lower x", "before round 0: no data"), of=3),
         "2 of 3 trials failed: NaN",

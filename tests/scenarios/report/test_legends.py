@@ -41,6 +41,21 @@ def test_a_legend_names_no_setting_that_tells_nothing_more_apart() -> None:
     assert labels_of(drawing) == ["first, ε = 1", "first, ε = 5", "second, ε = 1", "second, ε = 5"]
 
 
+def test_a_failed_sweep_point_leaves_the_series_their_order_and_looks() -> None:
+    settings = [{EPSILON: e, "label": label} for e in (1.0, 5.0) for label in ("first", "second", "third")]
+    plan, mean = make_plan(settings, trials=20), Mean(mean=1.0, low=0.9, high=1.1, trials=20)
+    bad = (0, 2, 5)  # the first point of `first`, and all of `third`
+    summaries = [
+        PointSummary(point=p, done=0, failed=20)
+        if p.index in bad
+        else PointSummary(point=p, done=20, failed=0, metrics={"mse": mean})
+        for p in plan.points
+    ]
+    drawing = arrange(FigureConfig(x=EPSILON, y="mse", series="label"), plan, summaries)
+    assert [(curve.label, curve.series) for curve in drawing.panels[0][1]] == [("first", 0), ("second", 1)]
+    assert "Not drawn, because every trial failed: 3 of the sweep points." in drawing.caption
+
+
 def test_values_of_the_same_words_are_told_apart_by_another_setting() -> None:
     settings = [{SLOPE: 0.1 + step * 1e-6, EPSILON: 1.0 + step, SNR: snr} for step in (0, 1) for snr in (0.0, 10.0)]
     drawing = arranged(FigureConfig(x=SNR, y="mse"), make_plan(settings, trials=20))

@@ -276,3 +276,19 @@ def test_a_warning_compares_an_energy_budget_with_full_power(spread: str, share:
     found = [one for one in find_warnings(made(share * full_j)) if one.startswith("link.power.budget.energy_j")]
     assert len(found) == (words is not None)
     assert all(str(words) in one for one in found)
+
+
+@pytest.mark.parametrize(("epsilon", "bound", "warned"), [(1.0, 0.5, True), (1.0, 8.0, False), (100.0, 0.5, False)])
+def test_a_warning_names_a_bound_that_holds_the_noise(epsilon: float, bound: float, warned: bool) -> None:
+    """At epsilon 1 over 40 rounds sigma is about 2, four times the default bound."""
+    made = scenario(
+        {"data": "digits", "model": "linear", "rounds": 40, "num_devices": 10, "codec": {"bound": bound}}
+        | {"local": {"clip": 1.0, "steps": 1, "learning_rate": 0.5}},
+        privacy={"mechanism": "gaussian", "epsilon": epsilon},
+    )
+    found = [one for one in find_warnings(made) if one.startswith("learning.codec.bound")]
+    assert len(found) == warned
+    for sentence in found:
+        held = float(sentence.partition("write bound: ")[2].partition(",")[0])
+        sigma = float(sentence.partition("standard deviation ")[2].partition(" ")[0])
+        assert held == pytest.approx(4 * sigma, rel=0.05)
