@@ -79,10 +79,24 @@ def run_study(
         store.add(Row(report=Report(made_from=_digest(study, store, text), files=files)))
         counts = event("report-written", figures=len(report.figures), tables=len(report.tables))
         _log.info("report written", extra=counts)
-        shown: dict[str, Any] = {"results": study.results(store), "notices": study.notices(store)}
+        shown = _shown(study, store)
     return Outcome(
         planned=len(study.ids), computed=record.computed, found=len(done), failed=failed, report=report, **shown
     )
+
+
+def _shown(study: Study, store: Store) -> dict[str, Any]:
+    """Results and notices; among these, that a folder holds more than its report shows."""
+    others = len(_others(study, store))
+    kept = f"{store.folder} also keeps {others} task{'s' * (others != 1)} of other settings or trials"
+    told = f"{kept}; figures, report and {RESOLVED} are those of this scenario alone"
+    return {"results": study.results(store), "notices": (*study.notices(store), *([told] if others else ()))}
+
+
+def _others(study: Study, store: Store) -> list[str]:
+    """Statuses of finished tasks that are not of the study."""
+    ours = set(study.ids)
+    return [task.status for one, task in store.tasks.items() if one not in ours and task.status != "part"]
 
 
 @dataclass(kw_only=True)
@@ -136,7 +150,7 @@ def _recorded(store: Store, study: Study, *, done: Collection[str], retry_failed
 
 def _planned(study: Study, store: Store, *, done: Collection[str]) -> Planned:
     ours = store.statuses(study.ids)
-    others = [task.status for one, task in store.tasks.items() if one not in ours and task.status != "part"]
+    others = _others(study, store)
     return Planned(
         tasks=len(study.ids),
         found=sum(status != "part" for status in ours.values()),
@@ -183,7 +197,7 @@ def _found_complete(study: Study, folder: Path, *, text: str, retry_failed: bool
             ):
                 return None
             store.verify()
-            shown: dict[str, Any] = {"results": study.results(store), "notices": study.notices(store)}
+            shown = _shown(study, store)
     except DamagedStoreError:
         return None  # the run repairs it
 

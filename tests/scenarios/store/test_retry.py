@@ -184,6 +184,8 @@ def test_fewer_trials_are_another_report_and_more_are_computed(tmp_path: Path) -
         loaded = load_scenario(str(scenario), trials=trials)
         outcome = run((loaded, expand(loaded)), tmp_path / "run", Known())
         assert (outcome.computed, outcome.complete) == (computed, whole)
+        kept = [one for one in outcome.notices if "also keeps 8 tasks of other settings or trials" in one]
+        assert len(kept) == (trials == 2)  # the third trial of eight sweep points
 
 
 def test_the_command_says_that_all_is_finished_and_still_exits_with_1_for_failures(
