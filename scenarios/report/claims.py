@@ -299,8 +299,13 @@ def claim_parts(store: Store, plan: Plan, *, folder: Path) -> list[Part]:
     except PrivacyError as error:
         return [lead, Part(text=str(error))]
     table, footnotes = claim_table(plan, found)
-    fold = f"{len(table.rows)} claims" if len(table.rows) > MOST_ROWS else ""
-    return [lead, Part(table=table, fold=fold), Part(items=[("", note) for note in footnotes], numbered=True)]
+    asked = any(point.scenario.mechanism is not None for point in plan.points)
+    published = any(claim.accountant == "paper" for one in found for claim in one.claims)
+    fold = f"{len(table.rows)} claims" if len(table.rows) > MOST_ROWS or not (asked or published) else ""
+    table, fixed = table.without_constants()
+    alike = "; ".join(f"{head}: {text}" for head, text in fixed.items() if text)
+    shared = Part(soft=f"All claims have {alike}." if alike else "")
+    return [lead, shared, Part(table=table, fold=fold), Part(items=[("", note) for note in footnotes], numbered=True)]
 
 
 def _protected(store: Store, plan: Plan) -> bool:

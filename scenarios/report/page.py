@@ -34,8 +34,9 @@ OF_METRICS = (
 OF_RATES = (
     f"Counts over all devices, rounds and whole trials; rate [{INTERVALS}]; without an error only its upper limit."
 )
-OF_PRIVACY = (
-    "Per device, over all rounds of a trial. Every ε stands beside the accountant it comes from: Theorem 1 of Li et "
+OF_PRIVACY = "Per device, over all rounds of a trial."
+OF_FLIPS = (
+    " Every ε stands beside the accountant it comes from: Theorem 1 of Li et "
     "al. 2025 weighs bits by their significance and averages over neighbours, which is no worst case. κ measured by "
     "(26) stands beside a given one."
 )
@@ -68,6 +69,7 @@ def write_report(folder: Path, plan: Plan, *, store: Store) -> ReportPaths:
     more = f"The first {MOST_LINES} of {len(silent)} trials." if len(silent) > MOST_LINES else ""
     uploads = "One simple attack. Where it fails, a better one may not: a failure is no proof of privacy."
     wrong = read_findings(store, plan, summaries)
+    flips = any(one.protects == "bits" for point in plan.points if (one := point.scenario.mechanism) is not None)
     sections: dict[str, Sequence[Part]] = {
         "What went wrong, and what to change": [Part(items=[("", f"{one}.") for one in wrong])],
         "Rounds in which nothing arrived or was sent": [
@@ -88,7 +90,9 @@ def write_report(folder: Path, plan: Plan, *, store: Store) -> ReportPaths:
             Part(text="" if summaries else "No trial is finished yet."),
         ],
         "What the radio measured": [Part(soft=OF_RATES, table=rows.rates_rows(plan, summaries))],
-        "What privacy asked for": [Part(soft=OF_PRIVACY, table=rows.privacy_table(store, plan, summaries))],
+        "What privacy asked for": [
+            Part(soft=OF_PRIVACY + (OF_FLIPS if flips else ""), table=rows.privacy_table(store, plan, summaries))
+        ],
         "Privacy: published and proved claims": claim_parts(store, plan, folder=folder),
         "How errors lie together": list(_bursts(store, plan)),
         "Failed trials": list(_failures(store, plan, summaries)),

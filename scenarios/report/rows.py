@@ -30,6 +30,7 @@ from scenarios.store.store import Store
 HEAD_WIDTH = 24
 """Of a column on the terminal."""
 MOST_CURVES = 6
+CLAMPS = "clamps, share of devices and rounds"
 LONGEST = 7
 """Runs of so many wrong bits or more are counted together."""
 
@@ -104,17 +105,14 @@ def privacy_table(store: Store, plan: Plan, summaries: Sequence[PointSummary]) -
     asked = {s.point.index: one.asked for s in summaries if s.done and (one := s.point.scenario.mechanism) is not None}
     found = [s for s in summaries if asked.get(s.point.index) is not None]
     names = [name for name in PRIVACY if any(name in s.metrics for s in found)]
-    heads = (
-        "ε asked for",
-        *map(plain_label, names),
-        "mean flip probability p_A",
-        "clamps, share of devices and rounds",
-    )
+    flips = [_flips(store, ids[s.point.index]) for s in found]
+    of_flips = ("mean flip probability p_A", CLAMPS) if any(any(one) for one in flips) else ()
     rows = (
-        (s.point, (asked[s.point.index], *(_cell(s, name) for name in names), *_flips(store, ids[s.point.index])))
-        for s in found
+        (s.point, (asked[s.point.index], *(_cell(s, name) for name in names), *one[: len(of_flips)]))
+        for s, one in zip(found, flips, strict=True)
     )
-    return point_table(plan, heads, rows, left=(heads[0], heads[-1]))
+    heads = ("ε asked for", *map(plain_label, names), *of_flips)
+    return point_table(plan, heads, rows, left=(heads[0], CLAMPS))
 
 
 def _flips(store: Store, task_ids: Sequence[str]) -> tuple[str | None, str | None]:
