@@ -173,7 +173,7 @@ class Run:
 
     @cached_property
     def privacy(self) -> pd.DataFrame:
-        """A row per trial and round: privacy loss of the round; empty without a bound per round. See `epsilon`."""
+        """A row per trial and round with its privacy loss; where no round has one, the claims of `epsilon`."""
         return read_table(self.study, self.folder, "privacy")
 
     @cached_property

@@ -20,7 +20,6 @@ from scenarios.engine.run import run_study
 from scenarios.files.log import telling
 from scenarios.report.claims import strongest
 from scenarios.schema.errors import ScenarioError
-from scenarios.schema.labels.labels import plain_label, setting_cell
 from scenarios.schema.loader import Source, plain
 from scenarios.schema.permission import code_allowed
 from scenarios.studies import prepare
@@ -28,6 +27,7 @@ from scenarios.studies.accounts import account
 from scenarios.studies.audit.plan import AuditOptions
 from scenarios.studies.check import Check
 from scenarios.studies.check import check as check_all
+from scenarios.studies.tables import claims_frame
 
 
 @checked
@@ -268,12 +268,7 @@ def epsilon(
     if not everything:
         claims = tuple(replace(one, claims=strongest(one.claims)) for one in accounts.claims)
         accounts = replace(accounts, claims=claims)
-    frame = pd.DataFrame(accounts.rows(), columns=list(accounts.columns))
-    for path in accounts.plan.swept_paths:
-        words = (setting_cell(path, value) if isinstance(value, dict | list) else value for value in frame[path])
-        frame[path] = pd.Series(list(words), index=frame.index, dtype=object)
-    frame.attrs["labels"] = {name: plain_label(name) for name in frame}
-    return frame
+    return claims_frame(accounts)
 
 
 def _compute(

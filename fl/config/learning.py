@@ -76,6 +76,11 @@ class Learning(Frozen):
         return Measured()
 
     @property
+    def num_drawn(self) -> int | None:
+        """Devices that are drawn in each round; None where all take part."""
+        return None
+
+    @property
     def access(self) -> Access | None:
         """Access that `auto` stands for; None for an algorithm without a radio."""
         return "orthogonal"

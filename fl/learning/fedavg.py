@@ -259,6 +259,11 @@ class FedAvgConfig(Learning):
             *personal,
         ]
 
+    @property
+    def num_drawn(self) -> int | None:
+        some = self.participation.devices_per_round
+        return None if some is None or some >= self.num_devices else some
+
     def _energy(self, link: LinkConfig) -> Iterator[str]:
         budget, found = link.power.budget, energy_of_round(self, link)
         if budget is not None and found is not None:

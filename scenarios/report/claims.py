@@ -30,6 +30,9 @@ ACCOUNTANTS: tuple[Accountant, ...] = tuple(name for name in get_args(Accountant
 _PREFERRED: tuple[Accountant, ...] = ("exact", "pld", "renyi", "basic", "advanced", "paper")
 """Who is believed first where epsilon and delta are the same."""
 
+_MUCH_LESS = 0.9
+"""Share of a budget below which a run says that it used less."""
+
 MOST_POINTS = 60
 """Beyond this many points the page leaves accounting, some tenths of a second each, to `phyloop privacy`."""
 
@@ -73,17 +76,39 @@ def gather_claims(
             yield replace(found, ended_early=sum(one.failure is not None for one in records.values()))
 
 
+def proved_epsilons(store: Store, plan: Plan) -> dict[int, str]:
+    """The smallest proved epsilon of the run, by index of the points with a privacy section; `∞` where none holds."""
+    chosen = replace(plan, points=tuple(point for point in plan.points if point.scenario.mechanism is not None))
+    proved = {}
+    try:
+        for one in gather_claims(store, chosen):
+            held = (c for c in one.claims if c.scope == "run" and c.accountant != "paper" and c.standing == "proved")
+            best = min(held, key=_rank, default=None)
+            infinite = best is None or math.isinf(best.epsilon)
+            proved[one.point.index] = "∞" if best is None or infinite else f"{best.epsilon:.4g}, δ = {best.delta:.3g}"
+    except PrivacyError:  # phyloop privacy gives the reason
+        return proved
+    return proved
+
+
 def broken_budgets(store: Store, plan: Plan) -> Iterator[str]:
-    """Yield a sentence, without its full stop, for every sweep point whose ledger proves more than its budget."""
+    """Yield a sentence, without its full stop, for every sweep point whose ledger proves another epsilon than its
+    budget: more, or less because its noise is that of devices that send in all rounds."""
     bound = replace(plan, points=tuple(point for point in plan.points if point.scenario.budget is not None))
     for found in gather_claims(store, bound):
         epsilon = getattr(found.point.scenario.budget, "epsilon", math.inf)
         proved = min(one.epsilon for one in found.claims if one.scope == "run" and one.accountant != "paper")
+        setting = ", ".join(short_setting(plan, found.point))
         if proved > epsilon * (1.0 + 1e-6):
-            setting = ", ".join(short_setting(plan, found.point))
             yield (
                 f"{setting + ': ' if setting else ''}the ledger proves epsilon {proved:.4g} for the run, more than the "
                 f"budget of {epsilon:g}; phyloop privacy names what does not count"
+            )
+        elif proved < _MUCH_LESS * epsilon and found.point.scenario.learning.num_drawn is not None:
+            yield (
+                f"{setting + ': ' if setting else ''}the ledger proves epsilon {proved:.4g} for the run, less than the "
+                f"budget of {epsilon:g}: its noise is that of devices that send in all rounds, and only some are drawn "
+                "in each; raise privacy.budget.epsilon to add less noise"
             )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
 from textwrap import fill
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,17 +62,24 @@ def _cell(summary: PointSummary, name: str) -> str | None:
     return word_of(name, mean.mean) or "mixed" if name in CODED else str(mean.within(name))
 
 
-def results_table(plan: Plan, summaries: Sequence[PointSummary]) -> Table:
-    """A row per point: its setting, trials, and the first two of what the figures draw and the bit error rate."""
+def results_table(
+    plan: Plan, summaries: Sequence[PointSummary], *, proved: Mapping[int, str] = MappingProxyType({})
+) -> Table:
+    """A row per point: its setting, trials, and the first two of what the figures draw and the bit error rate.
+
+    `proved`: the epsilon of the run by index of the point, in a column of its own where there is one.
+    """
     measured = {name: None for s in summaries for name in (*s.metrics, *s.rates)}
     drawn = (config.y for config in figures_of(plan, measured))
     names = [name for name in dict.fromkeys([*drawn, "bit_error_rate"]) if name in measured][:2]
 
     def row(s: PointSummary) -> tuple[tuple[str, ...], tuple[str, ...]]:
         cells = (_cell(s, name) or str(s.rates.get(name, "")) for name in names)
-        return short_setting(plan, s.point), (str(s.done), *cells)
+        epsilon = (proved.get(s.point.index, ""),) if proved else ()
+        return short_setting(plan, s.point), (str(s.done), *cells, *epsilon)
 
-    heads = ("setting", "trials", *(fill(plain_label(name), HEAD_WIDTH) for name in names))
+    proof = ("proved ε of the run",) if proved else ()
+    heads = ("setting", "trials", *(fill(plain_label(name), HEAD_WIDTH) for name in names), *proof)
     return Table(columns=heads, rows=tuple(in_groups(map(row, summaries))), left=heads[:1], wrapped=heads[:1])
 
 

@@ -18,7 +18,7 @@ from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
 from scenarios.files.log import event, logger
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
-from scenarios.report.claims import broken_budgets
+from scenarios.report.claims import broken_budgets, proved_epsilons
 from scenarios.report.figures.curves import Drawing
 from scenarios.report.findings import read_findings, silent_trials
 from scenarios.report.page import drawings, write_report
@@ -113,7 +113,10 @@ class LearningStudy(Study):
         return (*findings, *broken_budgets(store, self.plan), *silent_trials(store, self.plan))
 
     def results(self, store: Store) -> Table:
-        return results_table(self.plan, summarise(store, self.plan)[:MOST_RESULTS])
+        first = replace(self.plan, points=self.plan.points[:MOST_RESULTS])
+        return results_table(
+            self.plan, summarise(store, self.plan)[:MOST_RESULTS], proved=proved_epsilons(store, first)
+        )
 
     def show(self, outcome: Outcome, *, seconds: float) -> None:
         if outcome.results is not None and any(any(row[2:]) for row in outcome.results.rows):

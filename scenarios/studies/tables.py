@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -11,15 +12,18 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from privacy.errors import PrivacyError
 from scenarios.engine.study import Study
 from scenarios.files.replacement import replacement, writing
+from scenarios.report.claims import gather_claims, strongest
 from scenarios.report.figures.curves import DATA, rows_of, stem
 from scenarios.report.settings import columns_of_settings
 from scenarios.report.tables.summaries import CODED, KEYS
 from scenarios.report.tables.table import csv_cell
 from scenarios.schema.errors import ScenarioError, listing
-from scenarios.schema.labels.labels import plain_label
+from scenarios.schema.labels.labels import plain_label, setting_cell
 from scenarios.store.store import Store
+from scenarios.studies.accounts import Accounts
 from scenarios.studies.folders import refuse_foreign
 
 if TYPE_CHECKING:
@@ -104,6 +108,27 @@ def _series(study: LearningStudy, store: Store, *, table: str) -> pd.DataFrame:
     return _labelled(frame)
 
 
+def _privacy(study: LearningStudy, store: Store) -> pd.DataFrame:
+    """The privacy loss of every round where one is recorded, else the strongest claims of `phyloop privacy`."""
+    frame = _series(study, store, table="privacy")
+    if len(frame):
+        return frame
+    try:
+        found = tuple(replace(one, claims=strongest(one.claims)) for one in gather_claims(store, study.plan))
+    except PrivacyError:  # phyloop privacy says which accountant can treat these ledgers
+        return frame
+    return claims_frame(Accounts(plan=study.plan, claims=found, flipping=())) if found else frame
+
+
+def claims_frame(accounts: Accounts) -> pd.DataFrame:
+    """A row per claim; see `phyloop.epsilon`."""
+    frame = pd.DataFrame(accounts.rows(), columns=list(accounts.columns))
+    for path in accounts.plan.swept_paths:
+        words = (setting_cell(path, value) if isinstance(value, dict | list) else value for value in frame[path])
+        frame[path] = pd.Series(list(words), index=frame.index, dtype=object)
+    return _labelled(frame)
+
+
 def _columns(arrays: Mapping[str, NDArray[Any]], *, axes: int) -> Iterator[tuple[str, NDArray[Any]]]:
     """Columns by name of arrays over `axes` axes; where there is one more, its k-th column has k in its name.
 
@@ -133,7 +158,7 @@ def _batches(store: Store, task_ids: Sequence[str], table: str) -> Iterable[tupl
 
 
 READERS: dict[str, dict[str, Callable[[Any, Store], pd.DataFrame]]] = {
-    "run": {**{table: partial(_series, table=table) for table in KEYS}, "curves": _curves},
+    "run": {**{table: partial(_series, table=table) for table in KEYS}, "privacy": _privacy, "curves": _curves},
     "link": {"link": _rows, "curves": _curves},
     "audit": {"privacy": _rows},
     "flower": {

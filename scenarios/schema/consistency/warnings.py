@@ -267,6 +267,13 @@ def _budget(scenario: Scenario) -> Iterator[str]:
     """Warn of a budget that is spent before the last round."""
     learning, budget = scenario.learning, scenario.budget
     burn_in = getattr(learning, "burn_in", -1)
+    if budget is not None and budget.calibrate and learning.num_drawn is not None:
+        yield (
+            f"privacy.budget.epsilon: noise for epsilon {budget.epsilon:g} is that of devices that send in all "
+            f"{learning.rounds} rounds, and only {learning.num_drawn} of "
+            f"{learning.num_devices} are drawn in each, so that the run may prove a smaller epsilon; raise it if "
+            "phyloop privacy shows a smaller one than you need"
+        )
     rounds = rounds_known(scenario)
     if budget is None or rounds is None or rounds >= learning.rounds:
         return

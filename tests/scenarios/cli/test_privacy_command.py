@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from command import phyloop, run_here, write_scenario
 from fake_runs import make_plan
@@ -21,9 +22,13 @@ from privacy.events.events import Ledger
 from privacy.events.noise_events import GaussianNoise
 from scenarios.cli.claims import account_run
 from scenarios.report.claims import claims_of
+from scenarios.schema.consistency.warnings import find_warnings
 from scenarios.schema.errors import ScenarioError
+from scenarios.schema.loader import load_scenario
 from scenarios.store.store import Store
 from scenarios.studies.accounts import CSV_COLUMNS
+from scenarios.studies.folders import study_in
+from scenarios.studies.tables import export
 
 PRIVATE = """\
 name: private
@@ -245,3 +250,34 @@ sweep: {learning.local.steps: [1, 2]}
     assert "∞" not in one
     assert "∞" in two
     assert "fails; if it held" in " ".join(two.split())
+
+
+DRAWN = """\
+name: drawn
+seed: 1
+trials: 1
+learning:
+  {algorithm: fedavg, data: digits, model: linear, num_devices: 20, rounds: 6, participation: {devices_per_round: 2},
+   local: {clip: 1.0, steps: 1}}
+privacy: {mechanism: gaussian, budget: {epsilon: 8, delta: 1e-5}}
+"""
+
+
+def test_a_run_of_drawn_devices_says_which_epsilon_it_proves(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two of twenty are drawn, and the noise is that of all rounds: less than 8, in table, notice and file."""
+    source = write_scenario(tmp_path, DRAWN)
+    (warning,) = find_warnings(load_scenario(str(source)).scenario)
+    assert "that of devices that send in all 6 rounds, and only 2 of 20 are drawn" in warning
+    run_scenario(str(source), out=tmp_path / "run", overrides=(), trials=None, seed=None)
+    shown = capsys.readouterr()
+    (written,) = export(study_in(tmp_path / "run"), tmp_path / "run", tmp_path / "out", tables=["privacy"])
+    found = pd.read_csv(written)
+    of_run = found[(found["scope"] == "run") & (found["accountant"] != "paper")]["epsilon"].min()
+    assert of_run < 8.0
+    assert "proved ε of the run" in shown.out
+    assert f"{of_run:.4g}, δ = 1e-05" in shown.out
+    assert f"the ledger proves epsilon {of_run:.4g} for the run, less than the budget of 8" in " ".join(
+        (shown.out + shown.err).split()
+    )
