@@ -99,7 +99,7 @@ class Run:
         >>> run.link[["trial", "round", "device", "bits", "bit_errors"]].shape
         (1280, 5)
         >>> run.metrics.attrs["labels"]["link.power.snr_max_db"]
-        'maximum SNR P₀/N₀ [dB]'
+        'maximum P₀/N₀, N₀ per real dimension [dB]'
     """
 
     folder: Path
@@ -247,7 +247,7 @@ class Run:
             >>> run = phyloop.run("fedavg-digits", trials=1, set={"learning.rounds": 2}, out="runs/digits")
             >>> axes = run.plot("bit_error_rate", x="link.power.snr_max_db", series="label", y_scale="log")
             >>> axes.get_xlabel(), axes.get_yscale()
-            ('maximum SNR $P_0/N_0$ [dB]', 'log')
+            ('maximum $P_0/N_0$, $N_0$ per real dimension [dB]', 'log')
         """
         from matplotlib import pyplot
 

@@ -187,7 +187,7 @@ def test_rounding_errors_do_not_fill_an_axis() -> None:
 def test_axes_carry_labels_with_units_and_the_legend_every_series() -> None:
     plan = make_plan([{SNR: s, SCHEME: c} for c in ("digital", "analog") for s in (0.0, 10.0)], trials=20)
     figure = draw(arranged(FIGURE, plan))
-    assert figure.axes[0].get_xlabel() == "maximum SNR $P_0/N_0$ [dB]"
+    assert figure.axes[0].get_xlabel() == "maximum $P_0/N_0$, $N_0$ per real dimension [dB]"
     assert figure.axes[0].get_ylabel() == "MSE to the posterior mean"
     assert figure.axes[0].get_yscale() == "log"
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["digital", "analog"]
@@ -227,7 +227,7 @@ def test_files_are_written_and_the_svg_is_the_same_every_time(tmp_path: Path) ->
     assert b"<dc:date>" not in first.svg.read_bytes()
     assert first.png.read_bytes().startswith(b"\x89PNG")
     assert sorted(p.name for p in (tmp_path / "a").iterdir()) == ["01-mse.csv", "01-mse.png", "01-mse.svg"]
-    assert first.title == "MSE to the posterior mean over maximum SNR P₀/N₀ [dB]"
+    assert first.title == "MSE to the posterior mean over maximum P₀/N₀, N₀ per real dimension [dB]"
 
 
 def test_a_figure_is_drawn_again_only_where_it_shows_something_else(

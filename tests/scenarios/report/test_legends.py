@@ -137,7 +137,7 @@ def test_powers_of_ten_have_no_idle_digits(number: float, said: str) -> None:
         ("learning.local", "local training"),
         ("link.ofdm.subcarrier_spacing_hz", "ofdm subcarrier spacing [Hz]"),
         ("link.ofdm.num_subcarriers", "ofdm number of subcarriers"),
-        ("learning.downlink.power.snr_max_db", "downlink: maximum SNR P₀/N₀ [dB]"),
+        ("learning.downlink.power.snr_max_db", "downlink: maximum P₀/N₀, N₀ per real dimension [dB]"),
         ("learning.downlink.channel.cell.radius_m", "downlink: channel cell radius [m]"),
     ],
 )
