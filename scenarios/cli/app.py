@@ -33,6 +33,7 @@ INTERRUPTED = 130
 app = typer.Typer(
     name="phyloop",
     no_args_is_help=True,
+    suggest_commands=False,  # click suggests them, too
     epilog="Exit codes: 0 done; 1 a task failed, or an unexpected error; 2 bad input, or a folder or disk that cannot "
     "be used (also one that runs full); 130 stopped by Ctrl-C or SIGTERM: the same command goes on.",
     add_completion=False,

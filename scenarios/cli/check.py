@@ -49,13 +49,18 @@ def check_scenario(
         table, fixed = listing.table.without_constants()
         alike = "; ".join(f"{head} {text}" for head, text in fixed.items() if text)
         say(f"\n{listing.title}{f' {alike} at all sweep points' if alike else ''}")
-        table.print()
+        if not set(listing.heads) <= fixed.keys():  # else settings alone are left
+            table.print()
 
 
 def _say_plan(checked: Check, plan: Plan) -> None:
     """The learning part: task, engine, cost, code of the user."""
-    for line in describe(plan.points[0].scenario):
-        say(line)
+    first, last = (describe(point.scenario) for point in (plan.points[0], plan.points[-1]))
+    for line in first:
+        say(line if line in last else f"first sweep point: {line}")
+    for line in last:
+        if line not in first:
+            say(f"last sweep point: {line}")
     if engine := computed_by(links_on_air(point.scenario for point in plan.points)):
         say(f"symbols computed by {engine}")
     cost, space = checked.cost, checked.room

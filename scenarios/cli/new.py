@@ -22,6 +22,7 @@ def write_new(name: str, *, kind: str, folder: Path) -> list[Path]:
     """Write the files of a new scenario or plug-in. ScenarioError for a bad name, and for files that are there."""
     if kind not in KINDS:
         raise ScenarioError(file="--kind", problem=f"{kind} is no kind", remedy=f"write one of {', '.join(KINDS)}")
+    name = name.removesuffix(".py" if kind == "plugin" else ".yaml")
     pattern, words = (
         (r"[A-Za-z_]\w*", "a name of Python") if kind == "plugin" else (r"[A-Za-z0-9][\w.-]*", "a file name")
     )

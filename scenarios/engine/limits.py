@@ -170,7 +170,10 @@ def refuse_memory(scenarios: Iterable[Scenario], room: Room, *, file: Path) -> N
 def refuse_disk(counts: Iterable[tuple[Scenario, int]], folder: Path, *, file: Path) -> None:
     """ScenarioError unless so many tasks of each scenario fit on the disk of `folder`, which need not exist."""
     needed = sum(number * disk_bytes_of_task(scenario) for scenario, number in counts)
-    free = shutil.disk_usage(next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())).free
+    disk = shutil.disk_usage(next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists()))
+    if disk.total == 0:  # /proc, /sys
+        raise ScenarioError(problem=f"{folder} is on no disk", remedy="choose another folder with --out", file=file)
+    free = disk.free
     if needed and needed + _DISK_KEPT_FREE > free:
         raise ScenarioError(
             problem=f"the results need about {byte_size(needed)} of disk, {folder} has {byte_size(free)} free",

@@ -72,3 +72,17 @@ def test_warnings_that_differ_in_numbers_alone_are_one() -> None:
     assert len(found) == 4
     assert found[0].startswith("privacy.epsilon: 1 over 250 rounds")
     assert found[0].endswith("(6 more such warnings with other numbers)")
+
+
+def test_check_tells_first_and_last_sweep_point_apart_and_prints_no_table_of_settings_alone(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "s.yaml").write_text(
+        "name: s\nlearning: {algorithm: fedavg, num_devices: 20, attack: {kind: sign-flip, share: 0.2}}\n"
+        "sweep: {learning.attack.share: [0, 0.2]}\n"
+    )
+    check_scenario(str(tmp_path / "s.yaml"), overrides=(), trials=None, seed=None)
+    told = capsys.readouterr().out
+    assert "first sweep point: 0 of 20 devices attack" in told
+    assert "last sweep point: 4 of 20 devices attack" in told
+    assert told.rstrip().endswith("at all sweep points")

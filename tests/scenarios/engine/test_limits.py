@@ -156,6 +156,9 @@ def test_results_larger_than_the_disk_are_refused(tmp_path: Path) -> None:
     tasks = 10**18 // disk_bytes_of_task(scenario)
     with pytest.raises(ScenarioError, match=r"need about 1\d{9} GB of disk, .* free; free some, choose another disk"):
         refuse_disk([(scenario, tasks)], tmp_path / "not" / "yet", file=Path("s.yaml"))
+    if Path("/proc/self").exists():
+        with pytest.raises(ScenarioError, match="/proc/runs is on no disk; choose another folder with --out"):
+            refuse_disk([], Path("/proc/runs"), file=Path("s.yaml"))
     assert not (tmp_path / "not").exists()
 
 

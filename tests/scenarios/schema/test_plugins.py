@@ -237,7 +237,7 @@ def test_a_new_scenario_is_valid_as_it_stands(kind: str, tmp_path: Path) -> None
     with code_allowed():
         check_scenario(str(paths[-1]), overrides=(), trials=None, seed=None)
     with pytest.raises(ScenarioError, match="this file exists"):
-        write_new("my_idea", kind=kind, folder=tmp_path)
+        write_new(paths[0].name, kind=kind, folder=tmp_path)  # the same with its ending
 
 
 def test_a_new_plugin_keeps_the_contract(tmp_path: Path) -> None:
