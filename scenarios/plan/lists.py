@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -16,6 +16,9 @@ _RANGE = re.compile(r"\s*(-?[\d.]*\d)\s*(?:\.\.|:)\s*(?:(-?[\d.]*\d)\s*:\s*)?(-?
 
 _CALL = re.compile(r"\w*range\((-?[\d.]+), *(-?[\d.]+)(?:, *([\d.]+))?\)")
 """`range(0, 20, 5)` of Python."""
+
+_MOST_OF_PRODUCT = 24
+"""Mappings that a remedy writes out."""
 
 
 def list_remedy(path: str, values: Any) -> str:
@@ -46,3 +49,19 @@ def _lists(path: str, values: dict[str, Any]) -> Iterator[tuple[str, list[Any]]]
                 yield from _lists(f"{path}.{key}", value)
             case list():
                 yield f"{path}.{key}", value
+
+
+def product_remedy(lists: Mapping[str, Any]) -> str | None:
+    """Return the whole product of a section's list and the list of a key within it, as YAML; None for other lists.
+
+    `lists`: the two swept paths and their values. Words such as `none` have no keys, and stand once.
+    """
+    section, path = sorted(lists, key=len)
+    kinds, values, key = lists[section], lists[path], path.removeprefix(f"{section}.")
+    if "." in key or not isinstance(kinds, list) or not isinstance(values, list):
+        return None
+    mappings = [one for one in kinds if isinstance(one, dict)]
+    if not mappings or len(mappings) * len(values) > _MOST_OF_PRODUCT:
+        return None
+    words = [one for one in kinds if not isinstance(one, dict)]
+    return f"write {section}: {flow([*words, *({**one, key: value} for value in values for one in mappings)])}"

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from itertools import product
 from math import prod
 from typing import Any, NamedTuple, TypeVar
@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from phy.config.conflict import Conflict
 from scenarios.plan.identity import canonical_json, physics_json
-from scenarios.plan.lists import list_remedy
+from scenarios.plan.lists import list_remedy, product_remedy
 from scenarios.plan.points import Plan, Point
 from scenarios.schema.consistency.conflicts import check_consistency, find_conflicts
 from scenarios.schema.consistency.resolve import resolve_auto
@@ -262,8 +262,15 @@ def _check_path(loaded: LoadedScenario, path: str, values: Any, at: KeyPath, see
             line = mark_of(place, loaded.marks)[1]
             problem = f"swept beside {other}, one inside the other"
             problem = "the path is swept twice in one block" if path == other else problem
-            raise refuse(problem, f"keep one of them (the other is on line {line})" if line else "keep one of them")
+            keep = f"keep one of them (the other is on line {line})" if line else "keep one of them"
+            product = None if path == other else product_remedy({path: values, other: _at(loaded.document, place)})
+            raise refuse(problem, f"{product}, alone" if product else keep)
     seen[path] = at
+
+
+def _at(document: Any, place: KeyPath) -> Any:
+    """The value at a place of a document."""
+    return reduce(lambda value, part: value[part], place, document)
 
 
 def _document(root: dict[str, Any], settings: list[_Setting]) -> dict[str, Any]:

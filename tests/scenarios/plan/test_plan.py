@@ -173,3 +173,17 @@ def test_a_thousand_points_take_less_than_a_second(tmp_path: Path) -> None:
     with OwnTime() as own:
         assert len(plan(tmp_path, f"sweep: {{link.power.snr_max_db: {values}}}\n").points) == 1000
     assert own.seconds < 1.0
+
+
+def test_a_key_swept_beside_its_section_has_the_whole_product_as_its_remedy(tmp_path: Path) -> None:
+    """The remedy is a list to paste, with which the file is read."""
+    kinds = "[none, {mechanism: gaussian}, {mechanism: bit-flipping, kappa: 0.02}]"
+    learning = "learning: {algorithm: fedavg, data: digits, model: linear, local: {clip: 1.0}}\n"
+    with pytest.raises(ScenarioError) as refused:
+        plan(tmp_path, f"{learning}sweep:\n  zip: {{privacy: {kinds}}}\n  privacy.epsilon: [1, 10]\n")
+    remedy = str(refused.value).partition("; write ")[2].removesuffix(", alone.")
+    assert remedy == (
+        "privacy: [none, {mechanism: gaussian, epsilon: 1}, {mechanism: bit-flipping, kappa: 0.02, epsilon: 1}, "
+        "{mechanism: gaussian, epsilon: 10}, {mechanism: bit-flipping, kappa: 0.02, epsilon: 10}]"
+    )
+    assert len(plan(tmp_path, f"{learning}sweep:\n  {remedy}\n").points) == 5
