@@ -11,7 +11,15 @@ from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, Point, value_of
 from scenarios.report.tables.table import Table
 from scenarios.schema.consistency.resolve import links_of
-from scenarios.schema.labels.labels import plain, plain_label, setting_cell, setting_label
+from scenarios.schema.labels.labels import (
+    AGGREGATION,
+    guarantee,
+    plain,
+    plain_label,
+    setting_cell,
+    setting_label,
+    unequal_guarantees,
+)
 from scenarios.schema.schema import Scenario
 
 
@@ -20,8 +28,16 @@ def setting_in_words(plan: Plan, point: Point) -> str:
     return ", ".join(_in_words(point, plan.swept_paths))
 
 
-def _in_words(point: Point, paths: Iterable[str]) -> tuple[str, ...]:
-    return tuple(filter(None, (plain(setting_label(path, value_of(point, path))) for path in paths)))
+def _in_words(point: Point, paths: Iterable[str], *, guarantees: bool = False) -> tuple[str, ...]:
+    """Settings in words; with `guarantees` the epsilon of the scheme behind its name, as in legends."""
+
+    def words(path: str) -> str:
+        label = setting_label(path, value_of(point, path))
+        named = guarantees and path in (AGGREGATION, f"{AGGREGATION}.name")
+        more = guarantee(point.scenario) if named else ""
+        return plain(f"{label}, {more}" if more not in label else label)
+
+    return tuple(filter(None, map(words, paths)))
 
 
 def short_setting(plan: Plan, point: Point) -> tuple[str, ...]:
@@ -29,7 +45,9 @@ def short_setting(plan: Plan, point: Point) -> tuple[str, ...]:
     labels = [one.scenario.label for one in plan.points]
     if len({*labels, ""}) > len(labels):
         return (point.scenario.label,)
-    return _in_words(point, _axes(plan)) or ("",)
+    axes = _axes(plan)
+    epsilon = any(path.endswith("epsilon") for path in axes)
+    return _in_words(point, axes, guarantees=not epsilon and _unequal(plan)) or ("",)
 
 
 def axes_of(plan: Plan) -> dict[str, list[object]]:
@@ -55,7 +73,13 @@ def axes_of(plan: Plan) -> dict[str, list[object]]:
     return {path: found for path, found in values.items() if len(found) > 1}
 
 
-_axes = LastResult(axes_of)  # a table asks for each of its rows
+def _differ_in_guarantees(plan: Plan) -> bool:
+    return bool(unequal_guarantees(point.scenario for point in plan.points))
+
+
+# A table asks for each of its rows.
+_axes = LastResult(axes_of)
+_unequal = LastResult(_differ_in_guarantees)
 
 
 def words_of(plan: Plan, path: str) -> tuple[str, ...]:

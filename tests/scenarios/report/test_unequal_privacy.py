@@ -7,6 +7,7 @@ from typing import Any
 from scenarios.plan.plan import expand, learning_warnings
 from scenarios.plan.points import Plan
 from scenarios.report.figures.curves import arrange
+from scenarios.report.settings import short_setting
 from scenarios.report.tables.summaries import Mean, PointSummary
 from scenarios.schema.loader import load_scenario
 from scenarios.schema.schema import FigureConfig
@@ -41,6 +42,7 @@ def test_schemes_with_and_without_an_epsilon_are_told_apart() -> None:
     cpa, probit, sign = legend(plan)
     assert (cpa, probit) == ("CPA, ε = 0.5", "PRoBit, no ε")
     assert sign.count("ε = 2") == 1
+    assert [short_setting(plan, point)[0] for point in plan.points[::2]] == [cpa, probit, sign]  # the terminal's words
 
 
 def test_equal_epsilons_need_no_words() -> None:
