@@ -13,6 +13,7 @@ from phy.coding.plan import plan_packet
 from phy.config import LinkConfig
 from phy.links.warnings import link_warnings
 from privacy.config import UploadMechanism
+from privacy.config.base import Training
 from privacy.evidence import USUAL_DELTA, confidence_for, evidence_delta, may_credit
 from scenarios.schema.consistency.conflicts import rounds_known
 from scenarios.schema.consistency.resolve import links_of, resolve_auto
@@ -90,11 +91,28 @@ def _noise(learning: FedAvgConfig, mechanism: UploadMechanism) -> Iterator[str]:
     of_run = noise * math.sqrt(numbers / devices * training.num_rounds)
     way = training.num_rounds * training.steps * training.learning_rate * training.clip
     if of_run > way:
+        epsilon = _enough(
+            mechanism, way / of_run * noise, training, num_samples=samples_per_device(learning), limit=limit
+        )
+        enough = "" if epsilon is None else f" to {epsilon:.2g}"
         yield (
             f"privacy.epsilon: the noise that {devices} devices average out is {of_run / way:.2g} times as large as "
-            "all steps of a run together, so that the model may stay at guessing; raise epsilon, learning.num_devices "
-            "or learning.local.steps, or take a smaller model"
+            f"all steps of a run together, so that the model may stay at guessing; raise epsilon{enough}, "
+            "learning.num_devices or learning.local.steps, or take a smaller model"
         )
+
+
+def _enough(
+    mechanism: UploadMechanism, noise: float, training: Training, *, num_samples: int, limit: float
+) -> float | None:
+    """The first of epsilon 2^(k/4), k = 1 .. 80, with at most this noise; None without an epsilon of its own."""
+    written = getattr(mechanism, "epsilon", None)
+    for step in range(1, 81) if written is not None else ():
+        tried = mechanism.model_copy(update={"epsilon": written * 2.0 ** (step / 4.0)})
+        found = tried.noise_std(training, num_samples=num_samples, value_range=limit)
+        if found is not None and found <= noise:
+            return float(f"{written * 2.0 ** ((step + 1) / 4.0):.2g}")  # two digits may round down by less than a step
+    return None
 
 
 def _beyond_codec(learning: FedAvgConfig, noise: float) -> Iterator[str]:
@@ -107,7 +125,8 @@ def _beyond_codec(learning: FedAvgConfig, noise: float) -> Iterator[str]:
         yield (
             f"learning.codec.bound: noise of standard deviation {noise:.3g} takes {share:.0%} of the values beyond the "
             f"codec's +-{bound:g}, and more than max_clipped = {limit:g} ends a trial; write bound: {4.0 * noise:.2g}, "
-            "four standard deviations, or raise privacy.epsilon"
+            "four standard deviations, or max_clipped: 1 where wrong bits would cost more in a wide range, or raise "
+            "privacy.epsilon"
         )
 
 

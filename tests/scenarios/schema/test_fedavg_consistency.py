@@ -292,3 +292,21 @@ def test_a_warning_names_a_bound_that_holds_the_noise(epsilon: float, bound: flo
         held = float(sentence.partition("write bound: ")[2].partition(",")[0])
         sigma = float(sentence.partition("standard deviation ")[2].partition(" ")[0])
         assert held == pytest.approx(4 * sigma, rel=0.05)
+
+
+@pytest.mark.parametrize("mechanism", [{"mechanism": "gaussian"}, {"mechanism": "bit-flipping", "kappa": 0.02}])
+def test_the_epsilon_that_a_warning_of_noise_names_is_enough(mechanism: dict[str, Any]) -> None:
+    """The warning is gone at that epsilon, and there at half of it."""
+
+    def warned(epsilon: float) -> list[str]:
+        made = scenario(
+            {"data": "digits", "model": "linear", "rounds": 40, "num_devices": 4, "codec": {"bound": 0.5}}
+            | {"local": {"clip": 1.0, "steps": 1, "learning_rate": 0.1}},
+            privacy={**mechanism, "epsilon": epsilon},
+        )
+        return [one for one in find_warnings(made) if "may stay at guessing" in one]
+
+    (sentence,) = warned(0.5)
+    named = float(sentence.partition("raise epsilon to ")[2].partition(",")[0])
+    assert warned(named) == []
+    assert warned(named / 2.0) != []
