@@ -63,7 +63,7 @@ def test_every_such_trial_is_named_once(outcome: tuple[Path, int]) -> None:
         sentences = silent_trials(store, plan)
     assert sentences == tuple(
         f"{scheme}, P₀/N₀ = -30 dB, trial {trial}: {NOTHING}"
-        for scheme in ("mean", "CPA, channel-agnostic")
+        for scheme in ("mean, no ε", "CPA, channel-agnostic, ε = 0.5")
         for trial in (0, 1)
     )
     page = (folder / "report.html").read_text()
