@@ -141,7 +141,7 @@ def test_text_that_begins_like_a_formula_is_escaped_in_csv(reported: tuple[Path,
 
 def test_brackets_in_labels_do_not_break_the_console(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "s.yaml").write_text(
-        "name: a\nsweep: {zip: {label: ['[/bold]', '[red]x', ':smile:'], learning.num_devices: [2, 3, 4]}}\n"
+        "name: a\nsweep: {zip: {label: ['[/bold]', '[red]x', ':smile:'], link.power.snr_max_db: [2, 3, 4]}}\n"
     )
     check_scenario(str(tmp_path / "s.yaml"), overrides=(), trials=1, seed=None)
     said = capsys.readouterr().out
