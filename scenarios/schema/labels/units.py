@@ -21,6 +21,13 @@ _FACTORS = {
 _SPELT = {"khz": "kHz", "mhz": "MHz", "ghz": "GHz"}
 
 
+def unit_of(key: str) -> str:
+    """Return ` m/s` for `speed_m_s`: the unit that the name of a key ends in; empty for others."""
+    ending = next(one for one in _FACTORS if key.endswith(one))
+    unit = next(iter(_FACTORS[ending]))
+    return " " + {"hz": "Hz", "db": "dB"}.get(unit, unit) if ending else ""
+
+
 def in_unit_of(key: str, value: object, *, own: str = "") -> str | None:
     """Return `value` in the unit of `key`; None if `value` has no unit, or one of another quantity.
 

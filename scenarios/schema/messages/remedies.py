@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 
 from phy.config.conflict import problem_and_remedy
 from scenarios.schema.errors import KeyPath, dotted, flow, listing, mapping, names_of, shorten, value_at
-from scenarios.schema.labels.units import in_unit_of, likely_unit
+from scenarios.schema.labels.units import in_unit_of, likely_unit, unit_of
 from scenarios.schema.messages.forms import FORMS, LENGTHS, LIMITS, TYPES, number_in, pattern_of, share_of_devices
 from scenarios.schema.messages.nearest import nearest
 from scenarios.schema.schema import validate_quickly
@@ -326,7 +326,7 @@ def _beyond(kind: str, leaf: str, item: dict[str, Any], default: object, example
     entry, bound, direction, holds = LIMITS[kind]
     limit, value = item["ctx"][entry], item["input"]
     limit = int(limit) if float(limit).is_integer() else limit
-    problem, number = f"must be {bound} {limit}", default if isinstance(default, float | int) else None
+    problem, number = f"must be {bound} {limit}{unit_of(leaf)}", default if isinstance(default, float | int) else None
     if (near := likely_unit(leaf, value, holds=lambda one: holds(one, limit), usual=number)) is not None:
         return problem, f"write {near}", float(near.partition(" ")[0])
     if number is not None:

@@ -126,8 +126,8 @@ SENTENCES = {
     "values in another unit without its name": (
         "name: a\nlink:\n  channel: {model: tdl-a, delay_spread_s: 100}\n  ofdm: {subcarrier_spacing_hz: 15}\n"
         "learning: {attack: {kind: jam, share: 20}}\nmeasure: {values: [0], confidence: 95}\n",
-        "s.yaml:3: link.channel.delay_spread_s = 100: must be at most 0.0001; write 1e-07 for 100 ns.\n"
-        "s.yaml:4: link.ofdm.subcarrier_spacing_hz = 15: must be at least 100; write 15000 for 15 kHz.\n"
+        "s.yaml:3: link.channel.delay_spread_s = 100: must be at most 0.0001 s; write 1e-07 for 100 ns.\n"
+        "s.yaml:4: link.ofdm.subcarrier_spacing_hz = 15: must be at least 100 Hz; write 15000 for 15 kHz.\n"
         "s.yaml:5: learning.attack.share = 20: must be at most 1; write 0.2 for 20 %.\n"
         "s.yaml:6: measure.confidence = 95: must be at most 0.9999; write 0.95 for 95 %.",
     ),

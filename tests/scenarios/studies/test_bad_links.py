@@ -182,16 +182,16 @@ SENTENCES = {
     ),
     "a speed out of range": (
         LINK + "  ofdm: {num_symbols: 14}\n  channel:\n    model: tdl-a\n    speed_m_s: 151\n",
-        "s.yaml:7: link.channel.speed_m_s = 151: must be at most 150; write a smaller value (the default is 0.0).",
+        "s.yaml:7: link.channel.speed_m_s = 151: must be at most 150 m/s; write a smaller value (the default is 0.0).",
     ),
     "a frequency below the range": (
         LINK + "  channel:\n    carrier_frequency_hz: 1e8\n",
-        "s.yaml:5: link.channel.carrier_frequency_hz = 100000000.0: must be at least 500000000; write a larger "
+        "s.yaml:5: link.channel.carrier_frequency_hz = 100000000.0: must be at least 500000000 Hz; write a larger "
         "value (the default is 3500000000.0).",
     ),
     "a frequency above the range": (
         LINK + "  channel:\n    carrier_frequency_hz: 101e9\n",
-        "s.yaml:5: link.channel.carrier_frequency_hz = 101000000000.0: must be at most 100000000000; write a "
+        "s.yaml:5: link.channel.carrier_frequency_hz = 101000000000.0: must be at most 100000000000 Hz; write a "
         "smaller value (the default is 3500000000.0).",
     ),
     "a speed that would move nothing": (
@@ -221,7 +221,7 @@ SENTENCES = {
     ),
     "a delay spread out of range": (
         LINK + "  channel:\n    delay_spread_s: 1\n",
-        "s.yaml:5: link.channel.delay_spread_s = 1: must be at most 0.0001; write 1e-06 for 1 us.",
+        "s.yaml:5: link.channel.delay_spread_s = 1: must be at most 0.0001 s; write 1e-06 for 1 us.",
     ),
     "positions of fewer devices": (
         LINK + "  channel:\n    cell:\n      positions_m: [[10, 10], [20, 20]]\n",
