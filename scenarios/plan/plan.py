@@ -43,7 +43,7 @@ from scenarios.schema.shorthand import SECTIONS, normalise
 
 MAX_POINTS = 100_000
 MAX_TASKS = 10_000_000
-_NUMBER = re.compile(r"\d[\d.,]*(?:e[-+]?\d+)?")
+_NUMBER = re.compile(r"\d(?:[\d.,]*\d)?(?:e[-+]?\d+)?")
 _MAX_REFUSED = 100
 """Refused sweep points after which the others are not looked at."""
 

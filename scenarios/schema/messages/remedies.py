@@ -214,7 +214,7 @@ def _unknown(path: KeyPath, document: dict[str, Any], missing: Collection[KeyPat
     remedy = unknown_key(name, among=known, value=value, written=beside, kind=variant)
     near, text = nearest_key(name, among=known, value=value, written=beside)
     converted = value if text is None else json.loads(text)
-    able = [one for one in map(names_of, missing) if schema_keys()[one].takes(value)]
+    able = [one for one in map(names_of, missing) if one not in schema_keys() or schema_keys()[one].takes(value)]
     if near is None and len(able) == 1 and name not in schema_keys():
         near, remedy = able[0], f"did you mean {able[0]}"
     if near is None or name in schema_keys():
