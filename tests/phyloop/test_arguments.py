@@ -61,7 +61,10 @@ WRONG_VALUES: list[tuple[Callable[[], object], str]] = [
 
 
 @pytest.mark.parametrize(("call", "words"), WRONG_VALUES, ids=[words for _, words in WRONG_VALUES])
-def test_errors_name_arguments_in_place_of_options(call: Callable[[], object], words: str) -> None:
+def test_errors_name_arguments_in_place_of_options(
+    call: Callable[[], object], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # the folder of a finished run is not refused
     with pytest.raises(phyloop.ScenarioError, match=re.escape(words)) as caught:
         call()
     assert "--" not in str(caught.value)
