@@ -49,7 +49,7 @@ $(STAMP): pyproject.toml constraints.txt
 
 lock: $(STAMP)   ## write constraints.txt anew from pyproject.toml
 	$(BIN)/python -m pip install --quiet pip-tools
-	$(BIN)/pip-compile --quiet --extra dev --strip-extras --no-emit-index-url --no-emit-find-links --no-header \
+	$(BIN)/pip-compile --quiet --extra dev --extra docs --strip-extras --no-emit-index-url --no-emit-find-links --no-header \
 	  --no-annotate --allow-unsafe --generate-hashes --output-file constraints.txt pyproject.toml
 
 clean:           ## remove what set-up made
