@@ -15,7 +15,7 @@ from fl.config.learning import Learning
 from fl.results import PrivacyAccount, TrialResult
 from fl.tasks.base import LearningError
 from phy.config import LinkConfig
-from privacy.config import AnyPrivacyConfig
+from privacy.config import Mechanism
 from privacy.errors import PrivacyError
 
 
@@ -23,7 +23,7 @@ def run_trials(
     learning: Learning,
     *,
     link: LinkConfig,
-    privacy: AnyPrivacyConfig | None,
+    privacy: Mechanism | None,
     seed: int,
     trials: Sequence[int],
     on_round: Callable[[int], None] = lambda _: None,
@@ -81,7 +81,7 @@ def _fails_alone(learning: Learning, error: Exception) -> bool:
 
 
 def accounts_of(
-    learning: Learning, *, link: LinkConfig, privacy: AnyPrivacyConfig | None, results: Sequence[TrialResult]
+    learning: Learning, *, link: LinkConfig, privacy: Mechanism | None, results: Sequence[TrialResult]
 ) -> list[PrivacyAccount | None]:
     """Return what every trial released; trials side by side that released the same share one account."""
     accounts: list[PrivacyAccount | None] = []

@@ -12,7 +12,7 @@ from fl.arrays import F64
 from fl.tasks import PosteriorTask
 from fl.uplink.channel_credit import sure_noise_power
 from phy.config import LinkConfig
-from privacy.config import AnyPrivacyConfig, PrivacyConfig
+from privacy.config import Mechanism, PrivacyConfig
 from privacy.mechanisms.amplitude_privacy import AmplitudePrivacy, NoPrivacy, RoundPrivacy
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Caps:
     loss_bound: float | None
 
 
-def caps_of(learning: FlmcConfig, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Caps | None:
+def caps_of(learning: FlmcConfig, *, link: LinkConfig, privacy: Mechanism | None) -> Caps | None:
     """Return the caps at one sweep point; None without a radio."""
     if not learning.uses_radio or link.error_model == "error_free":
         return None

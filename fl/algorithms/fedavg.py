@@ -41,7 +41,7 @@ from phy.fading.block_taps import UplinkContext
 from phy.fading.gains import device_gains
 from phy.numerics.random import Purpose, generator
 from phy.numerics.workers import spans
-from privacy.config import UploadPrivacy
+from privacy.config import Mechanism
 
 if TYPE_CHECKING:
     from fl.learning.fedavg import FedAvgConfig
@@ -58,7 +58,7 @@ class Federation:
     """
 
     def __init__(
-        self, config: FedAvgConfig, *, link: LinkConfig, privacy: UploadPrivacy | None, seed: int, trial: int
+        self, config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | None, seed: int, trial: int
     ) -> None:
         self._config, self._seed, self.trial = config, seed, trial
         data: ImageData = load_images(config.data, seed=seed, trial=trial)
@@ -150,7 +150,7 @@ class Federation:
         check_finite(models, devices=devices)
         return np.asarray(models - self.weights if self._config.upload == "update" else models)
 
-    def _uplink(self, link: LinkConfig, privacy: UploadPrivacy | None) -> Uplink | SuperposedUplink:
+    def _uplink(self, link: LinkConfig, privacy: Mechanism | None) -> Uplink | SuperposedUplink:
         config, model, index, attackers = self._config, self.model, self._index, self._attackers
         if link.access == "superposition":
             return build_superposed(

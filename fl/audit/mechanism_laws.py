@@ -24,7 +24,7 @@ from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose
 from privacy.accounting.spending import event_of
 from privacy.audit.promises import accounted, claim, of_the_budget
-from privacy.config import BudgetConfig, UploadPrivacy
+from privacy.config import BudgetConfig, Mechanism
 from privacy.config.gaussian import one_step
 from privacy.events.claims import Claim, Scope
 from privacy.events.events import Spending
@@ -202,9 +202,7 @@ class FlippingLaw(CodecLaw):
         return tuple(found)
 
 
-def codec_law(
-    config: FedAvgConfig, *, link: LinkConfig, privacy: UploadPrivacy | None, seed: int, rounds: int
-) -> CodecLaw:
+def codec_law(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | None, seed: int, rounds: int) -> CodecLaw:
     """Return the law of numbers through the codec, of trial 0. Raises LearningError, PrivacyError as the run does."""
     codec, facts, protection, kind = config.codec, dict[str, float](), Protection(), CodecLaw
     apart, parameter = np.array([0.25 if codec.value_range is None else codec.value_range / 2.0]), 1.0

@@ -26,7 +26,7 @@ from fl.uplink.transport import BitTransport
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from privacy.audit.attack import Audited, Batch, Game, GameFacts, audit
-from privacy.config import AnyPrivacyConfig, BudgetConfig, ReceiverNoise, UploadPrivacy
+from privacy.config import BudgetConfig, Mechanism, ReceiverNoise
 from privacy.events.claims import Claim
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def build_game(
     learning: LearningConfig,
     *,
     link: LinkConfig,
-    privacy: AnyPrivacyConfig | None,
+    privacy: Mechanism | None,
     seed: int,
     num_games: int,
     rounds: int = 1,
@@ -207,9 +207,7 @@ def build_game(
     return _upload_game(played, link=link, privacy=protects, **run)
 
 
-def _upload_game(
-    config: FedAvgConfig, *, link: LinkConfig, privacy: UploadPrivacy | None, rounds: int, **run: Any
-) -> Game:
+def _upload_game(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | None, rounds: int, **run: Any) -> Game:
     on_air, budget = link.resolve_digital(), None if privacy is None else privacy.budget
     if privacy is not None and budget is not None and not privacy.calibrated:
         most = rounds_within(config, link=on_air, privacy=privacy)

@@ -14,7 +14,7 @@ from phy.config.conflict import Conflict
 from phy.config.link import LinkConfig
 from phy.config.registry import Registry
 from phy.engines.choice import loads_tensorflow
-from privacy.config import AnyPrivacyConfig, Mechanism
+from privacy.config import Mechanism
 
 if TYPE_CHECKING:
     from fl.algorithms.amplitude_caps import Caps
@@ -154,7 +154,7 @@ class Learning(Frozen):
         """Return how many numbers a stored trial has per round."""
         return 10 + 8 * self.num_devices if self.uses_radio else 0
 
-    def conflicts(self, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Iterator[Conflict]:
+    def conflicts(self, *, link: LinkConfig, privacy: Mechanism | None) -> Iterator[Conflict]:
         """Yield every combination of keys of the algorithm that cannot be simulated, the link and privacy included.
 
         Here: links on which the server cannot detect the bits of every device.
@@ -191,7 +191,7 @@ class Learning(Frozen):
         """Return how many bits the server sends per round over a downlink; None if not known."""
         return None
 
-    def privacy_conflict(self, privacy: AnyPrivacyConfig | None) -> Conflict | None:
+    def privacy_conflict(self, privacy: Mechanism | None) -> Conflict | None:
         """Return the conflict with a privacy mechanism that the algorithm does not have; None for one that it has."""
         if privacy is None:
             return None
@@ -208,7 +208,7 @@ class Learning(Frozen):
         """
         yield from ()
 
-    def settled(self, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Self:
+    def settled(self, *, link: LinkConfig, privacy: Mechanism | None) -> Self:
         """Return the algorithm with the parameters that a budget for the run leaves to its scheme.
 
         `link` names its modulation. Raises PrivacyError for a budget that holds nothing.
@@ -216,30 +216,26 @@ class Learning(Frozen):
         return self
 
     @abstractmethod
-    def build(
-        self, *, link: LinkConfig, privacy: AnyPrivacyConfig | None, seed: int, trials: tuple[int, ...]
-    ) -> Trials:
+    def build(self, *, link: LinkConfig, privacy: Mechanism | None, seed: int, trials: tuple[int, ...]) -> Trials:
         """Return the trials, ready for their first round: one, or any number where they run `side_by_side`.
 
         Raises LearningError for a mechanism that the algorithm does not have, and for data or a model that cannot be
         had.
         """
 
-    def account(
-        self, result: TrialResult, *, link: LinkConfig, privacy: AnyPrivacyConfig | None
-    ) -> PrivacyAccount | None:
+    def account(self, result: TrialResult, *, link: LinkConfig, privacy: Mechanism | None) -> PrivacyAccount | None:
         """Return what a trial released, from what was recorded of it; None: nothing was sent."""
         return None
 
-    def why_not_audited(self, privacy: AnyPrivacyConfig | None, *, link: LinkConfig) -> str | None:
+    def why_not_audited(self, privacy: Mechanism | None, *, link: LinkConfig) -> str | None:
         """Return why no game can be played against an honest device; None where one can."""
         return f"algorithm {self.algorithm} studies bits, and no device's data are uploaded"
 
-    def caps(self, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Caps | None:
+    def caps(self, *, link: LinkConfig, privacy: Mechanism | None) -> Caps | None:
         """Return the caps on the receive amplitude that are known before a run; None if no amplitude is sent."""
         return None
 
-    def rounds_within(self, *, link: LinkConfig, privacy: AnyPrivacyConfig) -> int | None:
+    def rounds_within(self, *, link: LinkConfig, privacy: Mechanism) -> int | None:
         """Return how many rounds fit a budget that only watches; None if only the trials can tell.
 
         Raises PrivacyError if no account can be made.

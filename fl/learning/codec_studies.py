@@ -13,7 +13,7 @@ from fl.config.learning import Label, Learning, algorithms
 from fl.config.measured import LINK, LINK_RATES, Measured
 from phy.config.conflict import Conflict
 from phy.config.link import LinkConfig
-from privacy.config import AnyPrivacyConfig
+from privacy.config import Mechanism
 
 if TYPE_CHECKING:
     from fl.algorithms.codec_studies import BitDistance, FlipMoments
@@ -60,7 +60,7 @@ class FlipMomentsConfig(Learning):
             axes=("round", "value"),
         )
 
-    def conflicts(self, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Iterator[Conflict]:
+    def conflicts(self, *, link: LinkConfig, privacy: Mechanism | None) -> Iterator[Conflict]:
         yield from super().conflicts(link=link, privacy=privacy)
         limit = self.codec.value_range
         if limit is not None and self.largest > limit:

@@ -37,7 +37,7 @@ from phy.config.base import Access, Modulation
 from phy.config.conflict import Conflict
 from phy.engines.choice import sees_gpu, with_engine
 from phy.links.airtime import superposed_airtime_s
-from privacy.config import AnyPrivacyConfig, DeviceNoise, ReceiverNoise
+from privacy.config import DeviceNoise, Mechanism, ReceiverNoise
 
 if TYPE_CHECKING:
     from fl.algorithms.fedavg import Federation
@@ -183,7 +183,7 @@ class FedAvgConfig(Learning):
         usual = self.aggregation.air_modulations[:1] if access == "superposition" else ()
         return usual[0] if usual else self.modulation
 
-    def conflicts(self, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Iterator[Conflict]:
+    def conflicts(self, *, link: LinkConfig, privacy: Mechanism | None) -> Iterator[Conflict]:
         yield from super().conflicts(link=link, privacy=privacy)
         yield from fedavg_conflicts(self, link=link, privacy=privacy)
 
@@ -194,7 +194,7 @@ class FedAvgConfig(Learning):
         size = self.num_values()
         return None if size is None else size * self.codec_down.bits_per_value
 
-    def privacy_conflict(self, privacy: AnyPrivacyConfig | None) -> Conflict | None:
+    def privacy_conflict(self, privacy: Mechanism | None) -> Conflict | None:
         if privacy is None or privacy.protects != "amplitude":
             return None
         return Conflict(
@@ -208,7 +208,7 @@ class FedAvgConfig(Learning):
         scheme_within(self, link=link, privacy=privacy)
         yield from ()
 
-    def settled(self, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Self:
+    def settled(self, *, link: LinkConfig, privacy: Mechanism | None) -> Self:
         return self.model_copy(update={"aggregation": scheme_within(self, link=link, privacy=privacy)})
 
     def build(self, *, link: LinkConfig, privacy: Any, seed: int, trials: tuple[int, ...]) -> Federation:
@@ -285,7 +285,7 @@ class FedAvgConfig(Learning):
         bits = self.payload_bits()
         return f"{'bits per upload known at run time' if bits is None else f'{bits:,} bits per upload'} ({name})"
 
-    def why_not_audited(self, privacy: AnyPrivacyConfig | None, *, link: LinkConfig) -> str | None:
+    def why_not_audited(self, privacy: Mechanism | None, *, link: LinkConfig) -> str | None:
         if link.access == "superposition" and not isinstance(privacy, ReceiverNoise):
             return "uploads add up in the air, and audits are played against single uploads"
         if isinstance(privacy, DeviceNoise):

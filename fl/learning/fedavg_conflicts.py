@@ -16,7 +16,7 @@ from fl.schemes.mean import MeanScheme
 from fl.tasks.base import LearningError
 from phy.config import LinkConfig
 from phy.config.conflict import Conflict
-from privacy.config import AnyPrivacyConfig, ReceiverNoise
+from privacy.config import Mechanism, ReceiverNoise
 
 if TYPE_CHECKING:
     from fl.learning.fedavg import FedAvgConfig
@@ -25,7 +25,7 @@ _MODEL = "learning.model.name learning.model learning.data.name learning.data"
 _SHARES = ("partition.samples_per_device", "partition.labels_per_device", "num_devices", "data.train_samples", "data")
 
 
-def fedavg_conflicts(config: FedAvgConfig, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Iterator[Conflict]:
+def fedavg_conflicts(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | None) -> Iterator[Conflict]:
     """Yield every combination of keys that cannot be simulated or that has no meaning."""
     yield from list(_samples(config)) or _shares(config)
     try:
@@ -69,7 +69,7 @@ def fedavg_conflicts(config: FedAvgConfig, *, link: LinkConfig, privacy: AnyPriv
             yield Conflict(keys, problem, remedy)
 
 
-def _superposed(config: FedAvgConfig, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Iterator[Conflict]:
+def _superposed(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | None) -> Iterator[Conflict]:
     """What has no meaning where the server receives the sum of all devices alone."""
     scheme, mechanism = config.aggregation, None if privacy is None else privacy.for_uploads
     response, usual = scheme.response, scheme.air_modulations
@@ -207,7 +207,7 @@ def _lost(link: LinkConfig) -> str | None:
     return None if link.error_model == "error_free" or link.packets.policy == "accept" else link.packets.policy
 
 
-def _scheme(config: FedAvgConfig, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Iterator[Conflict]:
+def _scheme(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | None) -> Iterator[Conflict]:
     """Numbers of the scheme, and what a scheme with bits of its own never reads or does not allow."""
     # A calibrated budget for the run sets the scheme's epsilon, and b with it.
     calibrated = privacy is not None and privacy.protects == "scheme" and privacy.calibrated

@@ -23,7 +23,7 @@ from fl.uplink.channel_credit import sure_noise_power
 from phy.config.base import Access, Modulation
 from phy.config.conflict import Conflict
 from phy.config.link import LinkConfig
-from privacy.config import AmplitudeMechanism, AnyPrivacyConfig
+from privacy.config import AmplitudeMechanism, Mechanism
 
 if TYPE_CHECKING:
     from fl.algorithms.amplitude_caps import Caps
@@ -136,7 +136,7 @@ class FlmcConfig(Learning):
     def resolved(self) -> Self:
         return self if self.lmc_cap is not None else self.model_copy(update={"lmc_cap": self.resolved_lmc_cap})
 
-    def conflicts(self, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Iterator[Conflict]:
+    def conflicts(self, *, link: LinkConfig, privacy: Mechanism | None) -> Iterator[Conflict]:
         task, num_devices, policy = self.task, self.num_devices, link.packets.policy
         if num_devices > task.num_samples:
             raised = ", or raise learning.task.num_samples" if task.name == "gaussian-linear" else ""
@@ -221,7 +221,7 @@ class FlmcConfig(Learning):
                 "write privacy: none, or domain: frequency without cfo_hz and clipping_db",
             )
 
-    def privacy_conflict(self, privacy: AnyPrivacyConfig | None) -> Conflict | None:
+    def privacy_conflict(self, privacy: Mechanism | None) -> Conflict | None:
         if privacy is None or isinstance(privacy, AmplitudeMechanism):
             return None
         return Conflict(
@@ -267,7 +267,7 @@ class FlmcConfig(Learning):
     def account(self, result: TrialResult, *, link: LinkConfig, privacy: Any) -> PrivacyAccount | None:
         return flmc_account(self, link=link, privacy=privacy, rounds=result.rounds, spent=result.privacy)
 
-    def caps(self, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Caps | None:
+    def caps(self, *, link: LinkConfig, privacy: Mechanism | None) -> Caps | None:
         from fl.algorithms.amplitude_caps import caps_of
 
         return caps_of(self, link=link, privacy=privacy)
@@ -290,7 +290,7 @@ class FlmcConfig(Learning):
             *attack_in_words(self.attack, self.num_devices, label),
         ]
 
-    def why_not_audited(self, privacy: AnyPrivacyConfig | None, *, link: LinkConfig) -> str | None:
+    def why_not_audited(self, privacy: Mechanism | None, *, link: LinkConfig) -> str | None:
         if not self.uses_radio:
             return f"scheme {self.scheme} sends nothing over a radio"
         return nobody_honest(self.attack, num_devices=self.num_devices)

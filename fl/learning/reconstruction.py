@@ -22,7 +22,7 @@ from fl.footprint import training_samples
 from fl.learning.fedavg import FedAvgConfig
 from phy.config import LinkConfig
 from phy.config.conflict import Conflict
-from privacy.config import AnyPrivacyConfig
+from privacy.config import Mechanism
 
 if TYPE_CHECKING:
     from fl.attacks.reconstruction import Reconstruction
@@ -128,7 +128,7 @@ class ReconstructionConfig(Learning):
     def upload_scheme(self) -> Scheme:
         return self.aggregation
 
-    def conflicts(self, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Iterator[Conflict]:
+    def conflicts(self, *, link: LinkConfig, privacy: Mechanism | None) -> Iterator[Conflict]:
         there = training_samples(self.data)
         each = self.samples_per_device + 1
         if (needed := self.num_devices * each) > there >= 1:
@@ -143,7 +143,7 @@ class ReconstructionConfig(Learning):
             yield conflict
         yield from self.played.conflicts(link=link, privacy=privacy)
 
-    def privacy_conflict(self, privacy: AnyPrivacyConfig | None) -> Conflict | None:
+    def privacy_conflict(self, privacy: Mechanism | None) -> Conflict | None:
         if privacy is None or (privacy.for_uploads is not None and not privacy.calibrated):
             return None
         return Conflict(
@@ -152,7 +152,7 @@ class ReconstructionConfig(Learning):
             "write mechanism: bit-flipping or gaussian with an epsilon and no budget, or privacy: none",
         )
 
-    def settled(self, *, link: LinkConfig, privacy: AnyPrivacyConfig | None) -> Self:
+    def settled(self, *, link: LinkConfig, privacy: Mechanism | None) -> Self:
         return self.model_copy(update={"aggregation": self.played.settled(link=link, privacy=privacy).aggregation})
 
     def build(self, *, link: LinkConfig, privacy: Any, seed: int, trials: tuple[int, ...]) -> Reconstruction:
@@ -172,7 +172,7 @@ class ReconstructionConfig(Learning):
             f"softmax regression, {self.num_values():,} parameters, one step, {self.played.sent(label, link=link)}",
         ]
 
-    def why_not_audited(self, privacy: AnyPrivacyConfig | None, *, link: LinkConfig) -> str | None:
+    def why_not_audited(self, privacy: Mechanism | None, *, link: LinkConfig) -> str | None:
         return self.played.why_not_audited(privacy, link=link)
 
     def num_values(self) -> int | None:

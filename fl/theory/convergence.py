@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fl.arrays import F32, F64, I64
 from fl.theory.softmax_optimum import convex_task
-from privacy.config import UploadPrivacy
+from privacy.config import Mechanism
 
 if TYPE_CHECKING:
     from fl.algorithms.fedavg import Federation
@@ -163,7 +163,7 @@ def _fraction_variance(p: F64, fraction_bits: int) -> F64:
 class Convergence:
     """Follows ||w_k - w*||^2 of one trial; the optimum and the constants of the task are found on its data."""
 
-    def __init__(self, config: FedAvgConfig, *, federation: Federation, privacy: UploadPrivacy | None = None) -> None:
+    def __init__(self, config: FedAvgConfig, *, federation: Federation, privacy: Mechanism | None = None) -> None:
         self._config = config
         self._divided = getattr(privacy, "debias", False)
         self._noise_std = federation.budget.get("sigma", 0.0)

@@ -15,7 +15,7 @@ from phy.config import LinkConfig
 from phy.config.conflict import Conflict
 from phy.engines.choice import with_engine
 from phy.links.conflicts import link_conflicts
-from privacy.config import UploadPrivacy
+from privacy.config import Mechanism
 from scenarios.schema.consistency.conflicts import check_consistency
 from scenarios.schema.errors import Mark, ScenarioError
 from scenarios.schema.loader import find_source, validate
@@ -48,9 +48,9 @@ class Settings:
         return with_engine(self.scenario.link.resolve_digital())
 
     @property
-    def privacy(self) -> UploadPrivacy | None:
+    def privacy(self) -> Mechanism | None:
         """The privacy mechanism, None without one."""
-        return cast(UploadPrivacy | None, self.scenario.mechanism)
+        return self.scenario.mechanism
 
     def config(self, *, num_devices: int, num_values: int) -> AppConfig:
         """Return the settings of learning for so many clients and values; ScenarioError where settings conflict."""

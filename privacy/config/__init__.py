@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import importlib
+import operator
+import pkgutil
+from functools import reduce
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from pydantic import Discriminator, Tag
 
@@ -12,39 +16,45 @@ from privacy.config.bit_flipping import BitFlippingBudget, BitFlippingConfig, Fl
 from privacy.config.clipped_update import ClippedUpdate, DeviceNoise, ReceiverNoise
 from privacy.config.gaussian import GaussianBudget, GaussianConfig, NoisyNumbers
 
-_WITH_A_BUDGET = ("amplitude", "bit-flipping", "gaussian")
+
+def _final(cls: type[Mechanism]) -> set[type[Mechanism]]:
+    """Return the subclasses that have no subclass: bases of mechanisms cannot be written in a scenario."""
+    below = cls.__subclasses__()
+    return set().union(*map(_final, below)) if below else {cls}
 
 
-def _mechanism(value: Any) -> str:
-    """The tag of a privacy section; `amplitude`, the bound of FLMC, has no key `mechanism`."""
+def _found() -> dict[str, type[Mechanism]]:
+    """Return the mechanisms of every module of this folder by their tags, those from a budget last."""
+    for module in pkgutil.iter_modules(__path__):
+        importlib.import_module(f"{__name__}.{module.name}")
+    found = {}
+    for cls in _final(Mechanism):
+        (word,) = get_args(cls.model_fields["mechanism"].annotation) if "mechanism" in cls.model_fields else (_UNNAMED,)
+        found[word + _CALIBRATED * issubclass(cls, Calibrated)] = cls
+    return dict(sorted(found.items(), key=lambda item: (_CALIBRATED in item[0], item[0])))
+
+
+def _tag(value: Any) -> str:
+    """Return the tag of a privacy section, which `mechanism` and a calibrating budget select."""
 
     def of(one: Any, key: str, default: Any) -> Any:
         return one.get(key, default) if isinstance(one, dict) else getattr(one, key, default)
 
     named, budget = of(value, "mechanism", None), of(value, "budget", None)
-    word = "amplitude" if named is None else str(named)
-    found = budget is not None and of(budget, "calibrate", True) is not False
-    return f"{word} from a budget" if found and word in _WITH_A_BUDGET else word
+    word = _UNNAMED if named is None else str(named)
+    calibrated = budget is not None and of(budget, "calibrate", True) is not False
+    return word + _CALIBRATED if calibrated and word + _CALIBRATED in _MECHANISMS else word
 
 
-AnyPrivacyConfig = Annotated[
-    Annotated[PrivacyConfig, Tag("amplitude")]
-    | Annotated[BitFlippingConfig, Tag("bit-flipping")]
-    | Annotated[GaussianConfig, Tag("gaussian")]
-    | Annotated[SchemeBudget, Tag("scheme")]
-    | Annotated[ReceiverNoise, Tag("receiver-noise")]
-    | Annotated[DeviceNoise, Tag("device-noise")]
-    | Annotated[AmplitudeBudget, Tag("amplitude from a budget")]
-    | Annotated[BitFlippingBudget, Tag("bit-flipping from a budget")]
-    | Annotated[GaussianBudget, Tag("gaussian from a budget")],
-    Discriminator(_mechanism),
-]
-"""One class per mechanism, selected by `mechanism` and by a calibrating budget."""
+_UNNAMED, _CALIBRATED = "amplitude", " from a budget"
+_MECHANISMS = _found()
 
-UploadPrivacy = (
-    BitFlippingConfig | GaussianConfig | BitFlippingBudget | GaussianBudget | SchemeBudget | ReceiverNoise | DeviceNoise
-)
-"""Mechanisms for uploads of federated averaging."""
+if TYPE_CHECKING:
+    AnyPrivacyConfig = Mechanism
+else:
+    _MEMBERS = (Annotated[cls, Tag(tag)] for tag, cls in _MECHANISMS.items())
+    AnyPrivacyConfig = Annotated[reduce(operator.or_, _MEMBERS), Discriminator(_tag)]
+"""One of the mechanisms: the classes without subclasses that the modules of this folder define."""
 
 __all__ = [
     "AmplitudeBudget",
@@ -68,5 +78,4 @@ __all__ = [
     "SchemeBudget",
     "Training",
     "UploadMechanism",
-    "UploadPrivacy",
 ]

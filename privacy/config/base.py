@@ -149,6 +149,9 @@ class Mechanism(Frozen):
     protects: ClassVar[Literal["amplitude", "sum", "numbers", "bits", "scheme"]]
     gaussian_noise: ClassVar[str | None] = None
 
+    if TYPE_CHECKING:  # the word of every class but those for amplitudes
+        mechanism: str
+
     budget: BudgetConfig | None = Field(default=None, description="budget for the whole run; left out: none")
 
     @property

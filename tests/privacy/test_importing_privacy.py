@@ -1,9 +1,24 @@
-"""Importing the package loads no other package."""
+"""Importing the package loads no other package, and finds every mechanism of its folder."""
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
+from pathlib import Path
+
+import privacy
+
+OWN_MECHANISM = """\
+from typing import Literal
+
+from privacy.config.clipped_update import ClippedUpdate
+
+
+class OwnNoise(ClippedUpdate):
+    protects = "numbers"
+    mechanism: Literal["own-noise"]
+"""
 
 
 def test_privacy_loads_no_tensorflow_no_sionna_and_no_other_package() -> None:
@@ -17,3 +32,15 @@ def test_privacy_loads_no_tensorflow_no_sionna_and_no_other_package() -> None:
         "assert not [name for name in heavy if name in sys.modules]\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_a_mechanism_in_one_new_file_can_be_written_in_a_scenario(tmp_path: Path) -> None:
+    shutil.copytree(Path(privacy.__file__).parent, tmp_path / "privacy", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "privacy" / "config" / "own_noise.py").write_text(OWN_MECHANISM)
+    code = (
+        "from pydantic import TypeAdapter\n"
+        "from privacy.config import AnyPrivacyConfig\n"
+        "read = TypeAdapter(AnyPrivacyConfig).validate_python({'mechanism': 'own-noise', 'epsilon': 5, 'clip': 1})\n"
+        "assert type(read).__module__ == 'privacy.config.own_noise'\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, cwd=tmp_path, env={"PYTHONPATH": "."})

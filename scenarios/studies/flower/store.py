@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from fl.accounting.fedavg import fedavg_account
 from fl.learning.fedavg import FedAvgConfig
 from fl.results import LINK_COUNTS, PrivacyAccount, TrialResult
-from privacy.config import UploadPrivacy
 from scenarios.files.provenance import collect_provenance
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import as_yaml
@@ -84,7 +83,7 @@ def account_of(scenario: Scenario, rounds: Sequence[RoundOfClients]) -> PrivacyA
     """
     if not rounds:
         return None
-    privacy, link = cast(UploadPrivacy | None, scenario.mechanism), scenario.link.resolve_digital()
+    privacy, link = scenario.mechanism, scenario.link.resolve_digital()
     num_devices = 1 + max(int(one.columns["sender"].max()) for one in rounds)
     num_values = max(int(one.numbers["num_values"]) for one in rounds)
     app = AppConfig.of(

@@ -100,7 +100,7 @@ def test_metrics_are_those_that_figures_may_draw(capsys: pytest.CaptureFixture[s
         ("bler", "packet_error_rate rate"),
         ("error models", "measured, iid, analytic or error_free"),
         ("power policies", "truncated-inversion Inversion, but"),
-        ("KIND", "privacy mechanism bit-flipping, gaussian"),
+        ("KIND", "privacy mechanism bit-flipping, device-noise"),
     ],
 )
 def test_names_plurals_metrics_and_terms_of_the_field_are_shown(what: str, text: str, capsys) -> None:

@@ -166,7 +166,7 @@ def test_another_kind_drops_the_keys_of_the_base(tmp_path: Path) -> None:
         ),
         (
             "name: a\nprivacy:\n  mechanism: gausian\n  epsilon: 1\n",
-            "s.yaml:3: privacy.mechanism = gausian: must be bit-flipping, gaussian, ",
+            "s.yaml:3: privacy.mechanism = gausian: must be bit-flipping, device-noise, gaussian, ",
         ),
         (
             "name: a\nprivacy:\n  mechanism: bit-flipping\n  epsilon: 1\n",

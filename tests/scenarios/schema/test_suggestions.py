@@ -89,8 +89,8 @@ SENTENCES = {
     ),
     "the kind of a section, and the keys beside it": (
         "name: a\nlearning: {algorithm: fedavg}\nprivacy: {mechanism: bitflip, eps: 10, kappa: auto}\n",
-        "s.yaml:3: privacy.mechanism = bitflip: must be bit-flipping, gaussian, scheme, receiver-noise or "
-        "device-noise; did you mean bit-flipping.\n"
+        "s.yaml:3: privacy.mechanism = bitflip: must be bit-flipping, device-noise, gaussian, receiver-noise or "
+        "scheme; did you mean bit-flipping.\n"
         "s.yaml:3: privacy.kappa = auto: must be a number above 0, or measured; write for example 0.02, or measured.\n"
         "s.yaml:3: privacy.eps = 10: unknown key; did you mean privacy.epsilon.",
     ),
