@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fl.arrays import I64, U8
 from fl.config.data import DataName, ImageFacts, Pair, data_sets
 from fl.tasks.base import LearningError
 
 AGAIN = "fetch the file again"
-_CONVERT = "write the file anew"
 
 
 def image_facts(name: DataName) -> ImageFacts:
@@ -49,16 +49,27 @@ class ImageData:
         return height, width, channels
 
 
-def checked_images(name: DataName, parts: tuple[Pair, Pair], *, source: str, files: tuple[str, ...] = ()) -> ImageData:
+@contextmanager
+def reading(what: str, *, source: object) -> Iterator[None]:
+    """Raise LearningError, one sentence, where the file `source` turns out to be no whole `what`."""
+    try:
+        yield
+    except LearningError:
+        raise
+    except Exception as error:  # NumPy, gzip, tarfile, zipfile and pickle have no class in common
+        reason = str(error).strip().rstrip(".") or type(error).__name__
+        raise LearningError(f"{source}: not a whole {what} ({reason}); {AGAIN}") from error
+
+
+def checked_images(name: DataName, parts: tuple[Pair, Pair], *, source: str) -> ImageData:
     """The whole set `parts` (train, test) in the common layout, with pixels in [0, 1] on use.
 
-    Grey images may lack the axis of channels, labels may be `[N, 1]`. LearningError, one sentence with `source` (or
-    the `files` of train and test), for anything else.
+    Grey images may lack the axis of channels, labels may be `[N, 1]`. LearningError, one sentence with `source`, for
+    anything else.
     """
     facts = image_facts(name)
-    in_train, in_test = files or (source, source)
-    x_train, y_train = _checked_part(name, *parts[0], part="train", source=in_train)
-    x_test, y_test = _checked_part(name, *parts[1], part="test", source=in_test)
+    x_train, y_train = _checked_part(name, parts[0], part="train", source=source)
+    x_test, y_test = _checked_part(name, parts[1], part="test", source=source)
     return ImageData(
         name=name,
         x_train=x_train,
@@ -74,13 +85,20 @@ def checked_images(name: DataName, parts: tuple[Pair, Pair], *, source: str, fil
     )
 
 
-def _checked_part(
-    name: DataName, images: NDArray[Any], labels: NDArray[Any], *, part: Literal["train", "test"], source: str
-) -> tuple[U8, I64]:
-    facts = image_facts(name)
-    check_layout(name, shape=images.shape, dtype=images.dtype, what=f"x_{part}", source=source)
-    check_layout(name, shape=labels.shape, dtype=labels.dtype, what=f"y_{part}", source=source)
-    check_counts(len(images), len(labels), part=part, source=source)
+def _checked_part(name: DataName, pair: Pair, *, part: Literal["train", "test"], source: str) -> tuple[U8, I64]:
+    facts, (images, labels) = image_facts(name), pair
+    shapes = facts.image_shape, facts.image_shape[: 2 if facts.image_shape[2] == 1 else 3]
+    for what, array, right, wanted in (
+        ("images x", images, images.dtype == np.uint8 and images.shape[1:] in shapes, f"uint8 {facts.image_shape}"),
+        ("labels y", labels, labels.dtype.kind in "iu" and labels.shape[1:] in ((), (1,)), "an integer"),
+    ):
+        if not right or not array.ndim:
+            raise LearningError(
+                f"{source}: {what}_{part} are {array.dtype} of shape {array.shape}, each of {name} is {wanted}; "
+                "write the file anew, or name the set that it holds"
+            )
+    if len(images) != len(labels) or not len(images):
+        raise LearningError(f"{source}: {len(images)} {part} images have {len(labels)} labels; {AGAIN}")
     flat = labels.reshape(-1)
     wrong = np.flatnonzero((flat < 0) | (flat >= facts.num_classes))
     if wrong.size:
@@ -95,48 +113,3 @@ def _checked_part(
     pixels.setflags(write=False)
     numbers.setflags(write=False)
     return pixels, numbers
-
-
-def check_layout(name: DataName, *, shape: tuple[int, ...], dtype: np.dtype[Any], what: str, source: str) -> None:
-    """LearningError unless an array named `what` (x_... or y_...) of this shape and dtype can be of the set."""
-    said = f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
-    if what.startswith("y"):
-        if dtype.kind not in "iu":
-            raise LearningError(f"{source}: labels {what} are {dtype}, not integers; {_CONVERT} with uint8 labels")
-        if len(shape) != 1 and (len(shape) != 2 or shape[1] != 1):
-            raise LearningError(f"{source}: labels {what} have shape {said}, not (N,); {_CONVERT}")
-        return
-    height, width, channels = image_facts(name).image_shape
-    if dtype != np.uint8:
-        raise LearningError(f"{source}: images {what} are {dtype}, not uint8; {_CONVERT} with pixels 0 .. 255 as uint8")
-    if shape[1:] != (height, width, channels) and (channels != 1 or shape[1:] != (height, width)):
-        raise LearningError(
-            f"{source}: images {what} have shape {said}, those of {name} (N, {height}, {width}, {channels}); "
-            "name the set that the file holds, or convert it"
-        )
-
-
-def check_most(name: DataName, *, claimed: int, what: str, source: str) -> None:
-    """LearningError for more images or labels than the complete set has, both parts together.
-
-    Asked before anything is unpacked: a few kilobytes may claim, and unpack to, any number of equal bytes.
-    """
-    facts = image_facts(name)
-    if claimed > (most := facts.num_train + facts.num_test):
-        raise LearningError(f"{source}: {what} claims {claimed} entries, all of {name} are {most}; {AGAIN}")
-
-
-def check_counts(num_images: int, num_labels: int, *, part: str, source: str) -> None:
-    """LearningError unless there are as many labels as images, and some."""
-    if num_images != num_labels:
-        raise LearningError(f"{source}: {num_images} {part} images have {num_labels} labels; {AGAIN}")
-    if num_images == 0:
-        raise LearningError(f"{source}: there is no {part} image; {AGAIN}")
-
-
-def damaged(what: str, error: BaseException, *, source: object) -> LearningError:
-    """Return the LearningError for a file that is not a whole `what`, for the reason in `error`."""
-    reason = str(error).strip().rstrip(".") or type(error).__name__
-    if isinstance(error, KeyError):
-        reason = f"there is no {error.args[0]!r}"
-    return LearningError(f"{source}: not a whole {what} ({reason}); {AGAIN}")

@@ -1,75 +1,44 @@
-"""Two layouts of a set of images in files: keras' `.npz`, and the IDX files of MNIST and its kin.
-
-Headers are read before the arrays: a file that claims more than fits into memory is refused by its shape, and a wrong
-file is refused at once.
-"""
+"""Layouts of a set of images in files: keras' `.npz`, IDX files of MNIST and its kin, python archives of CIFAR."""
 
 from __future__ import annotations
 
 import gzip
-import zipfile
-import zlib
-from pathlib import Path
+import io
+import pickle
+import re
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
+from numpy.lib.npyio import NpzFile
+from numpy.typing import NDArray
 
 from fl.arrays import U8
 from fl.config.data import DataName, Pair
-from fl.data.arrays import AGAIN, check_counts, check_layout, check_most, damaged
+from fl.data.arrays import AGAIN, image_facts, reading
 from fl.tasks.base import LearningError
 
-_KEYS = ("x_train", "y_train", "x_test", "y_test")
+FOLDERS: dict[DataName, str] = {"cifar10": "cifar-10-batches-py", "cifar100": "cifar-100-python"}
+ARCHIVES: dict[DataName, str] = {"cifar10": "cifar-10-python.tar.gz", "cifar100": "cifar-100-python.tar.gz"}
+FILES: dict[DataName, tuple[str, ...]] = {
+    "cifar10": (*(f"data_batch_{batch}" for batch in range(1, 6)), "test_batch"),
+    "cifar100": ("train", "test"),
+}
+"""To train on, and the last to test on."""
 
-_NPZ_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError, RuntimeError)
-"""What NumPy and zipfile raise for a file that is torn (EOFError, OSError), has flipped bytes (BadZipFile, zlib.error,
-ValueError), is packed in a way they do not know (NotImplementedError), or is encrypted (RuntimeError)."""
-
-
-def read_npz(path: Path, *, name: DataName) -> tuple[Pair, Pair]:
-    """The set in `path`, nothing unpickled; LearningError for a damaged file and for one that holds something else."""
-    check_headers(path, name=name)
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            x_train, y_train, x_test, y_test = (file[key] for key in _KEYS)
-    except _NPZ_DAMAGE as error:
-        raise damaged(".npz file", error, source=path) from error
-    return (x_train, y_train), (x_test, y_test)
+_LABELS: dict[DataName, str] = {"cifar10": "labels", "cifar100": "fine_labels"}
+_NAMES = re.compile(
+    r"numpy\.(dtype|ndarray)|numpy\._?core\.(multiarray\._reconstruct|numeric\._frombuffer)|_codecs\.encode"
+)
+"""All that a pickle of bytes and arrays calls."""
 
 
-def check_headers(path: Path, *, name: DataName) -> tuple[int, int]:
-    """Train and test images that `path` says to hold, from its headers alone; LearningError as `read_npz`."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = {member.filename for member in archive.infolist()}
-            absent = [key for key in _KEYS if f"{key}.npy" not in members]
-            headers = {} if absent else {key: _npy_header(archive, key) for key in _KEYS}
-    except _NPZ_DAMAGE as error:
-        raise damaged(".npz file", error, source=path) from error
-    if absent:
-        raise LearningError(f"{path}: there is no array {absent[0]}, it needs {', '.join(_KEYS)}; write the file anew")
-    for key, (shape, dtype) in headers.items():
-        check_most(name, claimed=shape[0] if shape else 0, what=key, source=str(path))
-        check_layout(name, shape=shape, dtype=dtype, what=key, source=str(path))
-    counts = {key: shape[0] for key, (shape, _) in headers.items()}
-    for part in ("train", "test"):
-        check_counts(counts[f"x_{part}"], counts[f"y_{part}"], part=part, source=str(path))
-    return counts["x_train"], counts["x_test"]
-
-
-def _npy_header(archive: zipfile.ZipFile, key: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    member = archive.getinfo(f"{key}.npy")
-    with archive.open(member) as stream:
-        version = np.lib.format.read_magic(stream)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, _, dtype = read(stream)
-        start = stream.tell()
-    if dtype.hasobject:
-        raise ValueError("it holds pickled objects")
-    claimed = int(np.prod(shape, dtype=object)) * dtype.itemsize
-    if claimed != member.file_size - start:
-        raise ValueError(f"{key} claims {claimed} bytes and has {member.file_size - start}")
-    return shape, dtype
+def read_npz(path: Path, *keys: str) -> list[NDArray[Any]]:
+    """The arrays `keys` in `path`, nothing unpickled; LearningError for a damaged file."""
+    with reading(".npz file", source=path), path.open("rb") as stream, NpzFile(stream) as file:
+        return [file[key] for key in keys]
 
 
 def idx_names(name: DataName) -> tuple[tuple[str, ...], ...]:
@@ -85,55 +54,74 @@ def idx_names(name: DataName) -> tuple[tuple[str, ...], ...]:
 
 
 def read_idx_set(paths: tuple[Path, ...], *, name: DataName) -> tuple[Pair, Pair]:
-    """The set in four files as `idx_names` orders them; LearningError for damaged or foreign ones.
+    """The set in four files as `idx_names` orders them; LearningError for damaged ones.
 
     EMNIST's images lie on their side, as its authors' Matlab wrote them: they are put upright.
     """
-    x_train, y_train, x_test, y_test = (
-        read_idx(path, name=name, what=what) for path, what in zip(paths, _KEYS, strict=True)
-    )
+    x_train, y_train, x_test, y_test = map(read_idx, paths)
     if name == "emnist":
         x_train, x_test = x_train.swapaxes(1, 2), x_test.swapaxes(1, 2)
     return (x_train, y_train), (x_test, y_test)
 
 
-def read_idx(path: Path, *, name: DataName, what: str) -> U8:
+def read_idx(path: Path) -> U8:
     """The array of unsigned bytes in `path`, plain or gzipped.
 
-    Bytes 0 0 8 `num_axes`, then the length of each axis as big-endian uint32, then the entries row by row.
-    LearningError, one sentence, for anything else, and for what cannot be of the set `name`.
+    Bytes 0 0 8 and the number of axes, then the length of each axis as big-endian uint32, then the entries row by row.
+    LearningError, one sentence, for anything else.
     """
-    num_axes = 3 if what.startswith("x") else 1
-    shape = read_idx_shape(path, num_axes=num_axes)
-    check_most(name, claimed=shape[0], what="its header", source=str(path))
-    check_layout(name, shape=shape, dtype=np.dtype(np.uint8), what=what, source=str(path))
-    start, claimed = 4 + 4 * num_axes, int(np.prod(shape, dtype=object))
-    content = _first_bytes(path, start + claimed + 1)
-    if len(content) - start != claimed:
-        follow = f"more than {claimed}" if len(content) - start > claimed else len(content) - start
-        raise LearningError(f"{path}: {follow} bytes follow the header, its shape {shape} needs {claimed}; {AGAIN}")
-    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
-
-
-def read_idx_shape(path: Path, *, num_axes: int) -> tuple[int, ...]:
-    """The shape in the header of `path`; LearningError as `read_idx`."""
-    size = 4 + 4 * num_axes
-    content = _first_bytes(path, size)
-    if len(content) < size:
-        raise LearningError(f"{path}: {len(content)} bytes, not even the header of {size}; {AGAIN}")
-    magic = bytes((0, 0, 8, num_axes))
-    if content[:4] != magic:
-        raise LearningError(
-            f"{path}: begins with {content[:4].hex(' ')}, an IDX file of bytes and {num_axes} axes with "
-            f"{magic.hex(' ')}; {AGAIN}"
-        )
-    return tuple(int(length) for length in np.frombuffer(content, ">u4", num_axes, 4))
-
-
-def _first_bytes(path: Path, num_bytes: int) -> bytes:
-    """The first so many bytes, unpacked."""
-    try:
+    with reading("IDX file", source=path):
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
-            return file.read(num_bytes)
-    except (EOFError, zlib.error, OSError) as error:
-        raise damaged("file", error, source=path) from error
+            content = file.read()
+        if content[:3] != bytes((0, 0, 8)):
+            raise ValueError(f"it begins with {content[:3].hex(' ')}, an IDX file of bytes with 00 00 08")
+        shape = np.frombuffer(content, ">u4", content[3], 4).astype(np.int64)
+        return np.frombuffer(content, np.uint8, offset=4 + 4 * content[3]).reshape(shape)
+
+
+def read_cifar(path: Path, *, name: DataName) -> tuple[Pair, Pair]:
+    """The set in the folder or archive `path`, fine labels of CIFAR-100; LearningError, one sentence, if damaged.
+
+    A pickle is a program: of the functions that it names, only those that make bytes and arrays are called.
+    """
+    parts: dict[str, tuple[U8, NDArray[Any]]] = {}
+    with reading(f"file of {name}", source=path):
+        for member, content in _members(path, wanted=FILES[name]):
+            with reading(f"file of {name}", source=f"{path}, {member}"):
+                parts[member] = _part(content, name=name)
+    if absent := [member for member in FILES[name] if member not in parts]:
+        raise LearningError(f"{path}: {absent[0]} is missing, {name} has {', '.join(FILES[name])}; {AGAIN}")
+    *train, test = (parts[member] for member in FILES[name])
+    return (np.concatenate([x for x, _ in train]), np.concatenate([y for _, y in train])), test
+
+
+def _members(path: Path, *, wanted: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:
+    """Name and content of the wanted files; nothing is unpacked to disk."""
+    if path.is_dir():
+        yield from ((name, (path / name).read_bytes()) for name in wanted if (path / name).is_file())
+        return
+    with tarfile.open(path, "r|gz") as archive:
+        for member in archive:
+            if member.isfile() and (name := PurePosixPath(member.name).name) in wanted:
+                packed = archive.extractfile(member)
+                assert packed is not None  # a regular file
+                yield name, packed.read()
+
+
+def _part(content: bytes, *, name: DataName) -> tuple[U8, NDArray[Any]]:
+    """Images `[N, 32, 32, 3]` and labels: rows in the file hold all red, then all green, then all blue pixels."""
+    read, keys = _Reader(io.BytesIO(content), encoding="bytes").load(), (b"data", _LABELS[name].encode())
+    if absent := [key.decode() for key in keys if key not in read]:
+        raise ValueError(f"there is no {absent[0]}")
+    images, labels = (read[key] for key in keys)
+    height, width, channels = image_facts(name).image_shape
+    return images.reshape(-1, channels, height, width).transpose(0, 2, 3, 1), np.asarray(labels, np.int64)
+
+
+class _Reader(pickle._Unpickler):
+    """Python's reader written in Python: the one written in C takes the memory that a damaged file claims to need."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if not _NAMES.fullmatch(f"{module}.{name}"):
+            raise pickle.UnpicklingError(f"it calls {module}.{name}"[:80])
+        return super().find_class(module, name)

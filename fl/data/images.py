@@ -13,8 +13,7 @@ import numpy as np
 from fl.arrays import I64, U8
 from fl.config.data import DataName, DataSet, Pair
 from fl.data.arrays import ImageData, checked_images, image_facts
-from fl.data.cifar import read_cifar
-from fl.data.formats import check_headers, read_idx_set, read_idx_shape, read_npz
+from fl.data.formats import read_cifar, read_idx, read_idx_set, read_npz
 from fl.data.whereabouts import Found, find_data, keras_cache, remedy
 from fl.tasks.base import LearningError
 from phy.numerics.random import Purpose, generator
@@ -62,15 +61,16 @@ def load_images(config: DataSet, *, seed: int, trial: int) -> ImageData:
 
 
 def available_images(name: DataName) -> tuple[int, int]:
-    """Train and test images of the copy that would be read, from its headers; those of the whole set if unknown."""
+    """Train and test images of the copy that would be read, from its labels; those of the whole set if unknown."""
     where = find_data(name)
     if where.place == "nowhere":
         raise LearningError(where.sentence)
     if where.found is not None and where.found.format == "npz":
-        return check_headers(where.found.paths[0], name=name)
+        train, test = read_npz(where.found.paths[0], "y_train", "y_test")
+        return len(train), len(test)
     if where.found is not None and where.found.format == "idx":
-        train, _, test, _ = where.found.paths
-        return read_idx_shape(train, num_axes=3)[0], read_idx_shape(test, num_axes=3)[0]
+        _, labels, _, test_labels = where.found.paths
+        return len(read_idx(labels)), len(read_idx(test_labels))
     facts = image_facts(name)
     return facts.num_train, facts.num_test
 
@@ -104,15 +104,16 @@ def _whole_set(config: DataSet) -> ImageData:
 
 @lru_cache(maxsize=2)
 def _read(name: DataName, found: Found, _state: tuple[tuple[int, int], ...]) -> ImageData:
-    first, *others = found.paths
+    first = found.paths[0]
     match found.format:
         case "npz":
-            return checked_images(name, read_npz(first, name=name), source=str(first))
+            x, y, x_test, y_test = read_npz(first, "x_train", "y_train", "x_test", "y_test")
+            parts = (x, y), (x_test, y_test)
         case "cifar":
-            return checked_images(name, read_cifar(first, name=name), source=str(first))
+            parts = read_cifar(first, name=name)
         case "idx":
-            files = f"{first} with {others[0].name}", f"{others[1]} with {others[2].name}"
-            return checked_images(name, read_idx_set(found.paths, name=name), source=str(first), files=files)
+            parts = read_idx_set(found.paths, name=name)
+    return checked_images(name, parts, source=str(first))
 
 
 @lru_cache(maxsize=3)

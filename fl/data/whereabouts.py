@@ -13,25 +13,26 @@ Fashion-MNIST call their files alike, those of Fashion-MNIST count only in a fol
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from fl.config.data import DataName, data_sets
-from fl.data.cifar import ARCHIVES, FILES, FOLDERS
-from fl.data.formats import idx_names
+from fl.data.formats import ARCHIVES, FILES, FOLDERS, idx_names
 from fl.tasks.base import LearningError
 
 _VARIABLE = "PHYLOOP_DATA"
 
-_SPELLINGS: dict[DataName, tuple[str, ...]] = {
-    "mnist": ("mnist",),
-    "fashion-mnist": ("fashion_mnist", "fashion-mnist", "fashionmnist"),
-    "cifar10": ("cifar10", "cifar-10", "cifar_10"),
-    "cifar100": ("cifar100", "cifar-100", "cifar_100"),
-    "emnist": ("emnist_byclass", "emnist-byclass", "emnist"),
+_WORDS: dict[DataName, str] = {
+    "mnist": "mnist",
+    "fashion-mnist": "fashion[_-]?mnist",
+    "cifar10": "cifar[_-]?10",
+    "cifar100": "cifar[_-]?100",
+    "emnist": "emnist[_-]?byclass",  # `emnist_letters.npz` and the like are other sets
 }
+"""With what the names of files and folders of a set begin."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,9 +97,9 @@ def remedy(name: DataName) -> str:
     if name in FOLDERS:
         other = f"{ARCHIVES[name]} or the folder {FOLDERS[name]}"
     else:
-        below = "" if name == "mnist" else f"{_SPELLINGS[name][1]}/"
+        below = "" if name == "mnist" else f"{name}/"
         other = f"{below}{idx_names(name)[0][0]}[.gz] and its three companions"
-    return f"{where} {_SPELLINGS[name][0]}.npz (keras layout) or {other}, or write data: digits"
+    return f"{where} {name}.npz (keras layout) or {other}, or write data: digits"
 
 
 def keras_cache() -> Path:
@@ -111,36 +112,29 @@ def _find_in(name: DataName, folder: Path, *, variants: bool) -> Found | None:
 
     LearningError if a part of the files of a set is there and another is missing.
     """
-    spellings = _SPELLINGS[name]
-    npz = [path for spelling in spellings if (path := folder / f"{spelling}.npz").is_file()]
-    if variants:
-        # `emnist_letters.npz` and the like are other sets.
-        for spelling in spellings[:2] if name == "emnist" else spellings:
-            npz += sorted(path for sign in "_-" for path in folder.glob(f"{spelling}{sign}*.npz"))
+    npz = [path for path in folder.glob("*.npz") if _is_of(name, path.stem, whole=not variants)]
     if npz:
-        return Found(format="npz", paths=(npz[0],))
+        return Found(format="npz", paths=(min(npz, key=lambda path: (not _is_of(name, path.stem, whole=True), path)),))
     for home in _homes(name, folder):
         if found := _find_cifar(name, home) if name in FOLDERS else _find_idx(name, home):
             return found
     return None
 
 
+def _is_of(name: DataName, found: str, *, whole: bool = False) -> bool:
+    """True if a file or folder that is called `found` is of the set; `whole`: nothing follows the word of the set."""
+    more = "" if whole else "([_-].*)?"
+    return found.lower() == name or re.fullmatch(_WORDS[name] + more, found.lower()) is not None
+
+
 def _homes(name: DataName, folder: Path) -> Iterator[Path]:
     """Folders in which IDX files and archives of the set may lie."""
-    names = {_plain(spelling) for spelling in _SPELLINGS[name]}
-    if name in FOLDERS:
-        names |= {_plain(FOLDERS[name]), _plain(f"{FOLDERS[name]}-target")}
-    others = {_plain(spelling) for other, spellings in _SPELLINGS.items() if other != name for spelling in spellings}
-    own = _plain(folder.resolve().name)
-    if own in names or (name != "fashion-mnist" and own not in others):
+    own = folder.resolve().name
+    if _is_of(name, own) or (name != "fashion-mnist" and not any(_is_of(other, own) for other in _WORDS)):
         yield folder
     if folder.is_dir():
-        for path in sorted(path for path in folder.iterdir() if _plain(path.name) in names and path.is_dir()):
+        for path in sorted(path for path in folder.iterdir() if _is_of(name, path.name) and path.is_dir()):
             yield from (path, path / "raw", path / "gzip")
-
-
-def _plain(name: str) -> str:
-    return name.lower().replace("-", "").replace("_", "")
 
 
 def _find_idx(name: DataName, home: Path) -> Found | None:
@@ -154,7 +148,7 @@ def _find_idx(name: DataName, home: Path) -> Found | None:
 
 def _find_cifar(name: DataName, home: Path) -> Found | None:
     # Files of CIFAR-100 have everyday names: `home` itself must be called as the author's folder.
-    own = [home] if _plain(home.resolve().name) == _plain(FOLDERS[name]) else []
+    own = [home] if home.resolve().name == FOLDERS[name] else []
     for folder in (home / FOLDERS[name], *own):
         if _all_of(folder, {file: [file] for file in FILES[name]}):
             return Found(format="cifar", paths=(folder,))

@@ -9,7 +9,6 @@ import pickle
 import resource
 import struct
 import tarfile
-import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,8 +24,7 @@ from law import outcome, read_plan
 from mutations import key_names, spoilt_documents, values
 from pace import OwnTime
 
-from fl.data.cifar import read_cifar, read_pickle
-from fl.data.formats import read_idx, read_npz
+from fl.data.formats import read_cifar, read_idx, read_npz
 from fl.tasks.base import LearningError
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario, resolved_data
@@ -94,11 +92,10 @@ def checkpoint_bytes(folder: Path) -> bytes:
 
 
 READERS: dict[str, tuple[Callable[[Path], object], bytes, tuple[type[Exception], ...]]] = {
-    "idx": (lambda path: read_idx(path, name="mnist", what="x_train"), IDX, (LearningError,)),
-    "idx.gz": (lambda path: read_idx(path, name="mnist", what="x_train"), gzip.compress(IDX), (LearningError,)),
-    "npz": (lambda path: read_npz(path, name="mnist"), npz_bytes(), (LearningError,)),
+    "idx": (read_idx, IDX, (LearningError,)),
+    "idx.gz": (read_idx, gzip.compress(IDX), (LearningError,)),
+    "npz": (lambda path: read_npz(path, *GREY), npz_bytes(), (LearningError,)),
     "tar.gz": (lambda path: read_cifar(path, name="cifar10"), archive_bytes(), (LearningError,)),
-    "pickle": (lambda path: read_pickle(path.read_bytes()), BATCH, (pickle.UnpicklingError,)),
 }
 
 
@@ -253,91 +250,6 @@ def test_a_spoilt_scenario_in_a_store_is_told_or_taken(document: dict[str, Any],
 def test_the_scenario_of_a_real_store_is_read(run_folder: Path) -> None:
     with Store.open_existing(run_folder) as store:
         assert stored_scenario(store).scenario.name == "flmc-snr"
-
-
-def bomb_of_zip(path: Path, *, images: int) -> None:
-    """An `.npz` whose headers agree with each other, and that unpacks to `images` black images."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for key, shape in (
-            ("x_train", (images, 28, 28)),
-            ("y_train", (images,)),
-            ("x_test", (1, 28, 28)),
-            ("y_test", (1,)),
-        ):
-            header = io.BytesIO()
-            np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": shape})
-            with archive.open(f"{key}.npy", "w") as member:
-                member.write(header.getvalue())
-                left = int(np.prod(shape))
-                while left:
-                    left -= member.write(bytes(min(left, 1 << 22)))
-
-
-def test_bombs_of_data_are_refused_by_their_headers(tmp_path: Path) -> None:
-    bomb_of_zip(tmp_path / "mnist.npz", images=100_000)
-    (tmp_path / "huge.gz").write_bytes(
-        gzip.compress(b"\0\0\x08\x03" + struct.pack(">III", 9**9, 28, 28) + bytes(1 << 24))
-    )
-    (tmp_path / "long.gz").write_bytes(gzip.compress(IDX + bytes(1 << 26), 1))
-    with frugal(bytes_=100 << 20):
-        with pytest.raises(LearningError, match="x_train claims 100000 entries, all of mnist are 70000"):
-            read_npz(tmp_path / "mnist.npz", name="mnist")
-        with pytest.raises(LearningError, match="claims 387420489 entries"):
-            read_idx(tmp_path / "huge.gz", name="mnist", what="x_train")
-        with pytest.raises(LearningError, match="more than 1568 bytes follow the header"):
-            read_idx(tmp_path / "long.gz", name="mnist", what="x_train")
-
-
-DOUBLED = b"".join(b"h" + bytes([one]) + b"h" + bytes([one]) + b"\x86q" + bytes([one + 1]) + b"0" for one in range(60))
-
-
-@pytest.mark.parametrize(
-    "content",
-    {
-        "memory numbered by the file, and empty": b"\x80\x02}r\xff\xff\xff\x7fj\x00\x00\x00\x7f.",
-        "a number of a gigabyte": b"\x80\x02\x8b\xff\xff\xff\x7f.",
-        "bytes by the exabyte": b"\x80\x04\x8e\xff\xff\xff\xff\xff\xff\xff\x7f.",
-        "a key that hashes for ever": b"\x80\x02}K\x01q\x000" + DOUBLED + b"h\x3cK\x01s.",
-        "copies of one text": b"\x80\x02c_codecs\nencode\nq\x000X\x00\x00\x01\x00"
-        + b"a" * 65536
-        + b"q\x010"
-        + b"h\x00h\x01X\x06\x00\x00\x00latin1\x86R" * 9999
-        + b".",
-        "a name of many lines": b"\x80\x02c" + b"a" * 10_000_000,
-        "lists in lists": b"\x80\x02" + b"](" * 100_000,
-        "an object of another class": pickle.dumps({"data": Path("x")}),
-        "copies of arguments": b"\x80\x02cnumpy\nndarray\nq\x000("
-        + b"K\x01" * 99_999
-        + b"tq\x01"
-        + b"h\x00h\x01R" * 9999,
-        "bytes of protocol 5 by the exabyte": b"\x80\x05\x96\xff\xff\xff\xff\xff\xff\xff\x7fb.",
-        "an attribute of a function": b"\x80\x02c_codecs\nencode\n}U\x04codeK\x01sb.",
-        "persistent": b"\x80\x02Pname\n.",
-        "by extension": b"\x80\x02\x82\x01.",
-    }.values(),
-)
-def test_pickles_that_fill_memory_or_time_are_refused(content: bytes) -> None:
-    with frugal(bytes_=100 << 20), pytest.raises(pickle.UnpicklingError):
-        read_pickle(content)
-
-
-@pytest.mark.parametrize("instruction", [b"]", b"(", b"}"])
-def test_a_pickle_of_too_many_instructions_is_refused(instruction: bytes) -> None:
-    content = b"\x80\x02" + instruction * (1 << 22)
-    with frugal(seconds=5.0, bytes_=200 << 20), pytest.raises(pickle.UnpicklingError, match="more than 1048576 inst"):
-        read_pickle(content)
-
-
-def test_labels_that_unfold_for_ever_are_refused(tmp_path: Path) -> None:
-    unfolding = b"\x80\x02}(U\x06labels]K\x01aq\x00" + b"".join(
-        b"0](h" + bytes([one]) + b"h" + bytes([one]) + b"eq" + bytes([one + 1]) for one in range(40)
-    )
-    array = pickle.dumps(np.zeros((2, 3072), np.uint8), protocol=2)[2:-1]
-    folder = tmp_path / "cifar-10-batches-py"
-    folder.mkdir()
-    (folder / "data_batch_1").write_bytes(unfolding + b"U\x04data" + array.replace(b"q\x00", b"q\xf0") + b"u.")
-    with frugal(bytes_=100 << 20), pytest.raises(LearningError, match="labels are not a list of whole numbers"):
-        read_cifar(folder, name="cifar10")
 
 
 def test_the_words_of_scenarios_are_many() -> None:

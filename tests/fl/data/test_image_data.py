@@ -131,7 +131,7 @@ def test_nobody_can_change_the_images_of_the_next_trial() -> None:
 def test_a_file_is_read_once_and_again_when_it_changes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reads = []
     read_npz = fl.data.images.read_npz
-    monkeypatch.setattr(fl.data.images, "read_npz", lambda path, **name: reads.append(path) or read_npz(path, **name))
+    monkeypatch.setattr(fl.data.images, "read_npz", lambda path, *keys: reads.append(path) or read_npz(path, *keys))
     file = folder / "mnist.npz"
     np.savez(file, **GREY)
     before = [digits(name="mnist", trial=trial).y_train for trial in range(3)]
@@ -200,8 +200,7 @@ def test_other_splits_of_emnist_are_not_taken_for_this_one(folder: Path) -> None
 def test_images_are_counted_without_reading_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_idx(folder, GREY, packed=True)
     np.savez(folder / "cifar10.npz", **COLOUR)
-    for reader in ("read_npz", "read_idx_set"):
-        monkeypatch.delattr(fl.data.images, reader)
+    monkeypatch.delattr(fl.data.images, "read_idx_set")
     assert available_images("mnist") == (30, 20)
     assert available_images("cifar10") == (12, 7)
     assert available_images("digits") == (1437, 360)
@@ -212,7 +211,7 @@ def test_images_are_counted_without_reading_them(folder: Path, monkeypatch: pyte
 
 def test_emnist_without_files_is_one_sentence_with_the_remedy(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = (
-        "emnist_byclass.npz (keras layout) or emnist-byclass/emnist-byclass-train-images-idx3-ubyte[.gz] and its three "
+        "emnist.npz (keras layout) or emnist/emnist-byclass-train-images-idx3-ubyte[.gz] and its three "
         "companions, or write data: digits"
     )
     absent = f"emnist is not in {folder} and keras knows no download of it"
