@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 RUNS ?= runs
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: demo test verify setup lint bench table slow lock clean help
+.PHONY: demo test verify docs setup lint bench table slow lock clean help
 
 help:            ## this list
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -25,6 +25,10 @@ slow: $(STAMP)   ## the full-size studies, minutes long
 
 verify: $(STAMP) ## every card with a known answer, minutes long
 	$(BIN)/phyloop verify
+
+docs: $(STAMP)   ## the documentation site, into build/docs
+	$(BIN)/sphinx-build -q -W --keep-going -d build/doctrees docs build/docs
+	$(BIN)/python -m docs.generators.links build/docs
 
 setup: $(STAMP)  ## the set-up alone
 

@@ -289,10 +289,10 @@ def allowed(about: dict[str, Any]) -> str:
         return listing(about["enum"])
     if "const" in about:
         return str(about["const"])
-    low = [f"above {about[key]:g}" for key in ("exclusiveMinimum",) if key in about]
-    low += [f"from {about[key]:g}" for key in ("minimum",) if key in about]
-    high = [f"below {about[key]:g}" for key in ("exclusiveMaximum",) if key in about]
-    high += [f"to {about[key]:g}" for key in ("maximum",) if key in about]
+    low = [f"above {about[key]:.10g}" for key in ("exclusiveMinimum",) if key in about]
+    low += [f"from {about[key]:.10g}" for key in ("minimum",) if key in about]
+    high = [f"below {about[key]:.10g}" for key in ("exclusiveMaximum",) if key in about]
+    high += [f"to {about[key]:.10g}" for key in ("maximum",) if key in about]
     names = {
         "number": "number",
         "integer": "whole number",

@@ -43,8 +43,9 @@ def test_the_example_of_a_public_name_runs(name: str, tmp_path: Path, monkeypatc
 def test_every_line_of_the_overview_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
-    lines = [line[4:] for line in (ROOT / "docs/python.md").read_text().splitlines() if line.startswith("    ")]
-    assert len(lines) == 14
+    overview = (ROOT / "docs/python.md").read_text().partition("```python\n")[2].partition("```")[0]
+    lines = [line for line in overview.splitlines() if line]
+    assert len(lines) == 17
     few = {"sweep": {"learning.scheme": ["analog"], "link.power.snr_max_db": [0, 10]}}
     demo = phyloop.run("flmc-snr", trials=2, set=few, out="runs/flmc-snr", progress=False)
     digits = {"sweep": {"link.power.snr_max_db": [10]}, "learning.rounds": 2}

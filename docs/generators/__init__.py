@@ -1,0 +1,1 @@
+"""What the documentation site generates: pages from the schema, the library and the API; tutorials; equations."""
