@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from scenarios.schema.labels.units import byte_size
 from scenarios.schema.loader import LoadedScenario, library_names
 from scenarios.studies.link.plan import expand_link
 
-PAPERS = {"flmc": "zhang-2022"}
+PAPERS = {"flmc": "zhang-2022", "bitflip": "li-2025", "cpa": "lang-2023", "probit": "lan"}
 """First word of a scenario's name -> page of its paper."""
 
 
@@ -59,7 +60,7 @@ def write(folder: Path) -> None:
 
 def _first_sentence(loaded: LoadedScenario) -> str:
     text = " ".join(str(loaded.scenario.description).split())
-    return text.split(". ", maxsplit=1)[0].rstrip(".") + "."
+    return re.split(r"(?<!et al)\. ", text, maxsplit=1)[0].rstrip(".") + "."
 
 
 def _scenario(name: str, loaded: LoadedScenario, *, folder: Path) -> Iterator[str]:

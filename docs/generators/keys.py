@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 
 from docs.generators.markdown import code, page, table, toctree
 from phy.config.registry import Registry
-from scenarios.cli.show import allowed, default_of, parameters, registry_at, written
+from scenarios.cli.show import allowed, default_of, registry_at, written
 from scenarios.schema.errors import listing
 from scenarios.schema.schema_keys import OWNERS, UNNAMED, choices, schema_keys
 
@@ -112,9 +112,10 @@ def _things(registry: Registry[Any], section: str, keys: Sequence[str]) -> Itera
         yield _docstring(cls)
         forms = [form for form in written(registry, cls, words[0]) if form.startswith(section)]
         yield code("\n".join(forms[:1]), "yaml") if forms else ""
-        others = read - {*getattr(cls, "reads", ())}
-        own = [row for row in parameters(cls, leave_out=registry.tag) if row[0] not in others | shared]
-        yield table(HEADS, (_row(*row) for row in own))
+        others = shared | {registry.tag} | read - {*getattr(cls, "reads", ())}
+        own = {name: field for name, field in cls.model_fields.items() if name not in others}
+        rows = ((n, default_of(f), _allowed(f"{section}.{n}", (f,)), f.description or "") for n, f in own.items())
+        yield table(HEADS, (_row(*row) for row in rows))
 
 
 def _docstring(cls: type) -> str:
@@ -133,14 +134,16 @@ def _rows(keys: Sequence[str], *, word: str = "") -> str:
         registry = registry_at(key.rpartition(".")[0])
         of_tag = registry is not None and key.rpartition(".")[2] == registry.tag
         about = field.description or ("selects one of the kinds below" if of_tag or key.endswith("algorithm") else "")
-        rows.append(_row(key.rpartition(".")[2], default, _allowed(key, field), about))
+        rows.append(
+            _row(key.rpartition(".")[2], default, _allowed(key, (field,) if word else found.definitions), about)
+        )
     return table(HEADS, rows)
 
 
 def _row(key: str, default: str, values: str, about: str) -> tuple[str, ...]:
     unit = re.search(r" ?\[([^\]\d][^\]]*)\]", about)
     about = about.replace(unit[0], "", 1) if unit else about
-    default = {"{...}": "its own defaults", "none": "none"}.get(default, f"`{default}`")
+    default = {"{...}": "its own defaults", "depends": "depends"}.get(default, f"`{default}`")
     return f"`{key}`", unit[1] if unit else "", default, values, about
 
 
@@ -151,11 +154,14 @@ def _models(annotation: Any) -> bool:
     return any(_models(one) for one in get_args(annotation) if not isinstance(one, str | int | float | list))
 
 
-def _allowed(key: str, field: FieldInfo) -> str:
-    """Words and limits of a key; a section says where its keys are."""
+def _allowed(key: str, fields: Sequence[FieldInfo]) -> str:
+    """Words and limits of a key as some fields define it; a section says where its keys are."""
     if any(other.startswith(f"{key}.") for other in schema_keys()):
         return listing([*choices(key), f"section `{key}`"])
-    if registry_at(key) is not None or _models(field.annotation):
+    if registry_at(key) is not None or any(_models(one.annotation) for one in fields):
         return listing(choices(key)) or "mapping"
-    kind: Any = Annotated[field.annotation, *field.metadata, None]
-    return allowed(TypeAdapter(kind).json_schema())
+    if choices(key) and len(fields) > 1:
+        return listing(choices(key))
+    kinds: Any = (Annotated[one.annotation, *one.metadata, None] for one in fields)
+    found = dict.fromkeys(allowed(TypeAdapter(kind).json_schema()) for kind in kinds)
+    return next(iter(found)) if len(found) == 1 else "depends"
