@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @schemes.register
 class MeanScheme(Scheme):
-    """Numbers through `codec`: weighted mean, median, trimmed mean, geometric median, or a step by signs (RSA)."""
+    """Numbers through `codec`: weighted mean (FedAvg), medians, trimmed mean, or a step by signs (RSA)."""
 
     uses_codec: ClassVar[bool] = True
 

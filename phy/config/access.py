@@ -27,6 +27,8 @@ class CsiEstimation(Frozen):
     )
 
 
+MAX_ANTENNAS = 64
+
 Combining = Literal["mrc", "zf", "mmse", "blind"]
 """Combiners towards the sum of all devices, see `phy.receivers.towards_sum`."""
 
@@ -40,7 +42,7 @@ class ReceiverConfig(Frozen):
     superposition the antennas are combined towards the sum of all devices, by `combining`.
     """
 
-    num_antennas: Annotated[int, Field(ge=1, le=64, strict=True)] = Field(
+    num_antennas: Annotated[int, Field(ge=1, le=MAX_ANTENNAS, strict=True)] = Field(
         default=1, description="antennas of the server"
     )
     equalizer: Literal["zf", "lmmse"] = Field(

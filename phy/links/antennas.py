@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from phy.config.access import MAX_ANTENNAS
 from phy.config.channel import ChannelConfig
 from phy.config.conflict import Conflict
 from phy.config.delays import line_of_sight_k
@@ -114,7 +115,9 @@ def antenna_conflicts(link: LinkConfig, *, num_devices: int) -> Iterator[Conflic
         yield Conflict(
             "receiver.num_antennas receiver.combining",
             f"zf aligns {num_devices} devices with as many antennas at least, the receiver has {antennas}",
-            f"write num_antennas: {num_devices}, or combining: mmse",
+            f"write num_antennas: {num_devices}, or combining: mmse"
+            if num_devices <= MAX_ANTENNAS
+            else f"write combining: mmse: a receiver has at most {MAX_ANTENNAS} antennas",
         )
     if combining == "zf" and not channel.fades and num_devices > 1:
         yield Conflict(

@@ -314,6 +314,8 @@ def _point_marks(loaded: LoadedScenario, settings: list[_Setting]) -> tuple[dict
             del marks[key]
         file, line = mark_of(setting.origin, loaded.marks)
         marks[path] = Mark(file or loaded.source, line)
+        for depth in range(1, len(path)):  # a swept key writes its section
+            marks.setdefault(path[:depth], marks[path])
         depth = len(setting.origin)
         for key, mark in loaded.marks.items():
             if key[:depth] == setting.origin and len(key) > depth:
@@ -325,10 +327,8 @@ def _written(key: str, marks: Mapping[KeyPath, Mark], swept: set[KeyPath]) -> Ma
     path: KeyPath = tuple(key.split("."))
     if path in marks:
         return marks[path]
-    # A swept section writes the keys in it, `learning.task: logistic` writes learning.task.name, and a swept key its
-    # section.
-    around = [path[:n] for n in range(len(path) - 1, 0, -1) if path[:n] in swept]
-    return next((marks[one] for one in (*around, *swept) if one in around or one[: len(path)] == path), None)
+    # A swept section writes the keys in it, and `learning.task: logistic` writes learning.task.name.
+    return next((marks[path[:n]] for n in range(len(path) - 1, 0, -1) if path[:n] in swept), None)
 
 
 def _of_points(

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 _BEGINS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_PIPED_COLUMNS = 100
+"""Width of a table with columns that may break, where there is no terminal."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +46,9 @@ class Table:
         for row in self.rows:
             grid.add_row(*(Text(cell or "", style=(styles or {}).get(cell or "", "")) for cell in row))
         # A table cut to a narrow window loses digits: let long lines wrap instead, unless columns may break.
-        fits = self.wrapped and Console().is_terminal
-        Console(width=None if fits else max(Console().width, 1000), soft_wrap=not fits).print(grid)
+        console = Console()
+        width = None if console.is_terminal else _PIPED_COLUMNS
+        Console(width=width if self.wrapped else max(console.width, 1000), soft_wrap=not self.wrapped).print(grid)
 
     def without_constants(self) -> tuple[Table, dict[str, str]]:
         """The table without columns that have one and the same text in several rows, and that text by head.

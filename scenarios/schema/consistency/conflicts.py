@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from fl.uplink.senders import exchangeable
 from phy.config.conflict import Conflict
 from phy.links.conflicts import link_conflicts
 from privacy.errors import PrivacyError
@@ -57,15 +58,16 @@ def find_conflicts(scenario: Scenario) -> Iterator[Conflict]:
 
 
 def _links(scenario: Scenario, *, sized: bool) -> Iterator[Conflict]:
-    """Conflicts within each link, for the number of devices and bits that learning sends."""
-    learning = scenario.learning
-    for path, link in links_of(resolve_auto(scenario)):
+    """Conflicts within each link, for the number of devices that it simulates and of bits that learning sends."""
+    learning, links = scenario.learning, [*links_of(resolve_auto(scenario))]
+    drawn = learning.num_drawn if all(exchangeable(link) for _, link in links) else None
+    for path, link in links:
         bits = None
         if sized:
             bits = learning.payload_bits() if path == "link" else learning.downlink_bits()
         # A model of unknown size, as an invalid one, is checked with one full packet.
         bits = bits or 8 * link.packet_size_bytes
-        for conflict in link_conflicts(link, num_devices=learning.num_devices, payload_bits=bits):
+        for conflict in link_conflicts(link, num_devices=drawn or learning.num_devices, payload_bits=bits):
             yield conflict.under(path, "learning.num_devices learning.scheme learning.algorithm")
 
 

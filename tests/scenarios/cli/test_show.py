@@ -48,6 +48,10 @@ def test_privacy_has_the_keys_of_each_mechanism(capsys: pytest.CaptureFixture[st
     assert "kappa" not in of["gaussian"]
 
 
+def test_the_schemes_name_federated_averaging(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "weighted mean (FedAvg)" in shown("scheme", capsys)
+
+
 def test_a_single_key_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert "model flat awgn, flat, tdl-a" in shown("link.channel.model", capsys)
     assert "each combination is a sweep point" in shown("sweep", capsys)

@@ -14,6 +14,7 @@ from scenarios.plan.points import Plan
 from scenarios.report.figures.learning import over_rounds
 from scenarios.report.rows import metrics_rows, rates_rows, results_table
 from scenarios.report.tables.summaries import mean_interval, rate_interval, summarise
+from scenarios.report.tables.table import Table
 from scenarios.schema.schema import FigureConfig
 from scenarios.store.store import Store
 
@@ -189,3 +190,13 @@ def test_tables_of_an_empty_run_have_columns_and_no_rows(plan: Plan, tmp_path: P
     table = table_of(tmp_path / "empty", "rounds", plan=plan)
     assert list(table.columns) == [SNR, "privacy", "trial", "round"]
     assert table.empty
+
+
+def test_a_table_whose_columns_may_break_fits_100_columns_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    setting, epsilon = " and ".join(["a long setting"] * 9), "0.123456789"
+    Table(columns=("setting", "ε"), rows=((setting, epsilon),), left=("setting",), wrapped=("setting",)).print()
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 100
+    assert epsilon in lines[1]
+    Table(columns=("setting", "ε"), rows=((setting, epsilon),), left=("setting",)).print()
+    assert f"{setting}  {epsilon}" in capsys.readouterr().out

@@ -163,6 +163,11 @@ SENTENCES = {
         "name: a\nlearning:\n  lmc_cap: ~\n",
         "s.yaml:3: learning.lmc_cap: the key has no value; leave the key out to get its default, or write a value.",
     ),
+    "a swept key of a section without its kind": (
+        "name: a\nlink: {modulation: qpsk}\nlearning: {algorithm: fedavg}\nsweep:\n  link.coding.rate: [1/3, 1/2]\n",
+        "s.yaml:5: link.coding.code: the key is missing; add code: repetition, convolutional, turbo, polar5g or "
+        "ldpc5g under link.coding.",
+    ),
     "a sweep over a missing path": (
         "name: a\nsweep:\n  learning.schem: [digital]\n",
         "s.yaml:3: learning.schem: the sweep names a path that does not exist; did you mean learning.scheme.",

@@ -310,3 +310,27 @@ def test_the_epsilon_that_a_warning_of_noise_names_is_enough(mechanism: dict[str
     named = float(sentence.partition("raise epsilon to ")[2].partition(",")[0])
     assert warned(named) == []
     assert warned(named / 2.0) != []
+
+
+@pytest.mark.parametrize(
+    ("coherence", "count"), [("round", 8), ("run", 40)], ids=["channels_drawn_anew", "channels_that_last"]
+)
+def test_zf_needs_an_antenna_per_device_that_the_link_simulates(coherence: str, count: int) -> None:
+    def found(num_antennas: int) -> list[str]:
+        link = {
+            "access": "superposition",
+            "channel": {"model": "flat", "fading": "rayleigh", "coherence": coherence},
+            "receiver": {"combining": "zf", "num_antennas": num_antennas},
+        }
+        learning = {"num_devices": 40, "participation": {"devices_per_round": 8}}
+        return [one.problem for one in find_conflicts(scenario(learning, link=link))]
+
+    assert found(count) == []
+    problem = f"zf aligns {count} devices with as many antennas at least, the receiver has {count - 1}"
+    assert found(count - 1) == [problem]
+
+
+def test_zf_for_more_devices_than_antennas_are_allowed_has_a_remedy_that_is_valid() -> None:
+    link = {"access": "superposition", "channel": {"fading": "rayleigh"}, "receiver": {"combining": "zf"}}
+    (found,) = find_conflicts(scenario({"num_devices": 65}, link=link))
+    assert found.remedy == "write combining: mmse: a receiver has at most 64 antennas"
