@@ -12,7 +12,7 @@ from fl.checkpoints import State
 from fl.recorder import Recorder, link_columns
 from fl.results import TrialResult
 from fl.theory.convergence import recovered_moments
-from fl.uplink.protection import FixedFlips
+from fl.uplink.protection import Protection, RoundPlan
 from fl.uplink.transport import NumberTransport
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
@@ -38,7 +38,7 @@ class FlipMoments:
         self._transport = NumberTransport(
             link.resolve_digital(),
             codec=learning.codec,
-            protection=FixedFlips(learning.flip_probability, num_devices=learning.num_devices),
+            protection=Protection(RoundPlan(flip_probability=np.full(learning.num_devices, learning.flip_probability))),
             num_devices=learning.num_devices,
             num_values=learning.draws,
             receiver_limit=None,

@@ -31,7 +31,7 @@ from fl.recorder import Recorder
 from fl.results import TrialResult
 from fl.schemes.cpa.cpa_theory import aggregation_snr_db, coded_snr_db
 from fl.theory.convergence import Convergence
-from fl.uplink.air import SuperposedUplink, build_superposed
+from fl.uplink.air import SuperposedUplink
 from fl.uplink.build import Uplink, build_protection, build_uplink, check_range
 from fl.uplink.protection import Protection
 from fl.uplink.senders import SenderIndex
@@ -152,24 +152,18 @@ class Federation:
 
     def _uplink(self, link: LinkConfig, privacy: Mechanism | None) -> Uplink | SuperposedUplink:
         config, model, index, attackers = self._config, self.model, self._index, self._attackers
-        if link.access == "superposition":
-            return build_superposed(
-                config,
-                link=link,
-                model=model,
-                index=index,
-                protection=self.protection,
-                attackers=attackers,
-                privacy=privacy,
+        if link.access != "superposition":
+            return build_uplink(
+                config, link=link, model=model, index=index, protection=self.protection, attackers=attackers
             )
-        return build_uplink(
+        return SuperposedUplink(
             config,
             link=link,
-            model=model,
+            num_values=model.num_parameters,
             index=index,
             protection=self.protection,
-            attack=attackers.bits,
-            attackers=attackers.who,
+            attackers=attackers,
+            privacy=privacy,
         )
 
     def _downlink(self) -> NumberTransport | None:

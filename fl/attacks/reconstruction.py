@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.arrays import F32, F64, I64, Bools
+from fl.attacks.attacks import Attackers
 from fl.checkpoints import State
 from fl.data.arrays import ImageData, image_facts
 from fl.data.images import load_images
@@ -124,7 +125,14 @@ class Reconstruction:
             trial=trial,
         )
         index = SenderIndex(config.played, link=link)
-        self._uplink = build_uplink(config.played, link=link, model=self._model, index=index, protection=protection)
+        self._uplink = build_uplink(
+            config.played,
+            link=link,
+            model=self._model,
+            index=index,
+            protection=protection,
+            attackers=Attackers.drawn(None, num_devices=config.num_devices, seed=seed, trial=trial),
+        )
         # What pixels are to the server: from 0 to 1.
         self._images = self._data.x_train.reshape(len(self._data.y_train), -1) / np.float64(
             image_facts(config.data.name).largest_pixel

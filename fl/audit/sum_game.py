@@ -12,8 +12,7 @@ over channels that are one known number per device; over others L is a score tha
 from __future__ import annotations
 
 from collections import Counter
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +20,7 @@ from numpy.typing import NDArray
 from fl.accounting.fedavg import multipliers
 from fl.attacks.attacks import Attackers
 from fl.audit.game import beside_attackers, draw_worlds, weakest_rounds
-from fl.models.federated import FederatedModel
-from fl.uplink.air import Transmitted, build_superposed
+from fl.uplink.air import SuperposedUplink, Transmitted
 from fl.uplink.protection import Protection
 from fl.uplink.senders import SenderIndex
 from phy.config import LinkConfig
@@ -71,10 +69,10 @@ class SumGame:
             when=self._played.describe(),
         )
         self._least: dict[int, float] = {}
-        self._uplink = build_superposed(
+        self._uplink = SuperposedUplink(
             config,
             link=link,
-            model=cast(FederatedModel, SimpleNamespace(num_parameters=size)),
+            num_values=size,
             index=self._index,
             protection=Protection(),
             attackers=self._attackers,

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from fl.aggregation.estimates import (
@@ -18,6 +16,7 @@ from fl.aggregation.estimates import (
     trimmed_mean,
     weighted_mean,
 )
+from fl.arrays import F32, F64, Bools, Reals
 from fl.config.base import PositiveFloat
 from fl.config.scheme import Scheme, belongs, schemes
 from fl.schemes.coders.air import AirForm, Amplitudes
@@ -46,14 +45,14 @@ class MeanScheme(Scheme):
 
     def aggregate(
         self,
-        values: NDArray[np.floating[Any]],
+        values: Reals,
         *,
-        weights: NDArray[np.float64],
-        known: NDArray[np.bool_] | None,
-        otherwise: NDArray[np.float32],
-    ) -> NDArray[np.float32]:
+        weights: F64,
+        known: Bools | None,
+        otherwise: F32,
+    ) -> F32:
         """See `Scheme.aggregate`; RSA takes `otherwise` for the server's own value."""
-        rules: dict[str, Callable[..., NDArray[np.float32]]] = {
+        rules: dict[str, Callable[..., F32]] = {
             "mean": partial(by_columns, weighted_mean),
             "median": partial(by_columns, coordinate_median),
             "trimmed-mean": partial(by_columns, partial(trimmed_mean, trim=self.trim)),

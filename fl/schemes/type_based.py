@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fl.arrays import F32, F64, I64
 from fl.config.base import PositiveFloat
 from fl.config.scheme import schemes
 from fl.schemes.coders.value_scheme import ValueScheme
@@ -57,11 +58,11 @@ class TypeBasedScheme(ValueScheme):
         return self.bits
 
     @property
-    def levels(self) -> NDArray[np.float64]:
+    def levels(self) -> F64:
         """v_l from -B to B, `[2^bits]`."""
         return np.linspace(-self.bound, self.bound, 1 << self.bits)
 
-    def to_codes(self, x: NDArray[np.float32], *, part: Part) -> NDArray[Any]:
+    def to_codes(self, x: F32, *, part: Part) -> NDArray[Any]:
         top = np.float32((1 << self.bits) - 1)
         np.clip(x, -self.bound, self.bound, out=x)
         x *= top / np.float32(2.0 * self.bound)
@@ -70,10 +71,10 @@ class TypeBasedScheme(ValueScheme):
         x -= lower
         return np.asarray(lower + chosen(part.words(Purpose.ROUNDING, count=x.shape[1]), share=x))
 
-    def to_values(self, codes: NDArray[Any], *, part: Part) -> NDArray[np.float32]:
+    def to_values(self, codes: NDArray[Any], *, part: Part) -> F32:
         return np.asarray(self.levels.astype(np.float32)[codes])
 
-    def log_ratio(self, codes: NDArray[np.int64], read: NDArray[np.float64], *, end: float) -> NDArray[np.float64]:
+    def log_ratio(self, codes: I64, read: F64, *, end: float) -> F64:
         """See `ValueScheme.log_ratio`: it grows with the level."""
         return np.asarray(read.mean(axis=1))
 

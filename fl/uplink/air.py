@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.arrays import F32, F64, I64, U8, Bools
 from fl.attacks.attacks import Attackers
 from fl.checkpoints import State
-from fl.models.federated import FederatedModel
 from fl.recorder import Recorder
-from fl.schemes.coders.air import AirForm, Heard, OnAir, parts, qpsk_symbols
+from fl.schemes.coders.air import Heard, OnAir, parts, qpsk_symbols
 from fl.schemes.coders.coder import Senders
 from fl.schemes.coders.stochastic_bits import SignSums
 from fl.tasks.base import LearningError
 from fl.uplink.energy import EnergyLeft
 from fl.uplink.protection import Protection, RoundPlan, own_flips
-from fl.uplink.receiver_noise import NoiseOfSum, limited_by, noise_of_sum
+from fl.uplink.receiver_noise import limited_by, noise_of_sum
 from fl.uplink.senders import SenderIndex
 from phy.compile import compile_air
 from phy.config import LinkConfig
@@ -56,61 +55,69 @@ class SuperposedUplink:
 
     Power control has the senders of a round in view, whose weakest holds the others down under policy `inversion`.
     Where a policy silences K - K_a devices on a symbol, the others stand for them. `protection` acts on numbers; bits
-    are flipped with `flip_target`. Every round reports the receive amplitude A, and of votes how many came out wrong.
+    are flipped as the scheme's response asks. Every round reports the receive amplitude A, and of votes how many came
+    out wrong.
     """
 
     in_blocks = False
 
     def __init__(
         self,
-        form: AirForm,
+        config: FedAvgConfig,
         *,
         link: LinkConfig,
-        model: FederatedModel,
+        num_values: int,
         index: SenderIndex,
         protection: Protection,
         attackers: Attackers,
-        num_devices: int,
-        num_rounds: int,
-        flip_target: float | None = None,
-        noise: Callable[[int], NoiseOfSum] | None = None,
+        privacy: Mechanism | None = None,
     ) -> None:
+        """Of `privacy` the receiver's noise acts here. Raises LearningError for a scheme that needs single uploads."""
+        scheme, response = config.aggregation, config.aggregation.response
+        form = scheme.over_air(num_values)
+        if form is None:
+            raise LearningError(f"aggregation {scheme.name} needs what every device sends; write access: orthogonal")
+        link = link.resolve(access="superposition", modulation=scheme.air_modulations[0])
+        self._noise = None
+        if isinstance(privacy, ReceiverNoise):
+            form = form.clipped(privacy.clip)
         self._form, self._index, self._protection = form, index, protection
-        self._attackers = attackers
-        self._num_values = model.num_parameters
+        self._attackers, self._num_values = attackers, num_values
         # Symbols of jammers, and pairs of signs, travel as the amplitudes that they are.
         self._per_symbol = 2 if link.modulation == "qpsk" else 1
         self._packed = form.bits and link.modulation == "bpsk" and not attackers.jam
-        num_symbols = -(-self._num_values // self._per_symbol) if form.bits else form.num_symbols
+        num_symbols = -(-num_values // self._per_symbol) if form.bits else form.num_symbols
         self._air = compile_air(
             link if self._packed else link.model_copy(update={"modulation": "analog"}),
             num_devices=index.count,
             num_symbols=num_symbols,
         )
-        self._noise = None if noise is None else noise(num_symbols)
-        budget = link.power.budget
-        self._energy = None
+        if isinstance(privacy, ReceiverNoise):
+            self._noise = noise_of_sum(config, num_symbols, link=link, privacy=privacy, distance=form.distance)
+        budget, self._energy = link.power.budget, None
         if budget is not None and link.error_model != "error_free":
+            num_devices, num_rounds = config.num_devices, config.rounds
             self._energy = EnergyLeft(
                 budget, link=link, num_symbols=num_symbols, num_devices=num_devices, num_rounds=num_rounds
             )
         known = link.combines or (link.steady and link.csi == "perfect")
         self._combines = link.combines
         self._foreseen = known and link.impairments.none and link.error_model == "measured" and not attackers.jam
+        flip_target = None if response is None else response.flip_target
         self._plan = RoundPlan() if flip_target is None else own_flips(flip_target, num_devices=index.count)
-        self.upload_bits = self._num_values if form.bits else None
+        self.upload_bits = num_values if form.bits else None
         self.facts: Mapping[str, float] = {"upload_symbols": float(num_symbols)}
 
     def send(
         self,
-        blocks: Iterable[NDArray[np.float32]],
+        blocks: Iterable[F32],
         *,
-        senders: NDArray[np.int64],
-        weights: NDArray[np.float64],
-        otherwise: NDArray[np.float32],
+        senders: I64,
+        weights: F64,
+        otherwise: F32,
         context: UplinkContext,
         record: Recorder,
-    ) -> NDArray[np.float32]:
+    ) -> F32:
         """See `NumberUplink.send`; `context.silent` has the places of all who do not send."""
         (numbers,) = blocks
         index, at, plan = self._index, self._index.of(senders), self._plan
@@ -143,10 +150,10 @@ class SuperposedUplink:
 
     def transmit(
         self,
-        numbers: NDArray[np.float32],
+        numbers: F32,
         *,
-        senders: NDArray[np.int64],
-        weights: NDArray[np.float64],
+        senders: I64,
+        weights: F64,
         context: UplinkContext,
     ) -> Transmitted:
         """Put the updates `numbers` `[K, M]` of `senders` on the air; arguments as of `send`."""
@@ -170,11 +177,11 @@ class SuperposedUplink:
         found = self._air.superpose(symbols, context=on_air, caps=caps, jammers=jammers, max_power=max_power)
         return Transmitted(who=who, sent=sent, payload=payload, symbols=symbols, found=found, silent=silent)
 
-    def multiplier(self, found: Superposition) -> NDArray[np.float64] | None:
+    def multiplier(self, found: Superposition) -> F64 | None:
         """Noise multiplier of every index `[count]` where the receiver's noise protects, else None."""
         return None if self._noise is None else self._noise.multiplier(found.decision)
 
-    def _place(self, payload: NDArray[Any], at: NDArray[np.int64]) -> NDArray[Any]:
+    def _place(self, payload: NDArray[Any], at: I64) -> NDArray[Any]:
         """Place what senders send at their indices, `[1, count, ...]`."""
         out = np.zeros((1, self._index.count, payload.shape[1]), payload.dtype)
         out[0, at] = payload
@@ -182,21 +189,21 @@ class SuperposedUplink:
 
     def _covered(
         self,
-        bits: NDArray[np.uint8],
-        at: NDArray[np.int64],
+        bits: U8,
+        at: I64,
         *,
         plan: RoundPlan,
-        senders: NDArray[np.int64],
+        senders: I64,
         context: UplinkContext,
-    ) -> NDArray[np.uint8]:
+    ) -> U8:
         """Bits of senders, flipped and forged as they must be."""
         covered = self._protection.cover(self._place(bits, at), plan=plan, context=context)
         forged = self._attackers.bits(covered, devices=self._index.owners(senders), context=context)
         return np.asarray(forged[0, at])
 
     def _symbols(
-        self, payload: NDArray[Any], at: NDArray[np.int64], *, senders: NDArray[np.int64], context: UplinkContext
-    ) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+        self, payload: NDArray[Any], at: I64, *, senders: I64, context: UplinkContext
+    ) -> tuple[NDArray[Any], Bools | None]:
         """What the link takes, and who jams."""
         if self._form.bits and not self._packed:
             if self._per_symbol == 2:
@@ -211,9 +218,7 @@ class SuperposedUplink:
             payload = self._attackers.symbols(payload, jammers=jammers, context=context)
         return payload, jammers
 
-    def _limits(
-        self, at: NDArray[np.int64], *, senders: NDArray[np.int64], size: float, context: UplinkContext
-    ) -> tuple[list[int], NDArray[np.float64] | None]:
+    def _limits(self, at: I64, *, senders: I64, size: float, context: UplinkContext) -> tuple[list[int], F64 | None]:
         """Indices of senders that have spent their energy, and the power that it leaves the others."""
         if self._energy is None:
             return [], None
@@ -223,9 +228,7 @@ class SuperposedUplink:
         max_power[0, at] = allowed
         return at[obeys & (allowed == 0.0)].tolist(), max_power
 
-    def _spend(
-        self, found: Superposition, at: NDArray[np.int64], *, senders: NDArray[np.int64]
-    ) -> dict[str, NDArray[np.float64]]:
+    def _spend(self, found: Superposition, at: I64, *, senders: I64) -> dict[str, F64]:
         """Take off what senders have spent; what every device has left, `[num_devices]` [J]."""
         if self._energy is None or found.energy_j is None:
             return {}
@@ -238,8 +241,8 @@ class SuperposedUplink:
         found: Superposition,
         heard: Heard | None,
         *,
-        at: NDArray[np.int64],
-        weights: NDArray[np.float64],
+        at: I64,
+        weights: F64,
     ) -> dict[str, float]:
         """Error that channel and power control let expect of amplitudes x_k, given these and the channel.
 
@@ -281,7 +284,7 @@ class SuperposedUplink:
             noise_power=float(found.noise_power[0] * (scale**2).mean()),
         )
 
-    def _votes(self, payload: NDArray[np.uint8], heard: Heard) -> dict[str, float]:
+    def _votes(self, payload: U8, heard: Heard) -> dict[str, float]:
         """Bits on which the sum of all senders is not tied, and those of them whose received sum says the opposite."""
         each = np.ones(payload.shape[1])
         sums = SignSums(num_values=self._num_values, weights=each, worth=each, update_of=np.asarray)
@@ -304,42 +307,3 @@ def _spent(found: Superposition) -> dict[str, float]:
     if found.airtime_s is None or found.energy_j is None:
         return {}
     return {"airtime_s": float(found.airtime_s.max()), "energy_j": float(found.energy_j.sum())}
-
-
-def build_superposed(
-    config: FedAvgConfig,
-    *,
-    link: LinkConfig,
-    model: FederatedModel,
-    index: SenderIndex,
-    protection: Protection,
-    attackers: Attackers,
-    privacy: Mechanism | None = None,
-) -> SuperposedUplink:
-    """Return the uplink for updates of `model` that add up over `link`; `protection` is that of plain numbers.
-
-    Of `privacy` the receiver's noise acts here.
-
-    Raises LearningError for a scheme that needs what every device sends on its own.
-    """
-    scheme, response = config.aggregation, config.aggregation.response
-    form = scheme.over_air(model.num_parameters)
-    if form is None:
-        raise LearningError(f"aggregation {scheme.name} needs what every device sends; write access: orthogonal")
-    on_air = link.resolve(access="superposition", modulation=scheme.air_modulations[0])
-    noise = None
-    if isinstance(privacy, ReceiverNoise):
-        form = form.clipped(privacy.clip)
-        noise = partial(noise_of_sum, config, link=on_air, privacy=privacy, distance=form.distance)
-    return SuperposedUplink(
-        form,
-        link=on_air,
-        model=model,
-        index=index,
-        protection=protection,
-        attackers=attackers,
-        num_devices=config.num_devices,
-        num_rounds=config.rounds,
-        flip_target=None if response is None else response.flip_target,
-        noise=noise,
-    )

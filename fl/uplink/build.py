@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.accounting.fedavg import multipliers, training_of, upload_parameters
-from fl.arrays import F32, F64, I64, U8, Bools
+from fl.arrays import F32, F64, I64, U8
+from fl.attacks.attacks import Attackers
 from fl.checkpoints import State
 from fl.config.codec import Codec
 from fl.config.scheme import Scheme
 from fl.models.federated import FederatedModel
 from fl.recorder import Recorder
-from fl.schemes.coders.coder import Coder, Senders
+from fl.schemes.coders.coder import Senders
 from fl.tasks.base import LearningError, of_shape
 from fl.uplink.protection import BitFlipping, ClippedNoise, GaussianNoise, Protection, RandomizedResponse
 from fl.uplink.senders import SenderIndex
@@ -38,10 +39,6 @@ Received = tuple[F32, Reception, Mapping[str, NDArray[Any]]]
 """Updates `[K, M]`, finite, 0 where nothing arrived; what the link measured; numbers `[K]` that the round reports."""
 
 
-DeviceAttack = Callable[..., U8]
-"""`(payload, devices=, context=)` to what is sent in place of packed bits `[1, K, num_bytes]` of `devices` `[K]`."""
-
-
 class NumberUplink:
     """Numbers through the codec; sum_n q_n w_n over what arrived, Li et al. 2025 (4), or a robust aggregator.
 
@@ -55,17 +52,24 @@ class NumberUplink:
 
     def __init__(
         self,
-        numbers: NumberTransport,
+        config: FedAvgConfig,
         *,
+        link: LinkConfig,
+        model: FederatedModel,
         index: SenderIndex,
-        codec: Codec,
-        scheme: Scheme,
-        attack: DeviceAttack,
-        attackers: Bools,
+        protection: Protection,
+        attackers: Attackers,
     ) -> None:
-        self._numbers, self._index, self._codec = numbers, index, codec
-        self._scheme, self._attack, self._attackers = scheme, attack, attackers
-        self.transport, self.upload_bits = numbers.bits, numbers.bits.air_bits
+        self._numbers = NumberTransport(
+            link,
+            codec=config.codec,
+            protection=protection,
+            num_devices=index.count,
+            num_values=model.num_parameters,
+            receiver_limit=config.receiver_limit,
+        )
+        self._index, self._attackers, self._codec, self._scheme = index, attackers, config.codec, config.aggregation
+        self.transport, self.upload_bits = self._numbers.bits, self._numbers.bits.air_bits
 
     def send(
         self,
@@ -90,12 +94,12 @@ class NumberUplink:
         """
         (numbers,) = blocks
         at, owners = self._index.of(senders), self._index.owners(senders)
-        honest = ~self._attackers[senders]
+        honest = ~self._attackers.who[senders]
         values, known, reception, observed = self._numbers.send(
             self._index.spread(numbers, at),
             devices=owners,
             context=context,
-            attack=partial(self._attack, devices=owners, context=context),
+            attack=partial(self._attackers.bits, devices=owners, context=context),
             admit=lambda clipped: check_range(
                 clipped[at][honest] / numbers.shape[1], senders[honest], codec=self._codec, key="codec"
             ),
@@ -135,10 +139,15 @@ class SchemeUplink:
     """
 
     def __init__(
-        self, coder: Coder, *, transport: BitTransport, index: SenderIndex, scheme: Scheme, attack: DeviceAttack
+        self, config: FedAvgConfig, *, link: LinkConfig, model: FederatedModel, index: SenderIndex, attackers: Attackers
     ) -> None:
-        self._coder, self.transport, self._index, self._attack = coder, transport, index, attack
-        self._name, self.upload_bits, self.in_blocks = scheme.name, transport.air_bits, scheme.in_blocks
+        scheme, num_bits = config.aggregation, config.aggregation.upload_bits(model.num_parameters)
+        self._coder = scheme.build(pieces=model.pieces, receiver_limit=config.receiver_limit)
+        self._index, self._attackers, self._name, self.in_blocks = index, attackers, scheme.name, scheme.in_blocks
+        self.transport = BitTransport(
+            link, protection=build_response(scheme, link=link), num_devices=index.count, num_bits=num_bits
+        )
+        self.upload_bits = self.transport.air_bits
 
     @property
     def facts(self) -> Mapping[str, float]:
@@ -169,7 +178,7 @@ class SchemeUplink:
                 payload,
                 plan=plan,
                 context=context,
-                attack=partial(self._attack, devices=of_part, context=context),
+                attack=partial(self._attackers.bits, devices=of_part, context=context),
                 first_device=first if transport.parted else None,
             )
             known = transport.known(reception, bits_per_value=1)
@@ -272,31 +281,18 @@ def build_uplink(
     model: FederatedModel,
     index: SenderIndex,
     protection: Protection,
-    attack: DeviceAttack = lambda payload, **_: payload,
-    attackers: Bools | None = None,
+    attackers: Attackers,
 ) -> Uplink:
     """Return the uplink for updates of `model` over `link`; `protection` is that of plain numbers.
 
-    `attackers`, bool `[num_devices]`, send what they like: a codec clips it without complaint.
+    `attackers` send what they like: a codec clips it without complaint.
 
     Raises LearningError for a scheme that cannot be built for the model.
     """
-    on_air, scheme = link.resolve_digital(), config.aggregation
-    if scheme.uses_codec:
-        transport = NumberTransport(
-            on_air,
-            codec=config.codec,
-            protection=protection,
-            num_devices=index.count,
-            num_values=model.num_parameters,
-            receiver_limit=config.receiver_limit,
-        )
-        lying = np.zeros(config.num_devices, bool) if attackers is None else attackers
-        return NumberUplink(transport, index=index, codec=config.codec, scheme=scheme, attack=attack, attackers=lying)
-    coder = scheme.build(pieces=model.pieces, receiver_limit=config.receiver_limit)
-    response, num_bits = build_response(scheme, link=link), scheme.upload_bits(model.num_parameters)
-    bits = BitTransport(on_air, protection=response, num_devices=index.count, num_bits=num_bits)
-    return SchemeUplink(coder, transport=bits, index=index, scheme=scheme, attack=attack)
+    on_air = link.resolve_digital()
+    if config.aggregation.uses_codec:
+        return NumberUplink(config, link=on_air, model=model, index=index, protection=protection, attackers=attackers)
+    return SchemeUplink(config, link=on_air, model=model, index=index, attackers=attackers)
 
 
 def build_response(scheme: Scheme, *, link: LinkConfig) -> Protection:
@@ -323,9 +319,7 @@ def build_protection(
     that cannot be measured; PrivacyError for a budget that holds nothing.
     """
     mechanism = None if privacy is None else privacy.for_uploads
-    if mechanism is None:
-        return Protection(), {}
-    if isinstance(mechanism, ReceiverNoise):
+    if mechanism is None or isinstance(mechanism, ReceiverNoise):
         return Protection(), {}
     if isinstance(mechanism, DeviceNoise):
         assert mechanism.clip is not None

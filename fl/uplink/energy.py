@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fl.arrays import F64
+from fl.arrays import F64, I64
 from fl.checkpoints import State, kept_array
 from phy.config import LinkConfig
 from phy.config.power import EnergyBudget
@@ -58,7 +57,7 @@ class EnergyLeft:
         trend = (size / self._first_size) ** (1.0 / per_rounds) if known else 1.0
         return float(trend / np.sqrt(self._budget.contraction))
 
-    def spend(self, devices: NDArray[np.int64], energy_j: F64) -> None:
+    def spend(self, devices: I64, energy_j: F64) -> None:
         """Take off the energy that `devices` have sent."""
         self.left_j = self.left_j.copy()
         self.left_j[devices] = np.maximum(self.left_j[devices] - energy_j, 0.0)

@@ -53,10 +53,14 @@ class RoundPlan:
 class Protection:
     """What stands between a device's numbers and what the server makes of them; this base does nothing but flip bits.
 
-    `block_bits`: bits on the air that stand or fall together, 1 without a block cipher.
+    `plan`: what a base decides in every round; `block_bits`: bits on the air that stand or fall together, 1 without a
+    block cipher.
     """
 
     block_bits = 1
+
+    def __init__(self, plan: RoundPlan | None = None) -> None:
+        self._plan = plan or RoundPlan()
 
     def air_bytes(self, num_bytes: int) -> int:
         """Return the bytes on the air for a payload of `num_bytes`."""
@@ -64,7 +68,7 @@ class Protection:
 
     def begin(self, uplink: DigitalUplink, *, context: UplinkContext) -> RoundPlan:
         """Decide for this round, from known bits over the channel that the payload will meet."""
-        return RoundPlan()
+        return self._plan
 
     def perturb(self, values: F32, *, devices: I64, context: UplinkContext) -> F32:
         """Return the numbers `[K, M]` that become bits."""
@@ -98,6 +102,7 @@ class GaussianNoise(Protection):
     """
 
     def __init__(self, sigma: F64, *, by_round: F64 | None = None) -> None:
+        super().__init__()
         self._sigma, self._by_round = sigma.astype(np.float32), by_round
 
     def perturb(self, values: F32, *, devices: I64, context: UplinkContext) -> F32:
@@ -206,13 +211,3 @@ def own_flips(probability: float, *, num_devices: int) -> RoundPlan:
     """Return the plan of devices that flip with one probability and know nothing of the channel."""
     flips = np.full(num_devices, probability)
     return RoundPlan(flip_probability=flips, factor=recovered_factor(flips), observed={"flip_probability": flips})
-
-
-class FixedFlips(Protection):
-    """Every device flips its bits with one probability, whatever the channel does: to study flips themselves."""
-
-    def __init__(self, probability: float, *, num_devices: int) -> None:
-        self._plan = RoundPlan(flip_probability=np.full(num_devices, probability))
-
-    def begin(self, uplink: DigitalUplink, *, context: UplinkContext) -> RoundPlan:
-        return self._plan

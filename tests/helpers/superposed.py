@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fl.attacks.attacks import Attackers
 from fl.learning.fedavg import FedAvgConfig
-from fl.models.federated import FederatedModel
 from fl.recorder import Recorder
-from fl.uplink.air import SuperposedUplink, build_superposed
+from fl.uplink.air import SuperposedUplink
 from fl.uplink.protection import Protection
 from fl.uplink.senders import SenderIndex
 from phy.config import LinkConfig
@@ -45,10 +43,10 @@ class Air:
         self.index = SenderIndex(self.config, link=self.link)
         self.attackers = Attackers.drawn(self.config.attack, num_devices=num_devices, seed=1, trial=0)
         self.num_values, self.record = num_values, Recorder(rounds, num_devices=num_devices)
-        self.uplink: SuperposedUplink = build_superposed(
+        self.uplink = SuperposedUplink(
             self.config,
             link=self.link,
-            model=cast(FederatedModel, SimpleNamespace(num_parameters=num_values)),
+            num_values=num_values,
             index=self.index,
             protection=Protection(),
             attackers=self.attackers,

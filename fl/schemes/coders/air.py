@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.arrays import U8
+from fl.arrays import F32, F64, U8
 from fl.schemes.coders.coder import Coder, Senders, checked_updates
 from phy.numerics.workers import spans
 
@@ -50,7 +50,7 @@ class OnAir:
     """
 
     payload: NDArray[Any]
-    read: Callable[[Heard], NDArray[np.float32]]
+    read: Callable[[Heard], F32]
     gain: float | None = None
     size: float = 1.0
 
@@ -77,7 +77,7 @@ class AirForm(ABC):
         return self
 
     @abstractmethod
-    def send(self, updates: NDArray[np.float32], senders: Senders, *, cover: Cover = unchanged) -> OnAir:
+    def send(self, updates: F32, senders: Senders, *, cover: Cover = unchanged) -> OnAir:
         """Return what `senders` send for their updates `[K, M]`, with `cover` on its bits if there are any.
 
         Raises LearningError for NaN and infinity.
@@ -113,7 +113,7 @@ class Amplitudes(AirForm):
     def clipped(self, clip: float | None) -> Amplitudes:
         return Amplitudes(self._num_values, clip=clip)
 
-    def send(self, updates: NDArray[np.float32], senders: Senders, *, cover: Cover = unchanged) -> OnAir:
+    def send(self, updates: F32, senders: Senders, *, cover: Cover = unchanged) -> OnAir:
         updates = checked_updates(updates, devices=senders.devices, num_values=self._num_values)
         shares = senders.weights / max(senders.weights.max(initial=0.0), np.finfo(float).tiny)
         norms = np.sqrt(np.einsum("km,km->k", updates, updates, dtype=np.float64))
@@ -126,7 +126,7 @@ class Amplitudes(AirForm):
         padded = np.zeros((len(updates), 2 * self.num_symbols), np.float32)
         np.multiply(updates, (unit * scales)[:, None].astype(np.float32), out=padded[:, : self._num_values])
 
-        def read(heard: Heard) -> NDArray[np.float32]:
+        def read(heard: Heard) -> F32:
             return np.asarray(parts(heard.total)[: self._num_values] / (unit * shares.sum()), np.float32)
 
         return OnAir(payload=padded.view(np.complex64), read=read, gain=gain, size=float(largest))
@@ -139,7 +139,7 @@ class Coded(AirForm):
     coder: Coder
     num_values: int
 
-    def encode(self, updates: NDArray[np.float32], senders: Senders, *, cover: Cover) -> U8:
+    def encode(self, updates: F32, senders: Senders, *, cover: Cover) -> U8:
         """Return the packed bits of a round after `cover`, `[K, num_bytes]`."""
         self.coder.begin(senders.context, devices=senders.devices, flip_rate=np.zeros(len(senders.devices)))
         return cover(self.coder.encode(updates, devices=senders.devices, context=senders.context)[0])
@@ -173,7 +173,7 @@ class Decoded(Coded):
     def clipped(self, clip: float | None) -> Decoded:
         return replace(self, clip=clip)
 
-    def send(self, updates: NDArray[np.float32], senders: Senders, *, cover: Cover = unchanged) -> OnAir:
+    def send(self, updates: F32, senders: Senders, *, cover: Cover = unchanged) -> OnAir:
         bits = self.encode(updates, senders, cover=cover)
         numbers = np.empty((len(bits), self.num_values), np.float32)
         for rows in spans(len(bits), step=self.rows_at_once):
@@ -194,10 +194,10 @@ class Votes(Coded):
     bits = True
     num_symbols: int = field(default=0, init=False)
 
-    def send(self, updates: NDArray[np.float32], senders: Senders, *, cover: Cover = unchanged) -> OnAir:
+    def send(self, updates: F32, senders: Senders, *, cover: Cover = unchanged) -> OnAir:
         payload = self.encode(updates, senders, cover=cover)
 
-        def read(heard: Heard) -> NDArray[np.float32]:
+        def read(heard: Heard) -> F32:
             count = len(senders.devices)
             mean = -parts(heard.total, of_bits=self.num_values) / count  # BPSK sends bit 0 as +1
             return self.coder.of_votes(mean, senders, noise_power=heard.noise_power / count**2)
@@ -205,7 +205,7 @@ class Votes(Coded):
         return OnAir(payload=payload, read=read)
 
 
-def parts(symbols: Complex, *, of_bits: int | None = None) -> NDArray[np.float64]:
+def parts(symbols: Complex, *, of_bits: int | None = None) -> F64:
     """Real and imaginary parts of symbols `[S]` side by side, `[2 S]`; of bits, whose one or two per symbol they are.
 
     `of_bits` `[M]` numbers: of M symbols the real parts (BPSK), of ceil(M / 2) both parts times sqrt(2) (QPSK).
@@ -216,7 +216,7 @@ def parts(symbols: Complex, *, of_bits: int | None = None) -> NDArray[np.float64
     return np.asarray(both.real if len(both) == of_bits else np.sqrt(2.0) * both.view(np.float64)[:of_bits])
 
 
-def qpsk_symbols(payload: NDArray[np.uint8], *, num_bits: int) -> NDArray[np.complex64]:
+def qpsk_symbols(payload: U8, *, num_bits: int) -> NDArray[np.complex64]:
     """Symbols `[..., ceil(num_bits / 2)]` of packed bits: (+-1 +- j) / sqrt(2), the first bit real; bit 0 is +1."""
     signs = np.ones((*payload.shape[:-1], 2 * -(-num_bits // 2)), np.float32)
     signs[..., :num_bits] -= 2.0 * np.unpackbits(payload, axis=-1, count=num_bits)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fl.arrays import F32, F64
 from fl.schemes.coders.air import AirForm, Cover, Heard, OnAir, parts, unchanged
 from fl.schemes.coders.coder import Senders, checked_updates
 from fl.schemes.coders.value_coder import Part
@@ -24,13 +24,13 @@ class Histogram(AirForm):
 
     distance = math.sqrt(2.0)
 
-    def __init__(self, code: ValueScheme, *, levels: NDArray[np.float64], num_values: int) -> None:
+    def __init__(self, code: ValueScheme, *, levels: F64, num_values: int) -> None:
         self._code, self._levels, self._num_values = code, levels, num_values
         self._num_levels = len(levels)
         self.num_symbols = -(-num_values * self._num_levels // 2)
         self._amplitude = np.sqrt(self._num_levels / 2.0)
 
-    def send(self, updates: NDArray[np.float32], senders: Senders, *, cover: Cover = unchanged) -> OnAir:
+    def send(self, updates: F32, senders: Senders, *, cover: Cover = unchanged) -> OnAir:
         updates = checked_updates(updates, devices=senders.devices, num_values=self._num_values)
         part = Part(devices=senders.devices, first=0, context=senders.context)
         codes = self._code.to_codes(updates.copy(), part=part)
@@ -39,7 +39,7 @@ class Histogram(AirForm):
         np.put_along_axis(payload, first + codes, self._amplitude, axis=1)
         return OnAir(payload=payload.view(np.complex64), read=self._read)
 
-    def _read(self, heard: Heard) -> NDArray[np.float32]:
+    def _read(self, heard: Heard) -> F32:
         received = parts(heard.total)[: self._num_values * self._num_levels].reshape(self._num_values, -1)
         out = np.zeros(self._num_values, np.float32)
         for some in spans(self._num_values, step=_NUMBERS_AT_ONCE):

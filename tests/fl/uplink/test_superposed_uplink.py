@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import comb
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from fl.learning.fedavg import FedAvgConfig
 from fl.models.federated import Piece
 from fl.schemes.coders.coder import Senders
 from fl.tasks.base import LearningError
-from fl.uplink.air import build_superposed
+from fl.uplink.air import SuperposedUplink
 from fl.uplink.protection import Protection, own_flips
 from fl.uplink.senders import SenderIndex
 from phy.config import LinkConfig
@@ -209,9 +208,9 @@ def test_a_scheme_that_needs_every_device_is_refused(more: dict[str, Any]) -> No
     config = FedAvgConfig.model_validate({"num_devices": 2, "aggregation": {**CPA, **more}})
     link = LinkConfig.model_validate({"access": "superposition", "modulation": "bpsk"})
     parts: Any = {
-        "model": SimpleNamespace(num_parameters=9),
+        "num_values": 9,
         "index": SenderIndex(config, link=link),
         "attackers": Attackers.drawn(None, num_devices=2, seed=0, trial=0),
     }
     with pytest.raises(LearningError, match="aggregation cpa needs what every device sends; write access: orthogonal"):
-        build_superposed(config, link=link, protection=Protection(), **parts)
+        SuperposedUplink(config, link=link, protection=Protection(), **parts)

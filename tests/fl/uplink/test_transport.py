@@ -9,7 +9,7 @@ from transport_setting import CONTEXT, link
 
 from fl.aggregation.estimates import weighted_mean
 from fl.codecs.partwise import Binary32, FixedPoint
-from fl.uplink.protection import BitFlipping, FixedFlips, GaussianNoise, Protection
+from fl.uplink.protection import BitFlipping, GaussianNoise, Protection, RoundPlan
 from fl.uplink.transport import NumberTransport, Upload, believe
 from phy.config import LinkConfig
 from privacy.config import BitFlippingConfig
@@ -138,5 +138,5 @@ def test_values_that_are_not_numbers_are_taken_as_missing_only_where_told() -> N
 
 
 def test_flips_of_one_probability_are_that_many() -> None:
-    _, upload = carried(link(None), FixedFlips(0.3, num_devices=DEVICES))
+    _, upload = carried(link(None), Protection(RoundPlan(flip_probability=np.full(DEVICES, 0.3))))
     rate_is(upload, 0.3)

@@ -12,7 +12,7 @@ from transport_setting import CONTEXT, link
 from fl.codecs.partwise import FixedPoint
 from fl.learning.codec_studies import FlipMomentsConfig
 from fl.run import run_trials
-from fl.uplink.protection import BitFlipping, FixedFlips, Protection
+from fl.uplink.protection import BitFlipping, Protection, RoundPlan
 from fl.uplink.transport import NumberTransport, Upload
 from phy.config import LinkConfig
 from phy.links.link import known_bits, known_values
@@ -47,7 +47,7 @@ def mechanism(**changes: Any) -> BitFlippingConfig:
 @pytest.mark.parametrize("policy", ["accept", "drop"])
 def test_flips_are_counted_end_to_end_on_the_values_that_packets_brought(policy: str) -> None:
     where = link(3e-4, packets={"policy": policy, "crc": "crc16"}, packet_size_bytes=100)
-    _, upload = carried(where, FixedFlips(0.2, num_devices=DEVICES), 3000)
+    _, upload = carried(where, Protection(RoundPlan(flip_probability=np.full(DEVICES, 0.2))), 3000)
     bits, errors = upload.observed["end_bits"], upload.observed["end_errors"]
     arrived = np.full(DEVICES, 3000) if upload.known is None else upload.known.sum(axis=1)
     assert (arrived < 3000).all() == (policy == "drop")
