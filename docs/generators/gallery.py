@@ -35,7 +35,7 @@ def write(folder: Path) -> None:
         loaded = library_scenario(name)
         assert loaded is not None
         groups[title].append((name, _first_sentence(loaded)))
-        (folder / f"{name}.md").write_text(page(*_scenario(name, loaded, folder=folder)), encoding="utf-8")
+        (folder / f"{name}.md").write_text(page(*scenario_page(name, loaded, folder=folder)), encoding="utf-8")
     parts = [
         f"## {title}\n\n"
         + table(
@@ -63,7 +63,8 @@ def _first_sentence(loaded: LoadedScenario) -> str:
     return re.split(r"(?<!et al)\. ", text, maxsplit=1)[0].rstrip(".") + "."
 
 
-def _scenario(name: str, loaded: LoadedScenario, *, folder: Path) -> Iterator[str]:
+def scenario_page(name: str, loaded: LoadedScenario, *, folder: Path) -> Iterator[str]:
+    """Yield the parts of the page of a scenario; its figures are written into `folder`."""
     yield f"# {name}"
     yield loaded.scenario.description
     plan, measures = library_plan(name), loaded.scenario.measure is not None

@@ -1,0 +1,170 @@
+"""Pages of the documentation are true: scenarios are valid, commands exist, generators miss no key and no name."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import shlex
+from operator import attrgetter
+from pathlib import Path
+
+import pytest
+import typer
+import yaml
+from command import phyloop as run_command
+
+import phyloop
+from docs.generators import api, gallery, keys, links
+from docs.generators.equations import svg
+from scenarios.cli.app import app
+from scenarios.report.library import library_scenario
+from scenarios.report.published import read_reference
+from scenarios.schema.loader import library_names
+from scenarios.schema.schema_keys import schema_keys
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "papers").glob("*.md"))]
+BLOCK = re.compile(r"(?:<!-- base: (\S+) -->\n\n)?```(\w+)\n(.*?)```", re.DOTALL)
+"""A block of code with its language, and the scenario of the library that a fragment is to be written on top of."""
+
+
+def blocks(path: Path, language: str) -> list[tuple[str, str]]:
+    """The blocks of a page in a language, each with its base or an empty word."""
+    found = BLOCK.findall(path.read_text(encoding="utf-8"))
+    return [(base, text) for base, its_language, text in found if its_language == language]
+
+
+def commands(text: str) -> list[list[str]]:
+    """The words of each line that runs phyloop, without the name of the program."""
+    lines = (shlex.split(line, comments=True) for line in text.splitlines())
+    lines = ([word for word in line if not re.fullmatch(r"[A-Z_]+=.*", word)] for line in lines)
+    return [line[1:] for line in lines if line[:1] == ["phyloop"]]
+
+
+SCENARIOS = [(path, base, text) for path in PAGES for base, text in blocks(path, "yaml")]
+
+
+@pytest.mark.parametrize(("path", "base", "text"), SCENARIOS, ids=[f"{one[0].stem}" for one in SCENARIOS])
+def test_a_scenario_of_a_page_is_valid(path: Path, base: str, text: str, tmp_path: Path) -> None:
+    if "my_idea.py" in text:  # the plug-in that the page has just made
+        assert run_command("new", "my_idea", "--kind", "plugin", cwd=tmp_path).returncode == 0
+    data = {"name": path.stem, **({"base": base} if base else {}), **yaml.safe_load(text)}
+    file = tmp_path / "snippet.yaml"
+    file.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
+    checked = phyloop.check(file, allow_code=True)
+    assert checked.ok, checked
+
+
+def test_every_command_of_a_page_has_its_options() -> None:
+    group = typer.main.get_command(app)
+    seen = 0
+    for path in PAGES:
+        inline = re.findall(r"`(phyloop [a-z][^`]*)`", path.read_text(encoding="utf-8").replace("\n", " "))
+        for line in [one for _, text in blocks(path, "bash") for one in commands(text)] + commands("\n".join(inline)):
+            command = group.commands.get(line[0])
+            assert command is not None, (path, line)
+            known = {name for one in command.params for name in (*one.opts, *one.secondary_opts)} | {"--help"}
+            assert [word for word in line if word.startswith("--") and word.split("=")[0] not in known] == [], path
+            names = dict(library_names())
+            if line[0] in ("run", "link", "audit") and re.fullmatch(r"[a-z0-9-]+", line[1] if line[1:] else "."):
+                assert line[1] in names, (path, line)
+            seen += 1
+    assert seen > 60
+
+
+@pytest.mark.parametrize(("page", "scenario"), [("README.md", "fading.yaml"), ("docs/start.md", "my-study.yaml")])
+def test_the_first_steps_run_as_written(
+    page: str, scenario: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With two rounds in place of 50."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    file = tmp_path / scenario
+    if page == "README.md":
+        ((_, text),) = blocks(ROOT / page, "yaml")
+        file.write_text(text)
+    for _, text in blocks(ROOT / page, "bash"):
+        for line in commands(text):
+            if file.exists():
+                file.write_text(re.sub(r"\brounds: \d+", "rounds: 2", file.read_text()))
+            result = run_command(*line, cwd=tmp_path)
+            assert result.returncode == 0, (line, result.stdout, result.stderr)
+    for _, text in blocks(ROOT / page, "python"):
+        exec(text, {})
+
+
+def test_the_reference_has_every_key_and_says_what_it_means(tmp_path: Path) -> None:
+    keys.write(tmp_path)
+    lines = [line for file in tmp_path.glob("*.md") for line in file.read_text(encoding="utf-8").splitlines()]
+    rows = [re.split(r"(?<!\\)\|", line) for line in lines if line.startswith("| `")]
+    names = {path.rpartition(".")[2] for path in schema_keys()}
+    tags = {"name", "kind"}  # a heading for each value takes their place
+    assert names - {row[1].strip(" `") for row in rows} - tags == set()
+    assert [row for row in rows if len(row) != 7 or not row[5].strip()] == []
+
+
+def test_the_reference_has_unit_default_limits_and_source_of_a_key(tmp_path: Path) -> None:
+    keys.write(tmp_path)
+    assert (
+        "| `delay_spread_s` | s | `1e-07` | number from 0 to 0.0001 | RMS delay spread of a tdl or cdl model; 1e-7: "
+        "nominal delay spread of TR 38.901 Table 7.7.3-1 |\n"
+    ) in (tmp_path / "link.md").read_text(encoding="utf-8")
+
+
+def test_the_python_page_has_every_public_name_with_its_docstring(tmp_path: Path) -> None:
+    api.write(tmp_path)
+    text = (tmp_path / "api.md").read_text(encoding="utf-8")
+    functions, classes = api.public_names()
+    assert {f"phyloop.{name}" for name in phyloop.__all__} <= {*functions, *classes}
+    for name in [*functions, *classes]:
+        thing = attrgetter(name.removeprefix("phyloop."))(phyloop)
+        assert re.search(rf"^\.\. auto(function|class):: {re.escape(name)}$", text, re.MULTILINE)
+        assert inspect.getdoc(thing)
+        methods = vars(thing).items() if inspect.isclass(thing) and name.startswith("phyloop.") else ()
+        public = [value for one, value in methods if not one.startswith("_") and inspect.isfunction(value)]
+        assert [one for one in public if not inspect.getdoc(one)] == []
+
+
+@pytest.mark.parametrize("name", ["cpa-table6", "flmc-quantizer", "link-uncoded"])
+def test_a_page_of_the_gallery_has_stored_results_or_says_that_there_are_none(name: str, tmp_path: Path) -> None:
+    loaded = library_scenario(name)
+    assert loaded is not None
+    text = "\n".join(gallery.scenario_page(name, loaded, folder=tmp_path))
+    stored = read_reference(name)
+    assert ("No results of this scenario are stored" in text) == (not stored)
+    assert bool(list(tmp_path.rglob("*.svg"))) == bool(stored)
+    if stored:
+        assert stored[0]["source"] in text
+        assert "| ours" in text
+
+
+def test_pages_of_papers_name_scenarios_and_tests_that_exist() -> None:
+    known = dict(library_names())
+    for path in (ROOT / "docs" / "papers").glob("*.md"):
+        text = path.read_text(encoding="utf-8")
+        words = re.findall(r"`((?:flmc|bitflip|cpa|probit|one-bit)-[a-z0-9-]+)`", text)
+        assert words
+        assert [word for word in words if word not in known and not word.startswith("flmc-caps")] == []
+        assert [one for one in re.findall(r"`(tests/\S+)`", text) if not (ROOT / one).exists()] == []
+
+
+def test_a_broken_link_and_a_host_are_faults_of_a_site(tmp_path: Path) -> None:
+    (tmp_path / "b.html").write_text('<h1 id="here">b</h1>')
+    (tmp_path / "a.html").write_text(
+        '<a href="b.html#here"></a><a href="b.html#there"></a><a href="c.html"></a><a href="https://doi.org/1"></a>'
+        '<script src="https://cdn.example/x.js"></script><img src="data:image/png;base64,AA==">'
+    )
+    assert links.faults(tmp_path) == [
+        "a.html links to b.html#there, and the page has no such place",
+        "a.html links to c.html, which does not exist",
+        "a.html loads https://cdn.example/x.js",
+    ]
+
+
+def test_an_equation_is_drawn_in_the_colour_of_the_text_or_refused() -> None:
+    drawn, depth = svg(r"\frac{1}{K} \sum_k g_k", "block")
+    assert drawn.startswith("<svg")
+    assert "currentColor" in drawn
+    assert depth > 5
+    with pytest.raises(ValueError, match="Unknown symbol"):
+        svg(r"\nosuchcommand", "inline")
