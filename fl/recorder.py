@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fl.arrays import F64, I64, Bools
 from fl.checkpoints import State, kept_number
-from fl.results import LINK_COUNTS, OnAir, TrialResult
+from fl.results import LINK_COUNTS, PrivacyAccount, TrialResult
 from fl.tasks.base import LearningError
 from phy.measure.burstiness import Burstiness
 from phy.measure.counts import LinkCounts
@@ -124,15 +124,17 @@ class Recorder:
         sent_last: Bools | None = None,
         more_rounds: Columns | None = None,
         privacy: Columns | None = None,
-        on_air: OnAir | None = None,
+        account: Callable[[TrialResult], PrivacyAccount | None] = lambda _: None,
+        keeps_bursts: bool = True,
     ) -> list[TrialResult]:
         """Return one result per trial; a failed trial has no metrics.
 
         - `kept` `[num_trials]`: rounds that each trial keeps, left out all that are done;
         - `sent_last` `[num_trials]`: trials that failed in the next round, after they had sent; left out: all, if that
-          round was noted;
+          round was noted. No table counts that round, but the server has its uploads;
         - `more_rounds`, `privacy`: further columns `[num_rounds, num_trials]`, of rounds and for the table of privacy;
-        - `on_air`: given where senders of the link are not devices. Bursts are then kept in it.
+        - `account` of a result with that round and with bursts, of all senders of the link;
+        - `keeps_bursts`: the senders are devices.
         """
         ended = np.full(len(trials), self.rounds_done) if kept is None else kept
         if sent_last is None:
@@ -147,26 +149,25 @@ class Recorder:
         out = []
         for row, trial in enumerate(trials):
             bursts = {} if self._bursts is None else self._bursts.of_trial(row)
-            air = OnAir() if on_air is None else replace(on_air, bursts=bursts)
-            if sent_last[row]:
-                place, last = ended[row], dict[str, dict[str, Any]]()
-                for table, columns in tables.items():
-                    last[table] = {name: values[place, row] for name, values in columns.items() if place < len(values)}
-                numbers = {name: float(value) for name, value in last["rounds"].items()}
-                air = replace(air, rounds=numbers, link=last["link"], devices=last["devices"])
-            out.append(
-                TrialResult(
-                    trial=trial,
-                    metrics={} if failures[row] else metrics[row],
-                    rounds=split["rounds"][row],
-                    link=split["link"][row],
-                    privacy=split["privacy"][row],
-                    bursts=bursts if on_air is None else {},
-                    devices=split["devices"][row],
-                    on_air=air,
-                    failure=failures[row],
-                )
+            result = TrialResult(
+                trial=trial,
+                metrics={} if failures[row] else metrics[row],
+                rounds=split["rounds"][row],
+                link=split["link"][row],
+                privacy=split["privacy"][row],
+                bursts=bursts if keeps_bursts else {},
+                devices=split["devices"][row],
+                failure=failures[row],
             )
+            sent = replace(result, bursts=bursts)
+            if sent_last[row]:
+                until = ended[row] + 1
+                longer: dict[str, Any] = {
+                    table: {name: values[:until, row] for name, values in columns.items()}
+                    for table, columns in tables.items()
+                }
+                sent = replace(sent, **longer)
+            out.append(replace(result, account=account(sent)))
         return out
 
 

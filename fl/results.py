@@ -40,23 +40,6 @@ class PrivacyAccount:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OnAir:
-    """Facts on what a trial sent that its ledger needs and the rest of its result lacks; not stored.
-
-    - `num_values`: numbers of one upload, 0 where not known;
-    - `bursts`: as in `TrialResult`, which then keeps none: of all uploads by sender index, whichever device sent;
-    - `rounds`, `link`, `devices`: the round in which the trial failed, if it failed after sending: a number, or
-      `[num_devices]`, per name of `TrialResult`. No other table counts that round, but the server has its uploads.
-    """
-
-    num_values: int = 0
-    bursts: Mapping[str, I64] = field(default_factory=dict)
-    rounds: Mapping[str, float] = field(default_factory=dict)
-    link: Mapping[str, NDArray[np.float64 | np.int64]] = field(default_factory=dict)
-    devices: Mapping[str, NDArray[np.float64 | np.int64]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
 class TrialResult:
     """One finished (or failed) trial.
 
@@ -75,7 +58,6 @@ class TrialResult:
     - `pictures`: int64 greys 0 to 255 `[num_pictures, height, width, channels]`, `original` and `rebuilt`, of the first
       trial of an attack on images; empty elsewhere;
     - `account`: the ledger of what was released, None where nothing was;
-    - `on_air`: see `OnAir`;
     - `failure`: the reason why the trial ended early, None if it is complete. Rounds before the failure are kept.
     """
 
@@ -88,5 +70,4 @@ class TrialResult:
     devices: Mapping[str, NDArray[np.float64 | np.int64]] = field(default_factory=dict)
     pictures: Mapping[str, I64] = field(default_factory=dict)
     account: PrivacyAccount | None = None
-    on_air: OnAir = OnAir()
     failure: str | None = None

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from fl.checkpoints import Checkpoints, resumed
 from fl.config.learning import Learning
-from fl.results import PrivacyAccount, TrialResult
-from fl.tasks.base import LearningError
+from fl.results import TrialResult
+from fl.tasks.base import DivergedError, LearningError
 from phy.config import LinkConfig
 from privacy.config import Mechanism
 from privacy.errors import PrivacyError
@@ -52,8 +47,8 @@ def run_trials(
                 num_rounds=learning.rounds,
                 checkpoints=checkpoints,
             )
-        except (LearningError, PrivacyError) as error:
-            if not _fails_alone(learning, error):
+        except (DivergedError, PrivacyError) as error:  # numbers or a budget that another trial may not have
+            if learning.side_by_side:
                 raise
             results.append(TrialResult(trial=which[0], metrics={}, rounds={}, failure=f"before round 1: {error}"))
             continue
@@ -69,49 +64,4 @@ def run_trials(
                     checkpoints.save(index + 1, running.state())
             on_round(before + index + 1)
         results += running.results(failure)
-    accounts = accounts_of(learning, link=link, privacy=privacy, results=results)
-    return [replace(one, account=account) for one, account in zip(results, accounts, strict=True)]
-
-
-def _fails_alone(learning: Learning, error: Exception) -> bool:
-    """True for an error that another trial may not meet: numbers that diverge, or a budget."""
-    from fl.aggregation.update_kernels import DivergedError
-
-    return not learning.side_by_side and isinstance(error, DivergedError | PrivacyError)
-
-
-def accounts_of(
-    learning: Learning, *, link: LinkConfig, privacy: Mechanism | None, results: Sequence[TrialResult]
-) -> list[PrivacyAccount | None]:
-    """Return what every trial released; trials side by side that released the same share one account."""
-    accounts: list[PrivacyAccount | None] = []
-    for before, result in zip((None, *results), results, strict=False):
-        if before is not None and learning.side_by_side and _same_amplitudes(result, before):
-            accounts.append(accounts[-1])
-        else:
-            accounts.append(learning.account(_with_the_last_round(result), link=link, privacy=privacy))
-    return accounts
-
-
-def _same_amplitudes(one: TrialResult, other: TrialResult) -> bool:
-    """True if two trials share all that an account of FLMC is made of."""
-    if one.on_air.rounds or other.on_air.rounds:
-        return False
-    same_peaks = one.rounds.get("peak_amplitude") is other.rounds.get("peak_amplitude")
-    return same_peaks and one.privacy.get("delta_spent") is other.privacy.get("delta_spent")
-
-
-def _with_the_last_round(result: TrialResult) -> TrialResult:
-    """Return the result with the round at its end in which the trial failed after everybody had sent; see `OnAir`."""
-    on_air = result.on_air
-    if not on_air.rounds:
-        return result
-
-    def longer(kept: Mapping[str, NDArray[Any]], last: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-        return {
-            name: np.concatenate([kept.get(name, np.empty((0, *np.shape(value)))), np.asarray(value)[None]])
-            for name, value in last.items()
-        }
-
-    rounds, link = longer(result.rounds, on_air.rounds), longer(result.link, on_air.link)
-    return replace(result, rounds=rounds, link=link, devices=longer(result.devices, on_air.devices))
+    return results

@@ -200,18 +200,15 @@ class UploadAllowance:
 
 
 def fedavg_account(
-    config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | None, result: TrialResult
+    config: FedAvgConfig, result: TrialResult, *, link: LinkConfig, privacy: Mechanism | None, num_values: int
 ) -> PrivacyAccount | None:
     """Return the ledger of one trial from its records; None for a trial that ended before anything was sent.
 
-    Raises PrivacyError if the size of an upload is not known.
+    `num_values`: numbers of an upload.
     """
     sent = _rounds_sent(config, result)
     if sent is None or not sent.any():
         return None
-    num_values = config.num_values() or result.on_air.num_values or int(result.metrics.get("num_parameters", 0))
-    if num_values == 0:
-        raise PrivacyError("an upload of a model of unknown size was sent; keep its size with the result.")
     resolved, scheme = link.resolve_digital(), config.aggregation
     independent, reasons = _channel_noise(resolved, result=result)
     uploads = Uploads(sent=sent, rounds=result.rounds, devices=result.devices, independent=independent, reasons=reasons)
@@ -244,7 +241,12 @@ def _of_a_sum(config: FedAvgConfig, mechanism: ReceiverNoise, *, uploads: Upload
 
 
 def reconstruction_account(
-    config: ReconstructionConfig, *, link: LinkConfig, privacy: Mechanism | None, result: TrialResult
+    config: ReconstructionConfig,
+    result: TrialResult,
+    *,
+    link: LinkConfig,
+    privacy: Mechanism | None,
+    num_values: int,
 ) -> PrivacyAccount | None:
     """Return the ledger of one round in which every upload of the trial is a device, `[1, num_rounds num_devices]`.
 
@@ -258,7 +260,7 @@ def reconstruction_account(
         for columns in (result.link, result.devices)
     )
     uploads = replace(result, rounds={"train_loss": np.zeros(1)}, link=link_counts, devices=devices)
-    found = fedavg_account(config.played, link=link, privacy=privacy, result=uploads)
+    found = fedavg_account(config.played, uploads, link=link, privacy=privacy, num_values=num_values)
     if found is None:
         return None
     ledger = replace(found.ledger, assumptions=(*found.ledger.assumptions, ONE_UPLOAD))
@@ -283,10 +285,9 @@ def _channel_noise(link: LinkConfig, *, result: TrialResult) -> tuple[bool, tupl
     if link.access == "superposition":
         return False, (ONE_SUM,)
     law, outcome = law_of_errors(link), None
-    counted = result.bursts or result.on_air.bursts
     names = {field.name for field in fields(Burstiness)}
-    if names <= counted.keys() and link.error_model == "measured" and not rate_moves_by_round(link):
-        outcome = assess(Burstiness(**{name: counted[name] for name in names})).outcome
+    if names <= result.bursts.keys() and link.error_model == "measured" and not rate_moves_by_round(link):
+        outcome = assess(Burstiness(**{name: result.bursts[name] for name in names})).outcome
     sentence = independence_sentence(law=law, outcome=outcome)
     if may_credit(law=law, outcome=outcome) is not None:
         return False, (sentence,)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -41,17 +40,14 @@ def flmc_account(
     *,
     link: LinkConfig,
     privacy: AmplitudeMechanism | None,
-    rounds: Mapping[str, F64],
-    spent: Mapping[str, F64],
-) -> PrivacyAccount | None:
-    """Return the ledger of a trial from its `rounds` (`peak_amplitude` `[num_rounds]`), of the strongest device.
+    peak: F64,
+    spent: F64 | None = None,
+) -> PrivacyAccount:
+    """Return the ledger of a trial from the `peak` amplitudes `[num_rounds]` of its strongest device.
 
     Without the receiver's noise, or where it may not be credited (`uncreditable`), the digital bits still have their
-    quantiser's; the analog gradient has nothing. None for schemes without a radio, which never send.
+    quantiser's; the analog gradient has nothing. `spent`: delta of every round of a bound on rounds.
     """
-    if not config.uses_radio or "peak_amplitude" not in rounds:
-        return None
-    peak = np.asarray(rounds["peak_amplitude"], np.float64)
     sending = config.sending
     credited = sending.parameter(config, peak, noise_power=sure_noise_power(link, privacy=privacy))
     parameter = np.where(peak > 0.0, credited, np.nan)[:, None]
@@ -65,10 +61,8 @@ def flmc_account(
             parameter, uncredited=uncredited, assumptions=(CLIPPED,), credit_assumptions=(listener,)
         )
     published: tuple[Claim, ...] = ()
-    if privacy is not None and len(spent.get("delta_spent", ())):
-        published = privacy.published(
-            delta=float(np.nanmax(spent["delta_spent"])), analog=sending.claimed_as == "analog"
-        )
+    if privacy is not None and spent is not None and len(spent):
+        published = privacy.published(delta=float(np.nanmax(spent)), analog=sending.claimed_as == "analog")
     return PrivacyAccount(ledger=ledger, published=published)
 
 

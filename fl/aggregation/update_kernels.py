@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fl.arrays import F32, F64, I64, Bools
-from fl.tasks.base import LearningError
+from fl.tasks.base import DivergedError
 from phy.numerics.compiled import inlined, kernel, read_only
 from phy.numerics.workers import run_tasks
 
@@ -65,10 +65,6 @@ def add_weighted_rows(values: F32, weights: F64, *, out: F64) -> None:
     """`out` `[M]` += sum_k q_k x_k of `values` `[K, M]`, row after row: blocks of rows change no bit."""
     rows, amounts = read_only(values), read_only(weights)
     run_tasks(lambda first, last: _sum_up(amounts, rows, out, first, last), num_tasks=-(-len(out) // _COLUMNS))
-
-
-class DivergedError(LearningError):
-    """Training went where numbers end: the trial has failed, others need not."""
 
 
 def check_finite(weights: F32, *, devices: I64 | None) -> F64:

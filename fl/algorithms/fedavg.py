@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fl.accounting.fedavg import UploadAllowance
+from fl.accounting.fedavg import UploadAllowance, fedavg_account
 from fl.aggregation.update_kernels import check_finite
 from fl.algorithms.fedavg_results import RoundTally, fedavg_result, scores_at_home
 from fl.arrays import F32, F64, I64, U8
@@ -60,7 +61,7 @@ class Federation:
     def __init__(
         self, config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | None, seed: int, trial: int
     ) -> None:
-        self._config, self._seed, self.trial = config, seed, trial
+        self._config, self._link, self._privacy, self._seed, self.trial = config, link, privacy, seed, trial
         data: ImageData = load_images(config.data, seed=seed, trial=trial)
         shape, num_classes, on_air = data.image_shape, data.num_classes, link.resolve_digital()
         self.data = data
@@ -95,7 +96,7 @@ class Federation:
         )
         target, size = self.budget.get("target_bit_error_rate"), self.model.num_parameters
         self.allowance = UploadAllowance(config, link=on_air, privacy=privacy, num_values=size, target=target)
-        self.uplink = self._uplink(link, privacy)
+        self.uplink = self._uplink()
         self._down = self._downlink()
         self._copies = np.tile(self.weights, (config.num_devices, 1)) if self._down is not None else None
         self.record = Recorder(config.rounds, num_devices=config.num_devices, first=FIRST_COLUMNS)
@@ -150,8 +151,8 @@ class Federation:
         check_finite(models, devices=devices)
         return np.asarray(models - self.weights if self._config.upload == "update" else models)
 
-    def _uplink(self, link: LinkConfig, privacy: Mechanism | None) -> Uplink | SuperposedUplink:
-        config, model, index, attackers = self._config, self.model, self._index, self._attackers
+    def _uplink(self) -> Uplink | SuperposedUplink:
+        config, link, model, index, attackers = self._config, self._link, self.model, self._index, self._attackers
         if link.access != "superposition":
             return build_uplink(
                 config, link=link, model=model, index=index, protection=self.protection, attackers=attackers
@@ -163,7 +164,7 @@ class Federation:
             index=index,
             protection=self.protection,
             attackers=attackers,
-            privacy=privacy,
+            privacy=self._privacy,
         )
 
     def _downlink(self) -> NumberTransport | None:
@@ -214,7 +215,14 @@ class Federation:
         self.record.finish(index)
 
     def results(self, failure: str | None) -> list[TrialResult]:
-        return [fedavg_result(self, failure=failure)]
+        account = partial(
+            fedavg_account,
+            self._config,
+            link=self._link,
+            privacy=self._privacy,
+            num_values=self.model.num_parameters,
+        )
+        return [fedavg_result(self, failure=failure, account=account)]
 
     def _updates(
         self, who: Participants, start: F32, *, weights: F64, tally: RoundTally, context: UplinkContext

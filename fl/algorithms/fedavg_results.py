@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from fl.aggregation.update_kernels import add_weighted_rows
 from fl.arrays import F32, F64
 from fl.recorder import SPENT, with_totals
-from fl.results import OnAir, TrialResult
+from fl.results import PrivacyAccount, TrialResult
 from fl.schemes.cpa.cpa_theory import coded_snr_of_run_db
 
 if TYPE_CHECKING:
@@ -54,8 +55,10 @@ class RoundTally:
         }
 
 
-def fedavg_result(federation: Federation, *, failure: str | None) -> TrialResult:
-    """Return the result of one trial; `failure`: the reason why it ended early."""
+def fedavg_result(
+    federation: Federation, *, failure: str | None, account: Callable[[TrialResult], PrivacyAccount | None]
+) -> TrialResult:
+    """Return the result of one trial; `failure`: the reason why it ended early; `account` as for `Recorder.results`."""
     record = federation.record
     more = with_totals(record.table("rounds"))
     rounds = record.of_trial("rounds") | {name: values[:, 0] for name, values in more.items()}
@@ -92,7 +95,8 @@ def fedavg_result(federation: Federation, *, failure: str | None) -> TrialResult
         metrics=(metrics,),
         failures=(failure,),
         more_rounds=more,
-        on_air=OnAir(num_values=num_values),
+        account=account,
+        keeps_bursts=False,
     )
     return result
 

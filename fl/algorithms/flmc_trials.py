@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fl.accounting.flmc import AmplitudeAllowance
+from fl.accounting.flmc import AmplitudeAllowance, flmc_account
 from fl.algorithms.flmc import RoundOutcome, build_flmc
 from fl.algorithms.flmc_kernels import SampleMoments, distances
 from fl.arrays import F64, Bools
 from fl.checkpoints import State, kept_array
 from fl.recorder import SPENT, Recorder, link_columns, with_totals
-from fl.results import CAP_NAMES, TrialResult
+from fl.results import CAP_NAMES, PrivacyAccount, TrialResult
 from fl.tasks import build_task
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
@@ -46,7 +46,8 @@ class FlmcTrials:
         seed: int,
         trials: tuple[int, ...],
     ) -> None:
-        self._learning, self._seed, self._trials = learning, seed, Trials(trials)
+        self._learning, self._link, self._privacy = learning, link, privacy
+        self._seed, self._trials = seed, Trials(trials)
         self._task = build_task(learning.task, num_devices=learning.num_devices, seed=seed, trials=self._trials)
         self._bound = None if privacy is None else privacy.of_rounds
         self._algorithm = build_flmc(learning, link=link, privacy=self._bound, task=self._task)
@@ -61,6 +62,7 @@ class FlmcTrials:
         )
         self._failed_at, self._stopped_at = (np.full(len(trials), learning.rounds) for _ in range(2))
         self._theta = np.zeros((len(trials), self._task.dimension))
+        self._last_account: tuple[F64, PrivacyAccount] | None = None
 
     @property
     def ended(self) -> bool:
@@ -155,7 +157,19 @@ class FlmcTrials:
             sent_last=(ended == self._failed_at) & (ended < num_rounds),
             more_rounds=totals,
             privacy=spent,
+            account=self._account,
         )
+
+    def _account(self, sent: TrialResult) -> PrivacyAccount | None:
+        """Return the account of a trial; trials side by side that sent the same share one."""
+        peak = sent.rounds.get("peak_amplitude")
+        if peak is None:
+            return None
+        if self._last_account is None or self._last_account[0] is not peak:
+            spent = sent.privacy.get("delta_spent")
+            account = flmc_account(self._learning, link=self._link, privacy=self._privacy, peak=peak, spent=spent)
+            self._last_account = peak, account
+        return self._last_account[1]
 
     def _amplitudes(self, rounds: Mapping[str, F64], summary: dict[str, F64]) -> dict[str, F64]:
         """Add the amplitude of a run and the limit that held it down to `summary`; return the table of privacy."""

@@ -19,11 +19,13 @@ whatever factor the update has. Of several images it is a mean of them, image i 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.accounting.fedavg import reconstruction_account
 from fl.arrays import F32, F64, I64, Bools
 from fl.attacks.attacks import Attackers
 from fl.checkpoints import State
@@ -101,7 +103,7 @@ class Reconstruction:
         seed: int,
         trial: int,
     ) -> None:
-        self._config, self._seed, self._trial = config, seed, trial
+        self._config, self._link, self._privacy, self._seed, self._trial = config, link, privacy, seed, trial
         data: ImageData = load_images(config.data, seed=seed, trial=trial)
         games = deal(config, num_images=len(data.y_train), seed=seed, trial=trial)
         shape, num_classes = data.image_shape, data.num_classes
@@ -205,7 +207,14 @@ class Reconstruction:
 
     def results(self, failure: str | None) -> list[TrialResult]:
         metrics = {} if failure else self._metrics(self._record.of_trial("devices"))
-        (result,) = self._record.results((self._trial,), metrics=(metrics,), failures=(failure,))
+        account = partial(
+            reconstruction_account,
+            self._config,
+            link=self._link,
+            privacy=self._privacy,
+            num_values=self._model.num_parameters,
+        )
+        (result,) = self._record.results((self._trial,), metrics=(metrics,), failures=(failure,), account=account)
         return [replace(result, pictures=self._pictures)]
 
     def _metrics(self, games: dict[str, NDArray[Any]]) -> dict[str, float]:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from fl.algorithms.amplitude_caps import Caps
     from fl.checkpoints import Trials
     from fl.config.scheme import Scheme
-    from fl.results import PrivacyAccount, TrialResult
 
 UNNAMED = "flmc"
 """The algorithm of a `learning:` section that names none."""
@@ -222,10 +221,6 @@ class Learning(Frozen):
         Raises LearningError for a mechanism that the algorithm does not have, and for data or a model that cannot be
         had.
         """
-
-    def account(self, result: TrialResult, *, link: LinkConfig, privacy: Mechanism | None) -> PrivacyAccount | None:
-        """Return what a trial released, from what was recorded of it; None: nothing was sent."""
-        return None
 
     def why_not_audited(self, privacy: Mechanism | None, *, link: LinkConfig) -> str | None:
         """Return why no game can be played against an honest device; None where one can."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from fl.accounting.fedavg import fedavg_account, rounds_within, scheme_within, upload_parameters
+from fl.accounting.fedavg import rounds_within, scheme_within, upload_parameters
 from fl.attacks.attacks import attack_in_words
 from fl.audit.game import nobody_honest
 from fl.config.attack import AttackConfig
@@ -41,7 +41,6 @@ from privacy.config import DeviceNoise, Mechanism, ReceiverNoise
 
 if TYPE_CHECKING:
     from fl.algorithms.fedavg import Federation
-    from fl.results import PrivacyAccount, TrialResult
 
 _COMPILED_BYTES = 100 << 20
 """Memory of the compiled code of local training."""
@@ -215,9 +214,6 @@ class FedAvgConfig(Learning):
         from fl.algorithms.fedavg import Federation
 
         return Federation(self, link=link, privacy=privacy, seed=seed, trial=trials[0])
-
-    def account(self, result: TrialResult, *, link: LinkConfig, privacy: Any) -> PrivacyAccount | None:
-        return fedavg_account(self, link=link, privacy=privacy, result=result)
 
     def rounds_within(self, *, link: LinkConfig, privacy: Any) -> int | None:
         """See `Learning`; `link` names access and modulation."""

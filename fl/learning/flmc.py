@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from fl.accounting.flmc import amplitude_caps, flmc_account, uncreditable
+from fl.accounting.flmc import amplitude_caps, uncreditable
 from fl.attacks.attacks import attack_conflicts, attack_in_words
 from fl.attacks.flmc_attackers import check_attack
 from fl.audit.game import nobody_honest
@@ -28,7 +28,6 @@ from privacy.config import AmplitudeMechanism, Mechanism
 if TYPE_CHECKING:
     from fl.algorithms.amplitude_caps import Caps
     from fl.algorithms.flmc_trials import FlmcTrials
-    from fl.results import PrivacyAccount, TrialResult
 
 _SERIES = 12
 _LINK_SERIES = 12
@@ -263,9 +262,6 @@ class FlmcConfig(Learning):
         from fl.algorithms.flmc_trials import FlmcTrials
 
         return FlmcTrials(self, link=link, privacy=privacy, seed=seed, trials=trials)
-
-    def account(self, result: TrialResult, *, link: LinkConfig, privacy: Any) -> PrivacyAccount | None:
-        return flmc_account(self, link=link, privacy=privacy, rounds=result.rounds, spent=result.privacy)
 
     def caps(self, *, link: LinkConfig, privacy: Mechanism | None) -> Caps | None:
         from fl.algorithms.amplitude_caps import caps_of

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fl.accounting.fedavg import reconstruction_account
 from fl.config.base import PositiveFloat, whole
 from fl.config.codec import CodecConfig, codecs
 from fl.config.data import DataSet, PartitionConfig, data_sets
@@ -26,7 +25,6 @@ from privacy.config import Mechanism
 
 if TYPE_CHECKING:
     from fl.attacks.reconstruction import Reconstruction
-    from fl.results import PrivacyAccount, TrialResult
 
 _SERIES_PER_DEVICE = 28
 _BYTES_PER_MATCH = 16
@@ -159,9 +157,6 @@ class ReconstructionConfig(Learning):
         from fl.attacks.reconstruction import Reconstruction
 
         return Reconstruction(self, link=link, privacy=privacy, seed=seed, trial=trials[0])
-
-    def account(self, result: TrialResult, *, link: LinkConfig, privacy: Any) -> PrivacyAccount | None:
-        return reconstruction_account(self, link=link, privacy=privacy, result=result)
 
     def describe(self, label: Label, *, link: LinkConfig) -> list[str]:
         games, each = self.num_devices * self.rounds, self.samples_per_device

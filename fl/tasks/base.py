@@ -15,6 +15,10 @@ class LearningError(Exception):
     """A state of learning that cannot be: the sentence says which and what to do."""
 
 
+class DivergedError(LearningError):
+    """Training went where numbers end: the trial has failed, others need not."""
+
+
 def of_shape(found: NDArray[Any], shape: tuple[int, ...], *, whose: str) -> NDArray[Any]:
     """Return `found`, which `whose` method gave. Raises LearningError for another shape."""
     if np.shape(found) != shape:

@@ -99,7 +99,7 @@ def account_of(scenario: Scenario, rounds: Sequence[RoundOfClients]) -> PrivacyA
         link={name: table for name, table in tables.items() if name in LINK_COUNTS},
         devices={name: table for name, table in tables.items() if name not in LINK_COUNTS},
     )
-    account = fedavg_account(app, link=link, privacy=privacy, result=result)
+    account = fedavg_account(app, result, link=link, privacy=privacy, num_values=num_values)
     if account is None:
         return None
     trained = () if privacy is None or privacy.for_uploads is None else (TRAINED,)

@@ -10,7 +10,6 @@ import pytest
 
 from fl.learning.fedavg import FedAvgConfig
 from fl.results import TrialResult
-from fl.run import run_trials
 from fl.uplink.channel_credit import law_of_errors
 from phy.compile import compile_digital
 from phy.config import LinkConfig
@@ -28,9 +27,14 @@ def flipped(**channel: Any) -> tuple[TrialResult, Ledger]:
     )
     radio = {"modulation": "qpsk", "packet_size_bytes": 64, "channel": channel, "power": {"snr_max_db": 10.0}}
     privacy = BitFlippingConfig(mechanism="bit-flipping", epsilon=1e3, kappa=0.1)
-    (result,) = run_trials(config, link=LinkConfig.model_validate(radio), privacy=privacy, seed=3, trials=[0])
+    trial = config.build(link=LinkConfig.model_validate(radio), privacy=privacy, seed=3, trials=(0,))
+    for index in range(3):
+        trial.round(index)
+    sent: list[TrialResult] = []
+    trial.record.results((0,), metrics=({},), failures=(None,), account=sent.append)
+    (result,) = trial.results(None)
     assert result.account is not None
-    return result, result.account.ledger
+    return sent[0], result.account.ledger
 
 
 @pytest.mark.parametrize(("coherence", "counts"), [("round", True), ("packet", False)])
@@ -38,8 +42,7 @@ def test_fades_leave_bits_independent_where_they_last_a_round_though_all_errors_
     coherence: str, counts: bool
 ) -> None:
     result, ledger = flipped(fading="rayleigh", coherence=coherence)
-    counted = result.bursts or result.on_air.bursts
-    assert assess(Burstiness(**{one.name: counted[one.name] for one in fields(Burstiness)})).outcome == "unfair"
+    assert assess(Burstiness(**{one.name: result.bursts[one.name] for one in fields(Burstiness)})).outcome == "unfair"
     assert (ledger.uncredited is not None) == counts
     assert (len(ledger.credit_assumptions) > 0) == counts
     if ledger.uncredited is not None:

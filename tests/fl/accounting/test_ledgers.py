@@ -11,11 +11,11 @@ import pytest
 from flmc_setting import RAYLEIGH, SEED, paper_config, paper_link
 from scipy.special import ndtri
 
-from fl.accounting.fedavg import TOLD_BY_ATTACKERS, sampled_share
+from fl.accounting.fedavg import TOLD_BY_ATTACKERS, fedavg_account, sampled_share
 from fl.accounting.flmc import MANY_LOOKS, NO_NOISE, flmc_account
 from fl.learning.fedavg import FedAvgConfig
-from fl.results import OnAir, PrivacyAccount, TrialResult
-from fl.run import accounts_of, run_trials
+from fl.results import PrivacyAccount, TrialResult
+from fl.run import run_trials
 from fl.schemes.jopeq import JopeqScheme
 from phy.config import LinkConfig
 from privacy.config import BitFlippingConfig, GaussianConfig, PrivacyConfig, SchemeBudget
@@ -129,18 +129,13 @@ def test_analog_flmc_releases_a_gradient_at_the_largest_distance_under_gaussian_
 )
 def test_noise_that_is_not_there_or_met_more_than_once_hides_nothing(scheme: str, changes: dict[str, Any]) -> None:
     config, link = paper_config(scheme, rounds=2, burn_in=0), paper_link(scheme, **changes)
-    found = flmc_account(config, link=link, privacy=None, rounds={"peak_amplitude": np.array([0.1, 0.0])}, spent={})
-    assert found is not None
-    ledger = found.ledger
+    ledger = flmc_account(config, link=link, privacy=None, peak=np.array([0.1, 0.0])).ledger
     assert ledger.uncredited is None
     assert not ledger.credit_assumptions
     assert ledger.assumptions[1] == (NO_NOISE if "error_model" in changes else MANY_LOOKS)
     # What is left are the bits' own draws, or nothing.
     np.testing.assert_array_equal(ledger.parameter[:, 0], [0.0 if scheme == "analog" else np.inf, np.nan])
-    honest = flmc_account(
-        config, link=paper_link(scheme), privacy=None, rounds={"peak_amplitude": np.array([0.1, 0.0])}, spent={}
-    )
-    assert honest is not None
+    honest = flmc_account(config, link=paper_link(scheme), privacy=None, peak=np.array([0.1, 0.0]))
     assert honest.ledger.uncredited is not None
 
 
@@ -166,14 +161,20 @@ def test_flips_and_the_sure_part_of_the_channel_are_composed_bit_by_bit() -> Non
 
 @pytest.fixture(scope="module")
 def independent() -> TrialResult:
-    """A run over a link whose errors are independent, in packets of which many are in error."""
-    return flipped(flipping(), link=SMALL_PACKETS)
+    """What a run sent over a link whose errors are independent, in packets of which many are in error."""
+    trial = setting("mean", codec="fixed-point").build(link=SMALL_PACKETS, privacy=flipping(), seed=3, trials=(0,))
+    for index in range(3):
+        trial.round(index)
+    sent: list[TrialResult] = []
+    trial.record.results((0,), metrics=({},), failures=(None,), account=sent.append)
+    return sent[0]
 
 
 def told_of(result: TrialResult, **changes: Any) -> Ledger:
     """The ledger of the same records, had they come over a link of another law."""
     link = LinkConfig.model_validate({**SMALL_PACKETS.model_dump(exclude_unset=True), **changes})
-    (found,) = accounts_of(setting("mean", codec="fixed-point"), link=link, privacy=flipping(), results=[result])
+    config = setting("mean", codec="fixed-point")
+    found = fedavg_account(config, result, link=link, privacy=flipping(), num_values=NUM_VALUES)
     assert found is not None
     return found.ledger
 
@@ -189,7 +190,7 @@ def told_of(result: TrialResult, **changes: Any) -> Ledger:
 def test_errors_that_may_come_together_or_never_arrive_are_not_credited(
     independent: TrialResult, changes: dict[str, Any], reason: str
 ) -> None:
-    ledger = told_of(replace(independent, on_air=OnAir()), **changes)
+    ledger = told_of(replace(independent, bursts={}), **changes)
     assert ledger.uncredited is None
     assert ledger.credit_failure == 0.0
     (sentence,) = ledger.assumptions
@@ -372,7 +373,7 @@ def test_a_trial_that_failed_still_has_an_account_of_the_rounds_before() -> None
         link={name: values[:2] for name, values in whole.link.items()},
         devices={name: values[:2] for name, values in whole.devices.items()},
     )
-    (found,) = accounts_of(setting(aggregation), link=radio(), privacy=None, results=[failed])
+    found = fedavg_account(setting(aggregation), failed, link=radio(), privacy=None, num_values=NUM_VALUES)
     assert found is not None
     np.testing.assert_array_equal(found.ledger.parameter, of(whole).ledger.parameter[:2])
     assert found.ledger.coordinates == of(whole).ledger.coordinates
