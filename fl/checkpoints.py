@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,6 +92,28 @@ def resumed(build: Callable[[], Trials], *, num_rounds: int, checkpoints: Checkp
             continue
         return found, saved.rounds_done
     return build(), 0
+
+
+class Kept:
+    """Base of what rounds change, in the attributes `kept`: arrays, whole numbers, None, or objects with a state."""
+
+    kept: ClassVar[tuple[str, ...]] = ()
+
+    def state(self) -> State:
+        """Return what rounds have changed; later rounds may change its arrays in place."""
+        own = ((name.lstrip("_"), getattr(self, name)) for name in self.kept)
+        return {name: one.state() if hasattr(one, "state") else one for name, one in own}
+
+    def restore(self, state: State) -> None:
+        """Go on from a state. Raises LearningError for the state of others, and may then be half changed."""
+        for attribute in self.kept:
+            name, here = attribute.lstrip("_"), getattr(self, attribute)
+            if hasattr(here, "restore"):
+                here.restore(state[name])
+            elif isinstance(here, int):
+                setattr(self, attribute, kept_number(state, name, most=1 << 62))
+            elif here is not None:
+                setattr(self, attribute, kept_array(state, name, like=here))
 
 
 def kept_array(state: State, name: str, *, like: NDArray[Any]) -> NDArray[Any]:

@@ -29,7 +29,8 @@ class Recorder:
     The tables are those of `fl.results.TrialResult`: a column of `rounds` is `[num_rounds, num_trials]`, one of `link`
     or `devices` is `[num_rounds, num_trials, num_devices]`. Columns stand in the order in which they are noted, `first`
     ones before all others. What was not measured in a round is `unmeasured`, or 0 for counts. A round that was noted
-    but not finished is one in which a trial failed after it had sent.
+    but not finished is one in which a trial failed after it had sent. `num_senders`: those of the link, if it has
+    others than there are devices.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class Recorder:
         *,
         num_devices: int,
         num_trials: int = 1,
+        num_senders: int | None = None,
         unmeasured: float = float("nan"),
         first: Sequence[str] = (),
     ) -> None:
@@ -47,6 +49,7 @@ class Recorder:
             "link": (num_trials, num_devices),
             "devices": (num_trials, num_devices),
         }
+        self._senders = (num_trials, num_devices if num_senders is None else num_senders)
         self._tables: dict[Table, dict[str, RoundSeries]] = {table: {} for table in self._shapes}
         self._first = tuple(first)
         self.rounds_done, self._noted = 0, -1
@@ -100,8 +103,8 @@ class Recorder:
             "rounds_done": self.rounds_done,
         }
 
-    def restore(self, state: State, *, num_senders: int | None = None) -> None:
-        """Go on from there; `num_senders`: those of the link, if it has others than there are devices."""
+    def restore(self, state: State) -> None:
+        """Go on from there. Raises LearningError for the tables of others."""
         self.rounds_done = kept_number(state, "rounds_done", most=self.num_rounds)
         self._noted = self.rounds_done - 1
         for table, shape in self._shapes.items():
@@ -110,9 +113,8 @@ class Recorder:
             self._tables[table] = {
                 name: RoundSeries(unmeasured=self._unmeasured, rows=rows) for name, rows in state[table].items()
             }
-        bursts, (num_trials, num_devices) = state["bursts"], self._shapes["link"]
-        shape = (num_trials, num_devices if num_senders is None else num_senders)
-        self._bursts = None if bursts is None else Burstiness.restored(bursts, shape=shape)
+        bursts = state["bursts"]
+        self._bursts = None if bursts is None else Burstiness.restored(bursts, shape=self._senders)
 
     def results(
         self,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fl.arrays import F64, Bools
-from fl.checkpoints import State, kept_array, kept_number
+from fl.checkpoints import Kept
 from fl.results import PrivacyAccount, TrialResult
 from fl.uplink.channel_credit import errors_arrive, law_of_errors, rate_moves_by_round
 from fl.uplink.senders import exchangeable
@@ -155,12 +155,14 @@ def rounds_within(
     return None if release.parameter is None else privacy.budget.rounds_within(release, most=config.rounds)
 
 
-class UploadAllowance:
+class UploadAllowance(Kept):
     """Uploads that the budget of `privacy` leaves to every device of federated averaging.
 
     The largest release of a round is known before the run, so the accountant is asked once how many fit. Arguments
     are those of `release_of`. Raises PrivacyError if the budget does not hold a single round.
     """
+
+    kept = ("_sent", "rounds_sent")
 
     def __init__(
         self,
@@ -190,13 +192,6 @@ class UploadAllowance:
         self._sent[who.devices[who.sends]] += 1
         self.rounds_sent += bool(who.sends.any())
         return who
-
-    def state(self) -> State:
-        return {"sent": self._sent, "rounds_sent": self.rounds_sent}
-
-    def restore(self, state: State) -> None:
-        self._sent = kept_array(state, "sent", like=self._sent)
-        self.rounds_sent = kept_number(state, "rounds_sent", most=1 << 62)
 
 
 def fedavg_account(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fl.arrays import F64
-from fl.checkpoints import State, kept_array
+from fl.checkpoints import Kept
 from fl.results import PrivacyAccount
 from fl.uplink.channel_credit import sure_noise_power
 from phy.config import LinkConfig
@@ -78,7 +78,7 @@ def uncreditable(config: FlmcConfig, *, link: LinkConfig) -> str | None:
     return None if link.plain and link.modulation in ("bpsk", "qpsk") else MANY_LOOKS
 
 
-class AmplitudeAllowance:
+class AmplitudeAllowance(Kept):
     """What amplitude each trial of FLMC may send with in a round: as found, any, or 0 where the budget is spent up.
 
     Amplitudes `found` `[num_rounds]` keep the budget all together, and nothing is asked. A budget that only watches
@@ -88,6 +88,8 @@ class AmplitudeAllowance:
 
     Raises PrivacyError where no amplitude keeps the budget.
     """
+
+    kept = ("rounds_sent", "_lost")
 
     def __init__(self, config: FlmcConfig, *, link: LinkConfig, privacy: AmplitudeMechanism, caps: F64) -> None:
         assert privacy.budget is not None
@@ -130,16 +132,6 @@ class AmplitudeAllowance:
         self.rounds_sent += peak_amplitude > 0.0
         if self._lost is not None:
             self._lost += self._loss(peak_amplitude)
-
-    def state(self) -> State:
-        """What has been spent: rounds sent `[num_trials]`, and divergences `[num_trials, num_orders]` if followed."""
-        return {"rounds_sent": self.rounds_sent, **({} if self._lost is None else {"lost": self._lost})}
-
-    def restore(self, state: State) -> None:
-        """Go on from there. Raises LearningError for the budget of other trials."""
-        self.rounds_sent = kept_array(state, "rounds_sent", like=self.rounds_sent)
-        if self._lost is not None:
-            self._lost = kept_array(state, "lost", like=self._lost)
 
     def _loss(self, amplitude: F64) -> F64:
         """Renyi divergence of one round `[num_trials, num_orders]`, of amplitudes brought up to a grid of 1 %."""

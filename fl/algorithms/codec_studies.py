@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fl.arrays import F64
-from fl.checkpoints import State
+from fl.checkpoints import Kept
 from fl.recorder import Recorder, link_columns
 from fl.results import TrialResult
 from fl.theory.convergence import recovered_moments
@@ -16,7 +16,6 @@ from fl.uplink.protection import Protection, RoundPlan
 from fl.uplink.transport import NumberTransport
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
-from phy.links.link import Forgetful
 from phy.numerics.random import Purpose, generator
 from privacy.mechanisms.bit_distance import measure_kappa
 
@@ -24,13 +23,14 @@ if TYPE_CHECKING:
     from fl.learning.codec_studies import BitDistanceConfig, FlipMomentsConfig
 
 
-class FlipMoments:
+class FlipMoments(Kept):
     """Mean and variance of every value once its bits were flipped, over all devices and draws, beside Lemma 1.
 
     One trial, see `fl.checkpoints.Trials`.
     The rate of Lemma 1 is the one counted end to end on the very bits of the round.
     """
 
+    kept = ("_record", "_link")
     ended = False
 
     def __init__(self, learning: FlipMomentsConfig, *, link: LinkConfig, privacy: None, seed: int, trial: int) -> None:
@@ -45,6 +45,7 @@ class FlipMoments:
         )
         self._devices = np.arange(learning.num_devices)
         self._values = np.linspace(-learning.largest, learning.largest, learning.rounds)
+        self._link = self._transport.bits.link
         self._record = Recorder(learning.rounds, num_devices=learning.num_devices)
 
     def round(self, index: int) -> None:
@@ -74,13 +75,6 @@ class FlipMoments:
         gaps = {f"largest_{moment}_gap": _gap(rounds, moment) for moment in ("mean", "variance")}
         return self._record.results((self._trial,), metrics=(gaps,), failures=(failure,))
 
-    def state(self) -> State:
-        return {"record": self._record.state(), "link": self._transport.bits.link.state()}
-
-    def restore(self, state: State) -> None:
-        self._record.restore(state["record"])
-        self._transport.bits.link.restore(state["link"])
-
 
 def _gap(arrays: Mapping[str, F64], moment: str) -> float:
     """Largest distance between what was measured and Lemma 1; NaN where there is no lemma."""
@@ -89,7 +83,7 @@ def _gap(arrays: Mapping[str, F64], moment: str) -> float:
     return float(np.max(np.abs(arrays[f"recovered_{moment}"] - arrays[f"lemma1_{moment}"])))
 
 
-class BitDistance(Forgetful):
+class BitDistance(Kept):
     """kappa of Li et al. 2025 (15) by (26), one estimate per trial; see `fl.checkpoints.Trials`."""
 
     ended = False

@@ -18,7 +18,7 @@ from fl.aggregation.update_kernels import check_finite
 from fl.algorithms.fedavg_results import RoundTally, fedavg_result, scores_at_home
 from fl.arrays import F32, F64, I64, U8
 from fl.attacks.attacks import Attackers
-from fl.checkpoints import State, kept_array
+from fl.checkpoints import Kept
 from fl.config.local import LocalConfig
 from fl.data.arrays import ImageData
 from fl.data.images import load_images
@@ -51,12 +51,14 @@ FIRST_COLUMNS = ("test_loss", "test_accuracy", "train_loss", "clipped_gradients"
 """Columns of rounds that every trial has, before those of its uplink."""
 
 
-class Federation:
+class Federation(Kept):
     """One trial of federated averaging, see `fl.checkpoints.Trials`.
 
     `weights` `[M]` is the server's model after the last round, `record` keeps what the rounds reported. `ended`: one of
     those who would send in the next round has nothing left of a budget that stops the trial.
     """
+
+    kept = ("weights", "_trainer", "personal", "allowance", "uplink", "_downlink", "_copies", "record")
 
     def __init__(
         self, config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | None, seed: int, trial: int
@@ -97,40 +99,17 @@ class Federation:
         target, size = self.budget.get("target_bit_error_rate"), self.model.num_parameters
         self.allowance = UploadAllowance(config, link=on_air, privacy=privacy, num_values=size, target=target)
         self.uplink = self._uplink()
-        self._down = self._downlink()
+        self._down = self._number_downlink()
+        self._downlink = None if self._down is None else self._down.bits.link
         self._copies = np.tile(self.weights, (config.num_devices, 1)) if self._down is not None else None
-        self.record = Recorder(config.rounds, num_devices=config.num_devices, first=FIRST_COLUMNS)
+        self.record = Recorder(
+            config.rounds, num_devices=config.num_devices, num_senders=self._index.count, first=FIRST_COLUMNS
+        )
         self.convergence: Convergence | None = None
         if config.convergence_bound:
             self.convergence = Convergence(config, federation=self, privacy=privacy)
         self._stops = privacy is not None and privacy.budget is not None and privacy.budget.action == "stop"
         self.ended = False
-
-    def state(self) -> State:
-        """What rounds have changed, see `fl.checkpoints`; all else follows from the configuration and the seed."""
-        return {
-            "weights": self.weights,
-            "trainer": self._trainer.state(),
-            "personal": None if self.personal is None else self.personal.weights,
-            "allowance": self.allowance.state(),
-            "uplink": self.uplink.state(),
-            "downlink": None if self._down is None else self._down.bits.link.state(),
-            "copies": self._copies,
-            "record": self.record.state(),
-        }
-
-    def restore(self, state: State) -> None:
-        """Go on from there. Raises LearningError, LinkError for the state of another federation."""
-        self.weights = kept_array(state, "weights", like=self.weights)
-        self._trainer.restore(state["trainer"])
-        if self.personal is not None:
-            self.personal.weights = kept_array(state, "personal", like=self.personal.weights)
-        self.allowance.restore(state["allowance"])
-        self.uplink.restore(state["uplink"])
-        if self._down is not None and self._copies is not None:
-            self._down.bits.link.restore(state["downlink"])
-            self._copies = kept_array(state, "copies", like=self._copies)
-        self.record.restore(state["record"], num_senders=self._index.count)
 
     def _at_home(self) -> tuple[LocalConfig, Partition, PersonalModels | None]:
         """Local training, what it is on, and the personal models, where devices keep their own."""
@@ -167,7 +146,7 @@ class Federation:
             privacy=self._privacy,
         )
 
-    def _downlink(self) -> NumberTransport | None:
+    def _number_downlink(self) -> NumberTransport | None:
         config = self._config
         if config.downlink == "ideal":
             return None

@@ -19,13 +19,13 @@ from fl.algorithms.amplitude_caps import Sampling, sampling_of
 from fl.algorithms.flmc_kernels import clipped, descended
 from fl.arrays import F64, I64, Bools
 from fl.attacks.flmc_attackers import AttackersOfTrials, check_attack
-from fl.checkpoints import State
+from fl.checkpoints import Kept
 from fl.results import CAP_NAMES
 from fl.tasks import PosteriorTask
 from phy.compile import compile_air, compile_digital
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
-from phy.links.link import AirUplink, DigitalUplink, Forgetful, known_bits, round_airtime
+from phy.links.link import AirUplink, DigitalUplink, known_bits, round_airtime
 from phy.links.power import AmplitudeDecision
 from phy.measure.burstiness import Burstiness
 from phy.measure.counts import LinkCounts
@@ -81,8 +81,8 @@ def spent(round_airtime_s: F64 | None, energy_j: F64 | None) -> dict[str, F64]:
     return {"airtime_s": round_airtime_s, "energy_j": np.ascontiguousarray(energy_j).sum(axis=1)}
 
 
-class _Rounds(Forgetful):
-    """Parts of every scheme: the next sample from this one, where nothing is kept from round to round."""
+class _Rounds(Kept):
+    """Parts of every scheme: the next sample from this one."""
 
     def __init__(self, config: FlmcConfig, *, task: PosteriorTask, sampling: Sampling) -> None:
         self.sampling = sampling
@@ -167,6 +167,8 @@ def _mean_of_columns(counts: I64) -> F64:
 class DetectedSigns(_OnAir):
     """`digital-orthogonal`: each device's bits are detected on their own, then summed; here the BER acts."""
 
+    kept = ("_uplink",)
+
     def __init__(self, config: FlmcConfig, *, task: PosteriorTask, sampling: Sampling, link: LinkConfig) -> None:
         super().__init__(config, task=task, sampling=sampling)
         self._link = link
@@ -193,12 +195,6 @@ class DetectedSigns(_OnAir):
             power_db=heard.power_db,
             bursts=heard.bursts,
         )
-
-    def state(self) -> State:
-        return self._uplink.state()
-
-    def restore(self, state: State) -> None:
-        self._uplink.restore(state)
 
 
 class ServerLangevin(_Rounds):

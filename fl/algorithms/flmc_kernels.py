@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fl.arrays import F64, Bools
-from fl.checkpoints import State, kept_array
+from fl.checkpoints import Kept
 from fl.tasks import Posterior
 from phy.numerics.compiled import exact_kernel, kernel, read_only
 
@@ -92,30 +92,25 @@ def distances(values: F64, targets: F64, *, limit: float) -> tuple[F64, Bools, b
     return squares, below, everywhere
 
 
-def add_moments(values: F64, targets: F64, *, counted: Bools, count: F64, sums: F64, outer: F64) -> None:
-    """Add 1 to `count` of the `counted` rows, v - t to `sums` `[num_rows, n]`, its outer product to `outer`."""
-    _add_moments(read_only(values), read_only(targets), read_only(counted), count, sums, outer)
+class SampleMoments(Kept):
+    """Running first and second moments of samples about the posterior mean, per trial.
 
+    `count` samples `[num_trials]`, and the `sums` of their deviations `[num_trials, m]` and of `outer` products.
+    """
 
-class SampleMoments:
-    """Running first and second moments of samples about the posterior mean, per trial."""
+    kept = ("count", "sums", "outer")
 
     def __init__(self, posterior: Posterior) -> None:
         num_trials, m = posterior.mean.shape
         self._posterior = posterior
-        sums = {"count": np.zeros(num_trials), "sums": np.zeros((num_trials, m)), "outer": np.zeros((num_trials, m, m))}
-        self._sums: dict[str, F64] = sums
+        self.count, self.sums = np.zeros(num_trials), np.zeros((num_trials, m))
+        self.outer = np.zeros((num_trials, m, m))
 
     def add(self, theta: F64, *, counted: Bools) -> None:
         """One more sample `[num_trials, m]` of the trials that are `counted` `[num_trials]`."""
-        add_moments(theta, self._posterior.mean, counted=counted, **self._sums)
-
-    def state(self) -> State:
-        """The sums: of samples counted `[num_trials]`, of their deviations `[num_trials, m]`, of the outer products."""
-        return self._sums
-
-    def restore(self, state: State) -> None:
-        self._sums = {name: kept_array(state, name, like=one) for name, one in self._sums.items()}
+        _add_moments(
+            read_only(theta), read_only(self._posterior.mean), read_only(counted), self.count, self.sums, self.outer
+        )
 
     def summary(self) -> dict[str, F64]:
         """The metrics of a trial, each `[num_trials]`.
@@ -127,8 +122,8 @@ class SampleMoments:
 
         NaN for a trial without a sample.
         """
-        count = np.maximum(self._sums["count"], 1.0)[:, None]
-        mean, second = self._sums["sums"] / count, self._sums["outer"] / count[:, :, None]
+        count = np.maximum(self.count, 1.0)[:, None]
+        mean, second = self.sums / count, self.outer / count[:, :, None]
         spread = (second - mean[:, :, None] * mean[:, None, :]) * count[:, :, None]
         spread = spread / np.maximum(count - 1.0, 1.0)[:, :, None]
         target = self._posterior.covariance
@@ -138,7 +133,7 @@ class SampleMoments:
             "wasserstein2": gaussian_wasserstein2(mean, spread, target),
             "variance_ratio": np.trace(spread, axis1=1, axis2=2) / total,
         }
-        return {name: np.where(self._sums["count"] > 0.0, values, np.nan) for name, values in found.items()}
+        return {name: np.where(self.count > 0.0, values, np.nan) for name, values in found.items()}
 
 
 def gaussian_wasserstein2(mean_shift: F64, covariance: F64, other: F64) -> F64:

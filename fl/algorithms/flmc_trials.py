@@ -12,7 +12,7 @@ from fl.accounting.flmc import AmplitudeAllowance, flmc_account
 from fl.algorithms.flmc import RoundOutcome, build_flmc
 from fl.algorithms.flmc_kernels import SampleMoments, distances
 from fl.arrays import F64, Bools
-from fl.checkpoints import State, kept_array
+from fl.checkpoints import Kept
 from fl.recorder import SPENT, Recorder, link_columns, with_totals
 from fl.results import CAP_NAMES, PrivacyAccount, TrialResult
 from fl.tasks import build_task
@@ -30,12 +30,14 @@ _DIVERGED = 1e100
 _ZERO_IF_SILENT = ("amplitude", "peak_amplitude", "num_active", "airtime_s", "energy_j")
 
 
-class FlmcTrials:
+class FlmcTrials(Kept):
     """Trials of federated Langevin Monte Carlo side by side, see `fl.checkpoints.Trials`.
 
     `link` names access and modulation explicitly. A trial that meets a value that is not finite fails at that round and
     keeps the rounds before it; one that a budget stops ends as done. The others go on.
     """
+
+    kept = ("_theta", "_moments", "record", "_failed_at", "_stopped_at", "_allowance", "_algorithm")
 
     def __init__(
         self,
@@ -104,27 +106,6 @@ class FlmcTrials:
         if outcome.bursts is not None:
             self.record.note_bursts(outcome.bursts.of_trials(self._failed_at > index))
         return theta
-
-    def state(self) -> State:
-        return {
-            "theta": self._theta,
-            "moments": self._moments.state(),
-            "record": self.record.state(),
-            "failed_at": self._failed_at,
-            "stopped_at": self._stopped_at,
-            "allowance": None if self._allowance is None else self._allowance.state(),
-            "algorithm": self._algorithm.state(),
-        }
-
-    def restore(self, state: State) -> None:
-        self._theta = kept_array(state, "theta", like=self._theta)
-        self._moments.restore(state["moments"])
-        self.record.restore(state["record"])
-        self._failed_at = kept_array(state, "failed_at", like=self._failed_at)
-        self._stopped_at = kept_array(state, "stopped_at", like=self._stopped_at)
-        if self._allowance is not None:
-            self._allowance.restore(state["allowance"])
-        self._algorithm.restore(state["algorithm"])
 
     def results(self, failure: str | None) -> list[TrialResult]:
         """See `fl.checkpoints.Trials.results`; a `failure` of a round is one of all trials."""

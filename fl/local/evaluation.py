@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from fl.arrays import F32, F64, I64, U8
+from fl.checkpoints import Kept
 from fl.data.arrays import ImageData
 from fl.local.forward import can_walk, has_convolutions
 from fl.local.gradients import cross_entropy, forward_bytes, logits_at_test, unit_pixels
@@ -153,11 +154,13 @@ def hold_out(partition: Partition, *, test_share: float, generator: np.random.Ge
     return replace(partition, devices=tuple(train)), replace(partition, devices=tuple(test))
 
 
-class PersonalModels:
+class PersonalModels(Kept):
     """The personal models of all devices of one trial, `[num_devices, M]` float32, and their test sets.
 
     A device that has not trained yet has the model that all start from.
     """
+
+    kept = ("weights",)
 
     def __init__(self, model: FederatedModel, *, data: ImageData, test: Partition) -> None:
         self._model, self._data, self._test = model, data, test

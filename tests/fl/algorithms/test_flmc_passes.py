@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fl.algorithms.flmc_kernels import add_moments, clipped, descended, distances
+from fl.algorithms.flmc_kernels import SampleMoments, clipped, descended, distances
+from fl.tasks import Posterior
 
 NUMBERS = np.random.default_rng(5).standard_normal((40, 3, 7))
 ODD = (np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, 0.5, -0.5, 5e-324, 1e100, -1e100)
@@ -44,16 +45,17 @@ def test_a_step_is_that_of_numpy_and_lost_where_a_gradient_is() -> None:
 
 def test_moments_are_those_of_the_rows_that_count() -> None:
     rng = np.random.default_rng(11)
-    targets, count, sums, outer = rng.standard_normal((6, 3)), np.zeros(6), np.zeros((6, 3)), np.zeros((6, 3, 3))
+    targets = rng.standard_normal((6, 3))
+    moments = SampleMoments(Posterior(mean=targets, covariance=np.zeros((6, 3, 3))))
     expected_count, expected_sums, expected_outer = np.zeros(6), np.zeros((6, 3)), np.zeros((6, 3, 3))
     for _ in range(5):
         values = rng.standard_normal((6, 3))
         some = rng.random(6) < 0.7
-        add_moments(values, targets, counted=some, count=count, sums=sums, outer=outer)
+        moments.add(values, counted=some)
         deviation = np.where(some[:, None], values - targets, 0.0)
         expected_count += some
         expected_sums += deviation
         expected_outer += deviation[:, :, None] * deviation[:, None, :]
-    assert count.tolist() == expected_count.tolist()
-    assert sums.tobytes() == expected_sums.tobytes()
-    assert outer.tobytes() == expected_outer.tobytes()
+    assert moments.count.tolist() == expected_count.tolist()
+    assert moments.sums.tobytes() == expected_sums.tobytes()
+    assert moments.outer.tobytes() == expected_outer.tobytes()

@@ -133,7 +133,7 @@ CASES = {
     ),
     "personal models": Case(
         learning=fedavg(personal={"lam": 0.5}, local={"learning_rate": 0.1}, participation={"devices_per_round": 2}),
-        remembers=("personal",),
+        remembers=("personal", "weights"),
     ),
     "adaptive PRoBit": Case(
         learning=fedavg({"name": "probit", "bound": "adaptive", "b": 0.5}), link=NOISY, remembers=(*UP, "scheme", "b")
@@ -211,18 +211,18 @@ CASES = {
         learning=flmc("digital-orthogonal", debias=True),
         link=paper_link("digital-orthogonal", probe_bits=500),
         trials=(0, 1),
-        remembers=("algorithm", "probe", "counts", "bit_errors"),
+        remembers=("algorithm", "uplink", "probe", "counts", "bit_errors"),
     ),
     "detected, independent flips": Case(
         learning=flmc("digital-orthogonal"),
         link=paper_link("digital-orthogonal", probe_bits=500, error_model="iid"),
-        remembers=("algorithm", "probe", "counts", "bit_errors"),
+        remembers=("algorithm", "uplink", "probe", "counts", "bit_errors"),
     ),
     "detected in a closed loop": Case(
         learning=flmc("digital-orthogonal", num_devices=4),
         link=LOOPED,
         trials=(0, 4),
-        remembers=("algorithm", "loop", "powers"),
+        remembers=("algorithm", "uplink", "loop", "powers"),
     ),
     "noiseless": Case(learning=flmc("noiseless"), link=paper_link("digital"), remembers=("moments", "outer")),
     "exact": Case(learning=flmc("exact"), link=paper_link("digital"), trials=(0, 1)),
