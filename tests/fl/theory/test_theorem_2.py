@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 from bounds_setting import a_task, recovered
@@ -72,7 +70,7 @@ def test_theorem_2_is_what_the_paper_prints() -> None:
     b = 6 * 4.0 * 0.3 + 8 * 4**2 * 2.0**2
     assert bound.values[-1] == pytest.approx(zeta1 * 4.0 + zeta2 * eta**2 * b + zeta3 * 0.02 / root, rel=1e-12)
     assert bound.contraction == pytest.approx((1 + root) * (1 - eta * mu) ** e, rel=1e-12)
-    assert (bound.valid, bound.reason) == (True, "")
+    assert bound.valid
 
 
 def test_noise_of_zero_mean_adds_up_without_youngs_inequality() -> None:
@@ -85,21 +83,20 @@ def test_noise_of_zero_mean_adds_up_without_youngs_inequality() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "sentence"),
+    "change",
     [
-        ({"learning_rate": 0.07}, r"learning_rate 0.07 exceeds 1 / \(4 L\) = 0.0625"),
-        ({"learning_rate": 3.0}, r"learning_rate 3 exceeds"),
-        ({"clipped_share": 0.031}, "3.10% of the gradients were clipped"),
-        ({"gradient_bound": 0.0}, "5 local steps drift apart by what no gradient bound limits; write local.clip"),
-        ({"strong_convexity": 0.0}, "not strongly convex; write local.l2"),
-        ({"flip_probability_max": 0.2}, "= 1.275 is not below 1, .* it would take p_max < 0.0182 in the place of 0.2"),
+        {"learning_rate": 0.07},
+        {"learning_rate": 3.0},
+        {"clipped_share": 0.031},
+        {"gradient_bound": 0.0},
+        {"strong_convexity": 0.0},
+        {"flip_probability_max": 0.2},
     ],
 )
-def test_a_bound_that_says_nothing_says_why(change: dict[str, float], sentence: str) -> None:
+def test_a_bound_beyond_an_assumption_is_not_valid(change: dict[str, float]) -> None:
     with np.errstate(all="raise"):
         bound = theorem2_bound(**{**SETTING, **change})
     assert not bound.valid
-    assert re.search(sentence, bound.reason)
     assert bound.values.shape == (13,)
     assert not np.isnan(bound.values).any()
 
@@ -156,7 +153,7 @@ def test_federated_averaging_over_flipped_bits_stays_below_theorem_2() -> None:
         flip_probability_max=p,
         noise_term=float(noise),
     )
-    assert bound.valid, bound.reason
+    assert bound.valid
     assert (measured <= bound.values * (1 + 1e-12)).all()
     # The run does approach the optimum, so that staying below the bound means something.
     assert measured[-1] < 0.5 * measured[0]
