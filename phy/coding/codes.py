@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import tensorflow as tf
 
-from phy.coding.ldpc.code import FusedLdpc
+from phy.coding.kernel_codes import KernelCode, kernel_code
 from phy.coding.plan import TURBO_MEMORY, Coding, PacketPlan, ldpc_mother_bits
 from phy.coding.polar import PolarCode
 from phy.coding.repetition import Repetition
@@ -41,9 +41,11 @@ class BlockCode(Protocol):
 
 
 def block_code(coding: Coding, plan: PacketPlan, *, bits_per_symbol: int, fused: bool) -> BlockCode:
-    """The code of one block of `plan`; `fused` selects the kernels of `phy.coding.ldpc` for a code that has them."""
+    """The code of one block of `plan`; `fused` selects its kernels for a code that has them."""
     if coding == "none":
         return Repetition(plan.block_bits, plan.block_bits)
+    if fused and coding.fusible:
+        return OnHost(kernel_code(coding, plan, bits_per_symbol=bits_per_symbol), plan)
     if coding.code == "repetition":
         return Repetition(plan.block_bits, plan.coded_block_bits)
     if coding.code == "convolutional":
@@ -52,9 +54,29 @@ def block_code(coding: Coding, plan: PacketPlan, *, bits_per_symbol: int, fused:
         return Turbo(coding, plan)
     if coding.code == "polar5g":
         return PolarCode(plan.block_bits, plan.coded_block_bits, list_size=coding.list_size)
-    if fused and coding.fusible:
-        return FusedLdpc(coding, plan, bits_per_symbol=bits_per_symbol)
     return Ldpc(coding, plan, bits_per_symbol=bits_per_symbol)
+
+
+class OnHost:
+    """A code in kernels: they run on the host, called from the TensorFlow graph."""
+
+    xla = False
+
+    def __init__(self, code: KernelCode, plan: PacketPlan) -> None:
+        self._code = code
+        self._block_bits, self._coded_bits = plan.block_bits, plan.coded_block_bits
+        # What the graph holds; values of the few code words under way are in the kernel's cache.
+        self.decoder_floats = 2 * (plan.coded_block_bits + plan.block_bits)
+
+    def encode(self, bits: Any) -> Any:
+        coded = tf.numpy_function(self._code.encode, [tf.cast(bits, tf.uint8)], tf.uint8, stateful=False)
+        coded.set_shape([bits.shape[0], self._coded_bits])
+        return tf.cast(coded, tf.float32)
+
+    def decode(self, llrs: Any) -> Any:
+        decided = tf.numpy_function(self._code.decode, [llrs], tf.uint8, stateful=False)
+        decided.set_shape([llrs.shape[0], self._block_bits])
+        return tf.cast(decided, tf.float32)
 
 
 class Convolutional:

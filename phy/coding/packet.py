@@ -19,9 +19,9 @@ def build_codec(
 ) -> PacketCodec:
     """The `phy.stages.Codec` of a packet of `payload_bits`, built once per argument list.
 
-    `crc` is a polynomial of `phy.config.CRC_BITS` or None; `fused` selects the kernels of `phy.coding.ldpc` for a code
-    that has them. Raises ValueError with problem and remedy for unsupported rates and block lengths; `coding_problem`
-    checks the same without TensorFlow.
+    `crc` is a polynomial of `phy.config.CRC_BITS` or None; `fused` selects the kernels of `phy.coding.kernel_codes`
+    for a code that has them. Raises ValueError with problem and remedy for unsupported rates and block lengths;
+    `coding_problem` checks the same without TensorFlow.
     """
     plan = plan_packet(coding, payload_bits=payload_bits, bits_per_symbol=bits_per_symbol, crc=crc)
     # Sionna's tables are tensors: they must outlive whatever function is being traced just now.

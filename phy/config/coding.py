@@ -63,11 +63,11 @@ class CodingConfig(Frozen):
 
     @property
     def fusible(self) -> bool:
-        """True if engine `fused` supports the code: 5G LDPC with box-plus at the check nodes.
+        """True if engine `fused` supports the code: all but polar codes and min-sum rules of LDPC.
 
         Min-sum rules stay with Sionna: their losses are wanted, and the fused decoder does not have them.
         """
-        return self.code == "ldpc5g" and self.check_update in ("boxplus", "boxplus-phi")
+        return self.code != "polar5g" and self.check_update in ("boxplus", "boxplus-phi")
 
     @model_validator(mode="after")
     def _list_is_a_power_of_two(self) -> CodingConfig:

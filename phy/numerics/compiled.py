@@ -30,7 +30,7 @@ def _writable_folder() -> Path:
     """
     sources = hashlib.sha256()
     phy = Path(__file__).parents[1]
-    for folder in (phy / "numerics", phy / "engines" / "fused"):
+    for folder in (phy / "numerics", phy / "coding", phy / "engines" / "fused"):
         for source in sorted(folder.rglob("*.py")):
             sources.update(source.read_bytes())
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())

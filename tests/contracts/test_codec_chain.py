@@ -27,6 +27,9 @@ CODES: dict[str, Coding] = {
     "ldpc5g": CodingConfig(code="ldpc5g", rate=8 / 9, interleaver="random"),
     "ldpc5g-minsum": CodingConfig(code="ldpc5g", rate=0.2, check_update="minsum", block_length=500),
     "ldpc5g-repeated": CodingConfig(code="ldpc5g", rate=120 / 1024, check_update="offset-minsum", block_length=400),
+    "fused-repetition": CodingConfig(code="repetition", rate=0.4, interleaver="random"),
+    "fused-convolutional": CodingConfig(code="convolutional", rate=1 / 3, constraint_length=7),
+    "fused-turbo": CodingConfig(code="turbo", rate=1 / 2, iterations=3, interleaver="random"),
     "fused-ldpc5g": CodingConfig(code="ldpc5g", rate=8 / 9, interleaver="random"),
     "fused-ldpc5g-repeated": CodingConfig(code="ldpc5g", rate=120 / 1024, block_length=400),
 }
@@ -38,6 +41,7 @@ SIBLINGS = {"successive-cancellation", "ldpc5g-minsum", "ldpc5g-repeated"}
 NOISE = {
     "none": 0.4,
     "repetition": 0.6,
+    "fused-repetition": 0.6,
     "ldpc5g": 0.45,
     "successive-cancellation": 0.6,
     "ldpc5g-repeated": 2.0,

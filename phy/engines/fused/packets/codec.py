@@ -1,4 +1,4 @@
-"""Packets to coded bits and back on the host: check sum, code blocks, 5G LDPC, interleaver; see `phy.coding.packet`.
+"""Packets to coded bits and back on the host: check sum, code blocks, code, interleaver; see `phy.coding.packet`.
 
 Bits travel packed, first bit highest; padding is zero.
 """
@@ -11,10 +11,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.coding.ldpc.decoder import LdpcDecoder
-from phy.coding.ldpc.encoder import LdpcEncoder
-from phy.coding.ldpc.plan import plan_ldpc
-from phy.coding.plan import INTERLEAVER_SEED, Coding, PacketPlan, ldpc_mother_bits, plan_packet
+from phy.coding.kernel_codes import KernelCode, kernel_code
+from phy.coding.plan import INTERLEAVER_SEED, Coding, PacketPlan, plan_packet
 from phy.config import CodingConfig
 from phy.engines.fused.packets.crc import PackedCrc
 
@@ -54,23 +52,18 @@ class HostCodec:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LdpcCodec(HostCodec):
-    """5G LDPC; below rate 1/5 the code word is repeated, and LLRs of one bit add."""
+class BlockCodec(HostCodec):
+    """A packet in code blocks, interleaved by `order` where that is not None."""
 
-    mother_bits: int
+    code: KernelCode
     order: NDArray[np.int64] | None
-    encoder: LdpcEncoder
-    decoder: LdpcDecoder
     soft: ClassVar[bool] = True
 
     def encode(self, payload: NDArray[np.uint8]) -> NDArray[np.uint8]:
         plan, rows = self.plan, len(payload)
         bits = np.unpackbits(self._protect(payload), axis=1, count=plan.payload_bits + plan.crc_bits)
         blocks = np.pad(bits, ((0, 0), (0, plan.filler_bits))).reshape(rows * plan.num_blocks, plan.block_bits)
-        words = self.encoder.encode(blocks)
-        copies = -(-plan.coded_block_bits // self.mother_bits)
-        coded = np.tile(words, (1, copies))[:, : plan.coded_block_bits] if copies > 1 else words
-        coded = coded.reshape(rows, -1)
+        coded = self.code.encode(blocks).reshape(rows, -1)
         if self.order is not None:
             coded = coded[:, self.order]
         return np.packbits(np.pad(coded, ((0, 0), (0, plan.padding_bits))), axis=1)
@@ -81,12 +74,7 @@ class LdpcCodec(HostCodec):
         coded = llrs[:, : plan.num_blocks * plan.coded_block_bits]
         if self.order is not None:
             coded = coded[:, np.argsort(self.order)]
-        blocks = coded.reshape(rows * plan.num_blocks, plan.coded_block_bits)
-        copies = -(-plan.coded_block_bits // self.mother_bits)
-        if copies > 1:
-            missing = copies * self.mother_bits - plan.coded_block_bits
-            blocks = np.pad(blocks, ((0, 0), (0, missing))).reshape(len(blocks), copies, -1).sum(axis=1)
-        decided, _ = self.decoder.decode(blocks)
+        decided = self.code.decode(coded.reshape(rows * plan.num_blocks, plan.coded_block_bits))
         information = decided.reshape(rows, -1)[:, : plan.payload_bits + plan.crc_bits]
         return self._payload_of(np.packbits(information, axis=1))
 
@@ -101,16 +89,8 @@ def packet_codec(coding: Coding, *, payload_bits: int, bits_per_symbol: int, crc
     if coding.interleaver == "random":
         generator = np.random.Generator(np.random.Philox(key=INTERLEAVER_SEED))
         order = generator.permutation(plan.num_blocks * plan.coded_block_bits)
-    mother_bits = ldpc_mother_bits(plan.block_bits, plan.coded_block_bits, bits_per_symbol)
-    code = plan_ldpc(plan.block_bits, mother_bits, bits_per_symbol=bits_per_symbol)
-    return LdpcCodec(
-        plan=plan,
-        check=check,
-        mother_bits=mother_bits,
-        order=order,
-        encoder=LdpcEncoder(code),
-        decoder=LdpcDecoder(plan=code, iterations=coding.iterations),
-    )
+    code = kernel_code(coding, plan, bits_per_symbol=bits_per_symbol)
+    return BlockCodec(plan=plan, check=check, code=code, order=order)
 
 
 def _masked(packed: NDArray[np.uint8], num_bits: int) -> NDArray[np.uint8]:

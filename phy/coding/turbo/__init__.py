@@ -1,0 +1,1 @@
+"""Fused kernels that encode and decode turbo codes."""

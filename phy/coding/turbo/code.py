@@ -1,0 +1,126 @@
+"""The turbo code of TS 36.212 5.1.3.2: two recursive encoders of eight states and their interleaver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phy.coding.soft_lanes import LANES
+from phy.coding.turbo.bcjr import NUM_SCRATCH, decode_blocks
+from phy.numerics.compiled import lean_kernel
+from phy.numerics.workers import run_tasks
+
+TAIL_STEPS = 3
+"""Steps that lead a component encoder back to the zero state."""
+
+
+@dataclass(frozen=True)
+class TurboCode:
+    """Terminated turbo code of rate 1/3, or 1/2 with every other bit of both parities left out.
+
+    On the air are, step by step, the information bit and the two parity bits, then the tails (x, z, x, z, x, z) of the
+    first and of the second encoder (5.1.3.2.2); puncturing to rate 1/2 goes on through the tails, as in Sionna.
+    `iterations` is the most that the decoder makes: it stops when both component decoders agree on every bit.
+    """
+
+    block_bits: int
+    outputs: int
+    iterations: int
+
+    @cached_property
+    def permutation(self) -> NDArray[np.int64]:
+        """Place of the bit that the second encoder reads at each step, `[block_bits]`.
+
+        Quadratic permutation f1 i + f2 i^2 mod K (5.1.3.2.3); of the next longer one its places within the block where
+        the table has not this length, as in Sionna.
+        """
+        lines = files("phy.coding.turbo").joinpath("interleavers.csv").read_text().splitlines()
+        table = np.loadtxt(lines, np.int64, delimiter=",", skiprows=1)
+        length, first, second = table[np.searchsorted(table[:, 0], self.block_bits)]
+        steps = np.arange(length)
+        places: NDArray[np.int64] = (first * steps + second * steps**2) % length
+        return places[places < self.block_bits]
+
+    @cached_property
+    def _sent(self) -> NDArray[np.int64]:
+        """Places of the bits on the air among those of rate 1/3."""
+        pattern = {3: [True, True, True], 2: [True, True, False, True, False, True]}[self.outputs]
+        return np.flatnonzero(np.resize(pattern, 3 * self.block_bits + 4 * TAIL_STEPS))
+
+    def encode(self, bits: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Bits `[n, block_bits]` to `[n, (block_bits + 4) outputs]`, both in {0, 1}."""
+        full = np.empty((len(bits), 3 * self.block_bits + 4 * TAIL_STEPS), np.uint8)
+        _encode(np.ascontiguousarray(bits), self.permutation, full)
+        return full if self.outputs == 3 else full[:, self._sent]
+
+    def decode(self, llrs: NDArray[np.float32]) -> NDArray[np.uint8]:
+        """LLRs ln P(1) / P(0) `[n, coded bits]` to bits `[n, block_bits]`."""
+        llrs = np.ascontiguousarray(llrs, np.float32)
+        bits = np.empty((len(llrs), self.block_bits), np.uint8)
+        steps = self.block_bits + TAIL_STEPS
+        places = self._places()
+
+        def run(first: int, last: int) -> None:
+            decode_blocks(
+                llrs,
+                self._sent,
+                places,
+                self.iterations,
+                np.empty(LANES * llrs.shape[1], np.int16),
+                np.empty(LANES * 3 * (steps + 1), np.int16),
+                np.empty((2, LANES * (self.block_bits + 1)), np.int16),
+                np.empty(LANES * self.block_bits, np.int16),
+                np.empty(LANES * 8 * steps, np.int16),
+                np.empty(LANES * NUM_SCRATCH, np.int16),
+                bits,
+                LANES * first,
+                min(LANES * last, len(llrs)),
+            )
+
+        run_tasks(run, num_tasks=-(-len(llrs) // LANES))
+        return bits
+
+    def _places(self) -> NDArray[np.int64]:
+        """Places of information, parity and a-priori value of both decoders at every step, `[2, 3, steps]`.
+
+        Tail bits have no a-priori value: theirs is the place behind the block, which stays zero.
+        """
+        steps, tail = np.arange(self.block_bits), np.arange(TAIL_STEPS)
+        order = (steps, self.permutation)
+        return np.stack(
+            [
+                [
+                    np.concatenate([3 * order[number], 3 * self.block_bits + 6 * number + 2 * tail]),
+                    np.concatenate([3 * steps + 1 + number, 3 * self.block_bits + 6 * number + 2 * tail + 1]),
+                    np.concatenate([order[number], np.full(TAIL_STEPS, self.block_bits)]),
+                ]
+                for number in range(2)
+            ]
+        )
+
+
+@lean_kernel
+def _encode(bits: Any, permutation: Any, full: Any) -> None:
+    """Feedback 1 + D^2 + D^3, parity 1 + D + D^3 (TS 36.212 5.1.3.2.1); tails feed back what clears the register."""
+    length = bits.shape[1]
+    for row in range(len(bits)):
+        for number in range(2):
+            first, second, third = np.uint8(0), np.uint8(0), np.uint8(0)
+            for t in range(length + 3):
+                feedback = second ^ third
+                if t < length:
+                    bit = bits[row, permutation[t]] if number else bits[row, t]
+                    at = 3 * t + number
+                    if number == 0:
+                        full[row, at] = bit
+                else:
+                    bit, at = feedback, 3 * length + 6 * number + 2 * (t - length)
+                    full[row, at] = bit
+                entered = bit ^ feedback
+                full[row, at + 1] = entered ^ first ^ third
+                first, second, third = entered, first, second
