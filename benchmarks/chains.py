@@ -31,7 +31,7 @@ CARRIED = {"fused": 3 << 23, "sionna": 3 << 19, "plain": 3 << 19}
 
 LDPC_K, LDPC_N, LDPC_ITERATIONS = 4096, 8192, 20
 LDPC_BLOCKS = {"fused": 768, "sionna": 32, "plain": 32}
-TRELLIS_K, TRELLIS_BLOCKS = 1024, {"sionna": 32, "plain": 32}
+TRELLIS_K, TRELLIS_BLOCKS = 1024, {"fused": 4096, "sionna": 32, "plain": 32}
 OFDM_BITS, OFDM_PACKETS = 1728, {"fused": 4096, "sionna": 256}
 ADDING_DEVICES, ADDED_SYMBOLS, ADDING_ROUNDS = 20, 1 << 15, {"fused": 16, "sionna": 4, "plain": 4}
 
@@ -206,6 +206,7 @@ def trellis(ebno_db: float = 4.0) -> Chain:
         channel="trellis",
         snr_db=ebno_db,
         rivals={
+            "fused": lambda: digital(link, engine="fused", num_bits=TRELLIS_BLOCKS["fused"] * TRELLIS_K),
             "sionna": lambda: digital(link, engine="sionna", num_bits=TRELLIS_BLOCKS["sionna"] * TRELLIS_K),
             "plain": plain,
         },
