@@ -50,7 +50,7 @@ class Recorder:
             "devices": (num_trials, num_devices),
         }
         self._senders = (num_trials, num_devices if num_senders is None else num_senders)
-        self._tables: dict[Table, dict[str, RoundSeries]] = {table: {} for table in self._shapes}
+        self._tables: dict[Table, dict[str, dict[int, NDArray[Any]]]] = {table: {} for table in self._shapes}
         self._first = tuple(first)
         self.rounds_done, self._noted = 0, -1
         self._bursts: Burstiness | None = None
@@ -63,7 +63,10 @@ class Recorder:
         link: Columns | None = None,
         devices: Columns | None = None,
     ) -> None:
-        """Keep values of round `index`: numbers or `[num_trials]`, and `[num_trials, num_devices]`."""
+        """Keep values of round `index`: numbers or `[num_trials]`, and `[num_trials, num_devices]`.
+
+        Arrays may not be changed in place after they were noted.
+        """
         self._noted = index
         numbers = {
             name: one if isinstance(one, np.ndarray) else np.array([one]) for name, one in (rounds or {}).items()
@@ -72,9 +75,7 @@ class Recorder:
         for table, columns in noted.items():
             dimensions, series = len(self._shapes[table]), self._tables[table]
             for name, values in columns.items():
-                if name not in series:
-                    series[name] = RoundSeries(unmeasured=self._unmeasured)
-                series[name].note(index, values if values.ndim == dimensions else values[None])
+                series.setdefault(name, {})[index] = values if values.ndim == dimensions else values[None]
 
     def note_bursts(self, bursts: Burstiness | None) -> None:
         """Add how the errors of a round lie together, if there were bits that may err."""
@@ -86,10 +87,22 @@ class Recorder:
         self.rounds_done = index + 1
 
     def table(self, table: Table, *, rounds: int | None = None) -> dict[str, NDArray[Any]]:
-        """Return the columns up to a round, the last one done if left out; they may be views that are read-only."""
+        """Return the columns up to a round, the last one done if left out."""
         done, series = self.rounds_done if rounds is None else rounds, self._tables[table]
         names = dict.fromkeys((*self._first, *series)) if table == "rounds" else series
-        return {name: series[name].first(done) for name in names if name in series}
+        return {name: self._column(series[name], done) for name in names if name in series}
+
+    def _column(self, noted: Mapping[int, NDArray[Any]], rounds: int) -> NDArray[Any]:
+        """Return `[rounds, num_trials, ...]`, in memory trial by trial, as results have it."""
+        one = next(iter(noted.values()))
+        found = np.empty((len(one), rounds, *one.shape[1:]), one.dtype)
+        found[:, [index for index in range(rounds) if index not in noted]] = (
+            self._unmeasured if one.dtype.kind == "f" else 0
+        )
+        for index, values in noted.items():
+            if index < rounds:
+                found[:, index] = values
+        return found.swapaxes(0, 1)
 
     def of_trial(self, table: Table) -> dict[str, NDArray[Any]]:
         """Return the columns of the only trial, without the axis of trials."""
@@ -110,9 +123,7 @@ class Recorder:
         for table, shape in self._shapes.items():
             if any(rows.shape != (self.rounds_done, *shape) for rows in state[table].values()):
                 raise LearningError(f"{table} holds other trials or devices than {shape}")
-            self._tables[table] = {
-                name: RoundSeries(unmeasured=self._unmeasured, rows=rows) for name, rows in state[table].items()
-            }
+            self._tables[table] = {name: dict(enumerate(rows)) for name, rows in state[table].items()}
         bursts = state["bursts"]
         self._bursts = None if bursts is None else Burstiness.restored(bursts, shape=self._senders)
 
@@ -179,67 +190,12 @@ def link_columns(counts: LinkCounts, *, power_db: F64 | None = None) -> dict[str
     return columns if power_db is None else columns | {"power_db": power_db}
 
 
-class RoundSeries:
-    """One column: an array a round, `[num_trials, ...]` each, which may not be changed in place after it was noted."""
-
-    def __init__(self, *, unmeasured: float = 0.0, rows: NDArray[Any] | None = None) -> None:
-        self._unmeasured = unmeasured
-        self._noted: dict[int, NDArray[Any]] = {} if rows is None else dict(enumerate(rows))
-
-    def note(self, index: int, values: NDArray[Any]) -> None:
-        """Keep the values of round `index`."""
-        self._noted[index] = values
-
-    def first(self, rounds: int) -> NDArray[Any]:
-        """Return rounds up to one, `[rounds, num_trials, ...]`; `unmeasured`, or 0 for counts, where none was noted.
-
-        Read-only, and in the memory of one round, where the very same array was noted in all of them.
-        """
-        one = next(iter(self._noted.values()))
-        if all(self._noted.get(index) is one for index in range(rounds)):
-            return np.broadcast_to(one, (rounds, *one.shape))
-        found = np.full((rounds, *one.shape), self._unmeasured if one.dtype.kind == "f" else 0, one.dtype)
-        for index, values in self._noted.items():
-            if index < rounds:
-                found[index] = values
-        return found
-
-
 def with_totals(rounds: Columns) -> dict[str, NDArray[Any]]:
     """Sums over rounds of what each round costs, of columns `[num_rounds, num_trials]`."""
-    return {total: running_total(rounds[name]) for name, total in SPENT.items() if name in rounds}
-
-
-def running_total(values: F64) -> F64:
-    """Sums over rounds up to and including each, of `[num_rounds, num_trials]`."""
-    if not all_alike(values):
-        return np.cumsum(values, axis=0)
-    return np.broadcast_to(np.cumsum(values[:, :1], axis=0), values.shape)
-
-
-def all_alike(values: NDArray[Any]) -> bool:
-    """Whether all trials have the same bytes in every round, of 8-byte numbers; the last round tells at once."""
-    if values.size == 0:
-        return False
-    if values.strides[1] == 0:
-        return True
-    rows = values[:1] if values.strides[0] == 0 else values
-    words = rows.reshape(*rows.shape[:2], -1).view(np.int64)
-    return bool((words[-1:] == words[-1:, :1]).all() and (words == words[:, :1]).all())
+    return {total: np.cumsum(rounds[name], axis=0) for name, total in SPENT.items() if name in rounds}
 
 
 def of_trials(arrays: Columns, *, ended: I64) -> list[dict[str, NDArray[Any]]]:
     """What each trial keeps of arrays `[num_rounds, num_trials, ...]`: its first `ended` `[num_trials]` rounds."""
-    lengths = ended.tolist()
-    columns: list[list[NDArray[Any]]] = []
-    for values in arrays.values():
-        if len(lengths) > 1 and all_alike(values):
-            shared = {rounds: values[:rounds, 0].copy() for rounds in set(lengths)}
-            for array in shared.values():
-                array.setflags(write=False)
-            columns.append([shared[rounds] for rounds in lengths])
-        else:
-            # A trial's numbers side by side, or every one of them would be fetched from another line of memory.
-            rows = np.ascontiguousarray(np.swapaxes(values, 0, 1))
-            columns.append([row[:rounds].copy() for row, rounds in zip(rows, lengths, strict=True)])
-    return [dict(zip(arrays, column, strict=True)) for column in zip(*columns, strict=True)] or [{} for _ in lengths]
+    tables = {name: np.ascontiguousarray(np.swapaxes(values, 0, 1)) for name, values in arrays.items()}
+    return [{name: values[row, :rounds] for name, values in tables.items()} for row, rounds in enumerate(ended)]

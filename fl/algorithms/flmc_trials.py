@@ -21,7 +21,7 @@ from phy.fading.block_taps import UplinkContext
 from phy.measure.counts import LinkCounts
 from phy.numerics.random import Trials
 from privacy.config import AmplitudeMechanism
-from privacy.mechanisms.amplitude_privacy import AmplitudePrivacy, NoPrivacy
+from privacy.mechanisms.amplitude_privacy import NoPrivacy
 
 if TYPE_CHECKING:
     from fl.learning.flmc import FlmcConfig
@@ -146,7 +146,7 @@ class FlmcTrials(Kept):
         peak = sent.rounds.get("peak_amplitude")
         if peak is None:
             return None
-        if self._last_account is None or self._last_account[0] is not peak:
+        if self._last_account is None or not np.array_equal(self._last_account[0], peak):
             spent = sent.privacy.get("delta_spent")
             account = flmc_account(self._learning, link=self._link, privacy=self._privacy, peak=peak, spent=spent)
             self._last_account = peak, account
@@ -168,7 +168,7 @@ class FlmcTrials(Kept):
         return {
             "epsilon": np.broadcast_to(np.float64(bound.epsilon), amplitude.shape),
             "delta_target": np.broadcast_to(np.float64(bound.delta), amplitude.shape),
-            "delta_spent": _delta_spent(privacy, rounds["peak_amplitude"]),
+            "delta_spent": privacy.delta_spent(np.ascontiguousarray(rounds["peak_amplitude"].T)).T,
         }
 
     def _failure(self, row: int, *, silent: bool) -> str | None:
@@ -180,12 +180,6 @@ class FlmcTrials(Kept):
         if silent:
             return "no device transmitted in any round: all stayed below link.power.cutoff_db"
         return None
-
-
-def _delta_spent(privacy: AmplitudePrivacy, amplitude: F64) -> F64:
-    """Of amplitudes `[num_rounds, num_trials]`; rounds that are all the same are asked for once."""
-    some = amplitude[:1] if amplitude.strides[0] == 0 else amplitude
-    return np.broadcast_to(privacy.delta_spent(np.ascontiguousarray(some.T)).T, amplitude.shape)
 
 
 def _silenced(outcome: RoundOutcome, theta: F64, *, silent: Bools) -> RoundOutcome:

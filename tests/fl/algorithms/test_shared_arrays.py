@@ -1,4 +1,4 @@
-"""What trials side by side have in common is kept once: arrays, delta per round, rows of the store."""
+"""What trials side by side have in common is computed once: delta per round, accounts, rows of the store."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fl.recorder import of_trials
 from fl.results import TrialResult
 from fl.run import run_trials
 from privacy.config import PrivacyConfig
@@ -18,24 +17,6 @@ from scenarios.store.store import Store
 from scenarios.store.trials import SERIES_TABLES, account_text
 
 ROUNDS = 40
-
-
-def test_trials_share_an_array_only_where_every_bit_of_it_is_the_same() -> None:
-    draws = np.random.default_rng(5).standard_normal((3, ROUNDS))
-    nearly = np.full((3, ROUNDS), 0.0)
-    nearly[1, 7] = -0.0
-    same = np.repeat(np.arange(float(ROUNDS))[None], 3, axis=0)
-    same[:, 5] = np.nan
-    arrays = {"draws": draws, "nearly": nearly, "same": same}
-    ended = np.array([ROUNDS, 11, ROUNDS])
-    kept = of_trials({name: np.ascontiguousarray(values.T) for name, values in arrays.items()}, ended=ended)
-    for row, one in enumerate(kept):
-        for name, values in arrays.items():
-            assert one[name].tobytes() == values[row, : ended[row]].tobytes(), name
-    assert kept[0]["same"] is kept[2]["same"]
-    assert not kept[0]["same"].flags.writeable
-    for name in ("draws", "nearly"):
-        assert not np.shares_memory(kept[0][name], kept[2][name])
 
 
 def test_trials_at_the_same_amplitudes_spend_what_each_spends_alone() -> None:
