@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from scenarios.engine.study import Progress
 from scenarios.schema.labels.units import time_left
 
 _LOG_EVERY_S = 15.0
 _MEASURED_S = 60.0
+"""The time left goes by the work of so many seconds [s]."""
 
 
 @contextmanager
@@ -22,13 +23,7 @@ def shown_progress(num_tasks: int, *, stored: str = "tasks stored", quiet: bool 
     """
     if quiet:
         yield Progress(row=print)
-    elif sys.stderr is not None and sys.stderr.isatty():
-        yield from _bar(num_tasks, stored)
-    else:
-        yield _Log(num_tasks, stored).as_progress()
-
-
-def _bar(num_tasks: int, words: str) -> Iterator[Progress]:
+        return
     from rich.console import Console, RenderableType
     from rich.progress import BarColumn, Task, TaskProgressColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
@@ -47,35 +42,48 @@ def _bar(num_tasks: int, words: str) -> Iterator[Progress]:
                 yield self.make_tasks_table([task])
                 yield Text(task.fields["doing"], no_wrap=True, overflow="ellipsis")
 
-    columns = (
+    bar = TwoLines(
         TextColumn("{task.description}"),
         BarColumn(bar_width=None),
         TaskProgressColumn(),
-        TextColumn(f"{{task.fields[stored]}} {words}"),
+        TextColumn(f"{{task.fields[stored]}} of {num_tasks} {stored}"),
         TimeElapsedColumn(),
         Left(""),
+        console=Console(stderr=True),
+        transient=True,
+        redirect_stdout=sys.stdout.isatty(),
+        get_time=time.monotonic,
+        speed_estimate_period=_MEASURED_S,
     )
-    rows_above = sys.stdout.isatty()
-    with TwoLines(*columns, console=Console(stderr=True), transient=True, redirect_stdout=rows_above) as bar:
-        row = bar.add_task("", total=None, stored=0, doing="")
-        stored = 0
+    row = bar.add_task("", total=None, stored=0, doing="")
+    (task,) = bar.tasks
+    on_terminal, printed = sys.stderr is not None and sys.stderr.isatty(), time.monotonic()
 
-        def keep(tasks: int) -> None:
-            nonlocal stored
-            stored += tasks
-            bar.update(row, stored=f"{stored} of {num_tasks}")
+    def advance(units: int) -> None:
+        nonlocal printed
+        bar.advance(row, units)
+        if on_terminal or time.monotonic() - printed < _LOG_EVERY_S or task.finished or not task.time_remaining:
+            return
+        printed, doing = time.monotonic(), task.fields["doing"]
+        print(
+            f"phyloop: {task.percentage / 100:.0%} done, {task.fields['stored']} of {num_tasks} {stored}, "
+            f"{time_left(task.time_remaining)}{f'; {doing}' if doing else ''}",
+            file=sys.stderr,
+            flush=True,
+        )
 
-        def restore(units: int) -> None:
-            # Not by `advance`, which counts them towards the speed of the machine.
-            bar.tasks[row].completed += units
+    def restore(units: int) -> None:
+        # Not by `advance`, which counts them towards the speed of the machine.
+        task.completed += units
 
+    with bar if on_terminal else nullcontext():
         yield Progress(
             start=lambda total: bar.update(row, total=total),
-            advance=lambda units: bar.advance(row, units),
+            advance=advance,
             restored=restore,
-            stored=keep,
+            stored=lambda tasks: bar.update(row, stored=task.fields["stored"] + tasks),
             taken=lambda _, text: bar.update(row, doing=text),
-            row=print,
+            row=lambda text: print(text, flush=not on_terminal),
         )
 
 
@@ -83,58 +91,3 @@ def _is_compiling() -> bool:
     """Return True while a kernel is compiled in this process; without kernels numba is not imported."""
     compiled = sys.modules.get("phy.numerics.compiled")
     return getattr(getattr(compiled, "compilations", None), "under_way", 0) > 0
-
-
-class _Log:
-    """Lines for a log file: share done, time left, and the work in hand, every quarter of a minute."""
-
-    def __init__(self, num_tasks: int, words: str) -> None:
-        self._num_tasks, self._words, self._doing = num_tasks, words, ""
-        self._total = self._done = self._restored = self._stored = 0
-        self._printed = time.monotonic()
-        self._first: tuple[float, int] | None = None
-
-    def as_progress(self) -> Progress:
-        return Progress(
-            start=self._start,
-            advance=self._advance,
-            restored=self._restore,
-            stored=self._keep,
-            taken=self._take,
-            row=lambda text: print(text, flush=True),
-        )
-
-    def _start(self, total: int) -> None:
-        self._total = total
-        self._printed = time.monotonic()
-
-    def _keep(self, tasks: int) -> None:
-        self._stored += tasks
-
-    def _restore(self, units: int) -> None:
-        self._restored += units
-
-    def _take(self, key: object, text: str) -> None:
-        del key
-        self._doing = text
-
-    def _advance(self, units: int) -> None:
-        self._done += units
-        now, to_do = time.monotonic(), self._total - self._restored
-        # The first units pay for loading and compiling: measure time after them, for a share of the run or a minute.
-        if self._first is None and self._done:
-            self._first = now, self._done
-        if self._first is None or now - self._printed < _LOG_EVERY_S:
-            return
-        since, before = self._first
-        if self._done == before or (self._done < 0.02 * to_do and now - since < _MEASURED_S):
-            return
-        self._printed = now
-        left = (now - since) * (to_do - self._done) / (self._done - before)
-        share = (self._restored + self._done) / self._total
-        print(
-            f"phyloop: {share:.0%} done, {self._stored} of {self._num_tasks} {self._words}, {time_left(left)}"
-            f"{f'; {self._doing}' if self._doing else ''}",
-            file=sys.stderr,
-            flush=True,
-        )
