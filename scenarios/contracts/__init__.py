@@ -17,7 +17,10 @@ from scenarios.schema.permission import code_allowed
 from scenarios.schema.plugins import load_plugins
 
 _CHECKS = {
-    **{kind: (kind, "CHECKS") for kind in ("scheme", "codec", "attack")},
+    "scheme": ("scheme", "OWN_BITS"),
+    "scheme of numbers": ("scheme", "NUMBERS"),
+    "codec": ("codec", "CHECKS"),
+    "attack": ("attack", "CHECKS"),
     "model": ("data", "MODEL"),
     "data set": ("data", "DATA"),
     "fading law": ("radio", "FADING"),
@@ -54,15 +57,12 @@ def checks_of(path: Path) -> Iterator[Check]:
     ]
     for kind, word in registered:
         thing = _made(kind, word, path)
-        checks: tuple[Callable[[Any], None], ...] = ()
-        if kind in _CHECKS:
-            module, name = _CHECKS[kind]
-            checks = getattr(importlib.import_module(f"{__name__}.{module}"), name)
-        if not checks:
+        of_kind = "scheme of numbers" if getattr(thing, "uses_codec", False) else kind
+        if of_kind not in _CHECKS:
             yield Check(kind=kind, word=word, sentence="It can be made with its defaults.", problem=None)
-        for check in checks:
-            if not getattr(check, "applies", lambda _: True)(thing):
-                continue
+            continue
+        module, checks = _CHECKS[of_kind]
+        for check in getattr(importlib.import_module(f"{__name__}.{module}"), checks):
             sentence = (check.__doc__ or check.__name__).strip().split("\n")[0]
             yield Check(kind=kind, word=word, sentence=sentence, problem=_problem(check, thing, path))
 

@@ -5,8 +5,7 @@ A scheme that sends numbers through `learning.codec` has no coder: its aggregate
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import wraps
+from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -256,34 +255,23 @@ def _read_again(state: State) -> State:
         return read_checkpoint(path)[1]
 
 
-def _only(check: Callable[[Scheme], None], *, uses_codec: bool) -> Callable[[Scheme], None]:
-    """Return a check that skips schemes of the other kind: those with a codec, or with bits of their own."""
-
-    @wraps(check)
-    def checked(scheme: Scheme) -> None:
-        if scheme.uses_codec == uses_codec:
-            check(scheme)
-
-    checked.__dict__["applies"] = lambda scheme: scheme.uses_codec == uses_codec
-    return checked
-
-
-CHECKS = (
-    *(
-        _only(check, uses_codec=False)
-        for check in (
-            the_payload_has_the_bits_that_are_declared,
-            the_same_seed_gives_the_same_bits,
-            any_blocks_of_devices_give_the_same,
-            a_device_has_the_same_bits_alone,
-            the_update_is_unbiased_where_declared,
-            bits_that_did_not_arrive_do_not_count,
-            numbers_that_are_not_finite_are_refused,
-            a_restored_coder_continues_bit_for_bit,
-            the_epsilon_stands_in_an_audit,
-        )
-    ),
-    _only(missing_numbers_do_not_count, uses_codec=True),
-    _only(the_aggregate_is_the_mean_where_declared, uses_codec=True),
+OWN_BITS = (
+    the_payload_has_the_bits_that_are_declared,
+    the_same_seed_gives_the_same_bits,
+    any_blocks_of_devices_give_the_same,
+    a_device_has_the_same_bits_alone,
+    the_update_is_unbiased_where_declared,
+    bits_that_did_not_arrive_do_not_count,
+    numbers_that_are_not_finite_are_refused,
+    a_restored_coder_continues_bit_for_bit,
+    the_epsilon_stands_in_an_audit,
     the_air_without_noise_gives_the_same_update,
 )
+"""Checks of a scheme with a coder of its own."""
+
+NUMBERS = (
+    missing_numbers_do_not_count,
+    the_aggregate_is_the_mean_where_declared,
+    the_air_without_noise_gives_the_same_update,
+)
+"""Checks of a scheme that sends numbers through `learning.codec`."""

@@ -28,10 +28,11 @@ VARIANTS: tuple[dict[str, Any], ...] = (
 SCHEMES = [*({"name": word} for word in schemes.words()), *VARIANTS]
 
 
-@pytest.mark.parametrize("check", contract.CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("settings", SCHEMES, ids=lambda one: "-".join(map(str, one.values())))
-def test_every_scheme_keeps_the_contract(settings: dict[str, Any], check: Callable[[Scheme], None]) -> None:
-    check(schemes.read(settings))
+def test_every_scheme_keeps_the_contract(settings: dict[str, Any]) -> None:
+    scheme = schemes.read(settings)
+    for check in contract.NUMBERS if scheme.uses_codec else contract.OWN_BITS:
+        check(scheme)
 
 
 class Faulty(Scheme):

@@ -20,7 +20,7 @@ from fl.schemes.coders.coder import Coder, Senders
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from scenarios.contracts import broken_checks
-from scenarios.contracts.scheme import CHECKS
+from scenarios.contracts.scheme import OWN_BITS
 from scenarios.store.checkpoints import read_checkpoint, write_checkpoint
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "ternary.py"
@@ -69,7 +69,7 @@ def run(config: FedAvgConfig, **more: Any) -> TrialResult:
 
 
 @pytest.mark.parametrize("error_feedback", [True, False])
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", OWN_BITS, ids=lambda check: check.__name__)
 def test_the_scheme_keeps_the_contract_of_schemes(check: Callable[[Scheme], None], error_feedback: bool) -> None:
     check(schemes.read({"name": "ternary", "error_feedback": error_feedback}))
 
