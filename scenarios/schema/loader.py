@@ -79,6 +79,13 @@ def load_scenario(
     return LoadedScenario(scenario=scenario, document=document, marks=marks, source=path)
 
 
+def load_kept(root: Any, *, folder: Path) -> LoadedScenario:
+    """Check the scenario that a run folder keeps as a file would be: the folder may come from others."""
+    document, marks = _from_python(root, file=folder)
+    pin_plugins(document, marks, folder=folder)
+    return LoadedScenario(scenario=validate(document, marks=marks), document=document, marks=marks, source=folder)
+
+
 def load_as_meant(source: Source, **changes: Any) -> tuple[LoadedScenario, bool] | None:
     """The scenario as it is once the remedies for all of its errors are followed; None if nothing valid is left.
 
@@ -235,17 +242,17 @@ def _load_merged(path: Path, chain: tuple[Path, ...]) -> tuple[dict[str, Any], d
     return _merged((data, {key: Mark(path, line) for key, line in lines.items()}), path, chain)
 
 
-def _from_python(mapping: Mapping[str, Any]) -> tuple[dict[str, Any], dict[KeyPath, Mark]]:
+def _from_python(mapping: Any, *, file: Path | str = IN_PYTHON) -> tuple[dict[str, Any], dict[KeyPath, Mark]]:
     """The data of a mapping as a file with the same keys would give them, and marks without lines."""
-    unnamed = {} if "base" in mapping else {"name": IN_PYTHON}
     try:
+        unnamed = {} if "base" in mapping else {"name": IN_PYTHON}
         text = json.dumps(_with_exponents({**unnamed, **mapping}), ensure_ascii=False, default=plain)
     except (TypeError, ValueError, RecursionError) as error:
         problem = f"a value is no plain data ({error})"
-        raise ScenarioError(problem=problem, remedy="use numbers, text, lists and dictionaries") from None
-    marked = parse_yaml(text, file=IN_PYTHON)  # JSON is YAML, whose reader has the bounds
+        raise ScenarioError(problem=problem, remedy="use numbers, text, lists and dictionaries", file=file) from None
+    marked = parse_yaml(text, file=file)  # JSON is YAML, whose reader has the bounds
     assert marked is not None  # a mapping
-    return marked.data, {key: Mark(IN_PYTHON, None) for key in marked.lines}
+    return marked.data, {key: Mark(file, None) for key in marked.lines}
 
 
 def _with_exponents(value: Any) -> Any:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 from forged_blobs import ARRAY, digest, forged, resealed
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 from law import outcome, read_plan
 from mutations import key_names, spoilt_documents, values
@@ -207,16 +207,17 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class _Kept:
-    """A store whose scenario is `text`, whatever that is."""
+    """A store whose scenario is `text`, any JSON."""
 
     def __init__(self, folder: Path, text: str) -> None:
-        self.folder, self._text = folder, text
+        self.folder = folder
+        try:
+            self.root = json.loads(text)
+        except (ValueError, RecursionError):  # in a store a damaged row
+            reject()
 
-    def read_scenario(self) -> Any:
-        class Saved:
-            root = json.loads(self._text)
-
-        return Saved
+    def read_scenario(self) -> _Kept:
+        return self
 
 
 @given(
@@ -237,7 +238,7 @@ def test_the_scenario_of_a_store_is_checked_as_a_file_is(text: str, tmp_path: Pa
 @pytest.mark.parametrize("value", ["\x1b[2J", "\u202e", "\ud800", None, 10**70, {"k" * 201: 1}])
 def test_a_stored_scenario_has_nothing_that_a_file_could_not_have(value: object, tmp_path: Path) -> None:
     kept = _Kept(tmp_path, json.dumps({"name": "a", "card": {"x": value}}))
-    with pytest.raises(ScenarioError, match="phyloop did not write it"):
+    with pytest.raises(ScenarioError, match=r"card\.x|not valid YAML"):
         stored_scenario(kept)  # type: ignore[arg-type]
 
 
