@@ -13,7 +13,6 @@ from scenarios.cli.options import (
     AllowCodeOption,
     DebugOption,
     FolderArgument,
-    Level,
     LevelOption,
     MemoryOption,
     OutOption,
@@ -22,7 +21,9 @@ from scenarios.cli.options import (
     SetOption,
     TrialsOption,
     VersionOption,
+    flag,
     named,
+    option,
 )
 from scenarios.engine.interruption import interruptible, listen
 from scenarios.schema.errors import ScenarioError
@@ -55,31 +56,21 @@ def run(
     overrides: SetOption = None,
     seed: SeedOption = None,
     workers: Annotated[
-        int | None,
-        typer.Option("--workers", metavar="N", help="Compute in N processes [default: in this one, on all cores]."),
+        int | None, option("--workers", "N", "Compute in N processes [default: in this one, on all cores].")
     ] = None,
     scheduler: Annotated[
-        str | None,
-        typer.Option(
-            "--scheduler", metavar="ADDRESS", help="Compute on the workers of a dask scheduler, tcp://HOST:PORT."
-        ),
+        str | None, option("--scheduler", "ADDRESS", "Compute on the workers of a dask scheduler, tcp://HOST:PORT.")
     ] = None,
     checkpoint_rounds: Annotated[
-        int | None,
-        typer.Option("--checkpoint-rounds", metavar="N", min=1, help="Keep the state of a task every N rounds, too."),
+        int | None, option("--checkpoint-rounds", "N", "Keep the state of a task every N rounds, too.", min=1)
     ] = None,
     checkpoint_minutes: Annotated[
-        float,
-        typer.Option(
-            "--checkpoint-minutes", metavar="T", min=0.0, help="Keep the state of a task every T minutes; 0: never."
-        ),
+        float, option("--checkpoint-minutes", "T", "Keep the state of a task every T minutes; 0: never.", min=0.0)
     ] = 1.0,
     memory_limit: MemoryOption = None,
     allow_code: AllowCodeOption = False,
-    retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Compute tasks again that are stored as failed.")
-    ] = False,
-    log_level: LevelOption = Level.INFO,
+    retry_failed: Annotated[bool, flag("--retry-failed", "Compute tasks again that are stored as failed.")] = False,
+    log_level: LevelOption = "info",
     debug: DebugOption = False,
 ) -> None:
     """Run a scenario; what is already computed in the folder is not computed again."""
@@ -107,11 +98,10 @@ def link(
     overrides: SetOption = None,
     seed: SeedOption = None,
     max_seconds: Annotated[
-        float | None,
-        typer.Option("--max-seconds", metavar="S", min=0.001, help="Computing time per point at most [s]."),
+        float | None, option("--max-seconds", "S", "Computing time per point at most [s].", min=0.001)
     ] = None,
     allow_code: AllowCodeOption = False,
-    log_level: LevelOption = Level.INFO,
+    log_level: LevelOption = "info",
     debug: DebugOption = False,
 ) -> None:
     """Measure error rates of a link over Eb/N0, Es/N0 or SNR; goes on from what is in the folder."""
@@ -126,23 +116,16 @@ def link(
 @app.command()
 def audit(
     scenario: ScenarioArgument,
-    games: Annotated[int, typer.Option("--games", metavar="N", help="Games per point, half of them to judge by.")] = (
-        100_000
-    ),
+    games: Annotated[int, option("--games", "N", "Games per point, half of them to judge by.")] = 100_000,
     delta: Annotated[
-        float | None,
-        typer.Option("--delta", metavar="D", help="delta of the bound [default: the scenario's own, or 0 where pure]."),
+        float | None, option("--delta", "D", "delta of the bound [default: the scenario's own, or 0 where pure].")
     ] = None,
-    confidence: Annotated[
-        float, typer.Option("--confidence", metavar="C", help="Confidence of each lower bound.")
-    ] = 0.999,
+    confidence: Annotated[float, option("--confidence", "C", "Confidence of each lower bound.")] = 0.999,
     attack: Annotated[
         str | None,
-        typer.Option(
-            "--attack", metavar="lr|classifier", help="Likelihood ratio or a trained classifier [default: lr if known]."
-        ),
+        option("--attack", "lr|classifier", "Likelihood ratio or a trained classifier [default: lr if known]."),
     ] = None,
-    rounds: Annotated[int, typer.Option("--rounds", metavar="R", help="Rounds that one game lasts.")] = 1,
+    rounds: Annotated[int, option("--rounds", "R", "Rounds that one game lasts.")] = 1,
     out: OutOption = None,
     overrides: SetOption = None,
     seed: SeedOption = None,
@@ -164,16 +147,14 @@ def audit(
 
 @app.command()
 def verify(
-    fast: Annotated[bool, typer.Option("--fast", help="Coarser intervals and fewer checks: a minute or two.")] = False,
+    fast: Annotated[bool, flag("--fast", "Coarser intervals and fewer checks: a minute or two.")] = False,
     only: Annotated[
-        list[str] | None,
-        typer.Option("--only", metavar="NAME", help="One reference check, or a file of one; repeatable."),
+        list[str] | None, option("--only", "NAME", "One reference check, or a file of one; repeatable.")
     ] = None,
-    listed: Annotated[bool, typer.Option("--list", help="Show the claim of each reference check, run none.")] = False,
+    listed: Annotated[bool, flag("--list", "Show the claim of each reference check, run none.")] = False,
     seed: SeedOption = None,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", parser=named, help="Folder for verify.csv and verify.md [default: none]."),
+        Path | None, option("--out", "DIR", "Folder for verify.csv and verify.md [default: none].", parser=named)
     ] = None,
     debug: DebugOption = False,
 ) -> None:
@@ -197,7 +178,7 @@ def check(
     overrides: SetOption = None,
     seed: SeedOption = None,
     memory_limit: MemoryOption = None,
-    everything: Annotated[bool, typer.Option("--all", help="Long tables of all sweep points, too.")] = False,
+    everything: Annotated[bool, flag("--all", "Long tables of all sweep points, too.")] = False,
     allow_code: AllowCodeOption = False,
 ) -> None:
     """Validate a scenario and show its cost and the limits that will bind, without running it."""
@@ -271,7 +252,7 @@ def check_plugin(
 @app.command()
 def status(
     folder: FolderArgument,
-    as_json: Annotated[bool, typer.Option("--json", help="As one JSON object, for scripts.")] = False,
+    as_json: Annotated[bool, flag("--json", "As one JSON object, for scripts.")] = False,
 ) -> None:
     """Show the progress of a run: done, failed, left, rate, time left, last failure, and its process."""
     from scenarios.cli.status import show_status
@@ -295,18 +276,14 @@ def report(folder: FolderArgument, allow_code: AllowCodeOption = False) -> None:
 def privacy(
     folder: FolderArgument,
     delta: Annotated[
-        float | None,
-        typer.Option("--delta", metavar="D", help="delta of the whole run [default: the scenario's, else 1e-5]."),
+        float | None, option("--delta", "D", "delta of the whole run [default: the scenario's, else 1e-5].")
     ] = None,
     accountant: Annotated[
-        list[str] | None,
-        typer.Option("--accountant", metavar="NAME", help="basic, advanced, renyi, pld or exact; repeatable."),
+        list[str] | None, option("--accountant", "NAME", "basic, advanced, renyi, pld or exact; repeatable.")
     ] = None,
-    relation: Annotated[
-        str | None, typer.Option("--relation", metavar="R", help="replace-one or add-or-remove-one.")
-    ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Every accountant, not the strongest alone.")] = False,
-    csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write all claims to a CSV file.")] = None,
+    relation: Annotated[str | None, option("--relation", "R", "replace-one or add-or-remove-one.")] = None,
+    everything: Annotated[bool, flag("--all", "Every accountant, not the strongest alone.")] = False,
+    csv: Annotated[Path | None, option("--csv", "FILE", "Write all claims to a CSV file.")] = None,
     allow_code: AllowCodeOption = False,
 ) -> None:
     """Compute the epsilon of all rounds of a run from its ledgers; nothing is run again."""
@@ -321,16 +298,16 @@ def privacy(
 @app.command()
 def export(
     folder: FolderArgument,
-    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", parser=named, help="Where the files go.")],
+    out: Annotated[Path, option("--out", "FOLDER", "Where the files go.", parser=named)],
     table: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--table",
-            metavar="NAME",
-            help="metrics, curves, rounds, link, devices, privacy, bursts, all; repeatable. Left out: metrics, curves.",
+            "NAME",
+            "metrics, curves, rounds, link, devices, privacy, bursts, all; repeatable. Left out: metrics, curves.",
         ),
     ] = None,
-    file_format: Annotated[str, typer.Option("--format", metavar="F", help="csv, parquet or netcdf.")] = "csv",
+    file_format: Annotated[str, option("--format", "F", "csv, parquet or netcdf.")] = "csv",
     allow_code: AllowCodeOption = False,
 ) -> None:
     """Write metrics and curves of a run as CSV files, or other tables and formats."""

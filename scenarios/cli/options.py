@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import errno
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from click import Choice
 
 
-class Level(StrEnum):
-    """The words of --log-level: keys of `scenarios.files.log.LEVELS`."""
+def flag(name: str, words: str) -> Any:
+    """An option without a value, and its help."""
+    return typer.Option(name, help=words)
 
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
+
+def option(name: str, metavar: str, words: str, **more: Any) -> Any:
+    """An option with a value, how the help writes the value, and the help."""
+    return typer.Option(name, metavar=metavar, help=words, **more)
 
 
 def named(text: str) -> Path:
@@ -37,40 +38,32 @@ ScenarioArgument = Annotated[
 FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", parser=named, help="The folder of a run.")]
 OutOption = Annotated[
     Path | None,
-    typer.Option(
-        "--out",
-        metavar="DIR",
-        parser=named,
-        help="Folder for the results [default: runs/NAME, runs/NAME-audit for an audit].",
-    ),
+    option("--out", "DIR", "Folder for the results [default: runs/NAME, runs/NAME-audit for an audit].", parser=named),
 ]
-TrialsOption = Annotated[int | None, typer.Option("--trials", metavar="N", help="Trials per point.")]
-SeedOption = Annotated[int | None, typer.Option("--seed", metavar="N", help="Seed of every random draw.")]
+TrialsOption = Annotated[int | None, option("--trials", "N", "Trials per point.")]
+SeedOption = Annotated[int | None, option("--seed", "N", "Seed of every random draw.")]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         "--set",
-        metavar="PATH=VALUE",
-        help="Override one key, e.g. link.power.snr_max_db=20, or what is swept, sweep.link.power.snr_max_db=[0, 10]; "
+        "PATH=VALUE",
+        "Override one key, e.g. link.power.snr_max_db=20, or what is swept, sweep.link.power.snr_max_db=[0, 10]; "
         "repeatable.",
     ),
 ]
-AllowCodeOption = Annotated[
-    bool,
-    typer.Option("--allow-code", help="Run plug-ins: this code has all your rights."),
-]
+AllowCodeOption = Annotated[bool, flag("--allow-code", "Run plug-ins: this code has all your rights.")]
 MemoryOption = Annotated[
-    str | None,
-    typer.Option("--memory-limit", metavar="SIZE", help="Memory of all processes, e.g. 4GB [default: what is free]."),
+    str | None, option("--memory-limit", "SIZE", "Memory of all processes, e.g. 4GB [default: what is free].")
 ]
 LevelOption = Annotated[
-    Level,
+    str,
     typer.Option(
         "--log-level",
+        click_type=Choice(("debug", "info", "warning", "error")),
         help="What log.jsonl keeps and standard error shows: debug all, warning no progress, error no warnings.",
     ),
 ]
-DebugOption = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
+DebugOption = Annotated[bool, flag("--debug", "Show tracebacks.")]
 
 
 def _print_version(asked: bool) -> None:
