@@ -16,9 +16,8 @@ from privacy.events.claims import Claim
 from scenarios.files.replacement import replace_text, writing
 from scenarios.plan.points import Plan, Point, value_of
 from scenarios.report.figures.style import STYLE, wrap
-from scenarios.report.settings import cells_of
+from scenarios.report.settings import cells_of, short_setting
 from scenarios.report.tables.table import Table, csv_text, in_groups, say
-from scenarios.schema.labels.labels import setting_cell
 from scenarios.studies.audit.plan import AuditOptions
 
 if TYPE_CHECKING:
@@ -46,19 +45,13 @@ class Audits:
     failed: list[tuple[Point, str]] = field(default_factory=list)
 
     def label(self, point: Point) -> str:
-        """Return the label of a point, and the settings that tell it from the others with this label."""
+        """Return what tells a sweep point from the others, in words."""
         return ", ".join(self.parts(point))
 
     def parts(self, point: Point) -> tuple[str, ...]:
-        """The same, setting by setting."""
-        label = point.scenario.label
-        alike = [other for other in self.plan.points if other.scenario.label == label]
-        parts = [label] if label else []
-        for path in self.plan.swept_paths:
-            cell, *others = (setting_cell(path, value_of(other, path)) for other in (point, *alike))
-            if path != "label" and path in point.settings and set(others) != {cell}:
-                parts.append(f"{path.rsplit('.', 1)[-1]} {cell}")
-        return tuple(parts) or (point.scenario.name,)
+        """The same, setting by setting; the name of the scenario where nothing is swept."""
+        parts = short_setting(self.plan, point)
+        return parts if any(parts) else (point.scenario.name,)
 
     @property
     def columns(self) -> list[str]:

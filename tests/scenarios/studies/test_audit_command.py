@@ -213,7 +213,7 @@ def test_a_point_that_cannot_be_audited_costs_none_of_the_others(
         assert [row["bound"] for row in csv.DictReader(file)].count("not audited") == 1
     told = capsys.readouterr()
     assert failed["reason"] in told.err
-    assert "Not audited, each for its reason: epsilon 2000." in told.out
+    assert "Not audited, each for its reason: ε of the run = 2000." in told.out
 
 
 def test_an_interrupted_audit_keeps_its_points_and_goes_on(
