@@ -153,9 +153,7 @@ def verify(
     ] = None,
     listed: Annotated[bool, flag("--list", "Show the claim of each reference check, run none.")] = False,
     seed: SeedOption = None,
-    out: Annotated[
-        Path | None, option("--out", "DIR", "Folder for verify.csv and verify.md [default: none].", parser=named)
-    ] = None,
+    out: Annotated[Path | None, option("--out", "DIR", "Folder for verify.csv [default: none].", parser=named)] = None,
     debug: DebugOption = False,
 ) -> None:
     """Measure reference checks, scenarios with known answers: exit code 1 if one is off."""

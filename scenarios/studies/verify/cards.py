@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import groupby
 from math import isfinite, isnan, nan
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
@@ -35,7 +36,6 @@ INTERVAL_NOTE = (
     f"Intervals hold at {100 * CONFIDENCE:.4f} % each, widened for bursts, so that the table as a whole holds at "
     f"{100 * FAMILY:g} % (Bonferroni)."
 )
-RESOLVES_NOTE = "resolves: the smallest difference that a check surely notices."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,38 +86,21 @@ def exact(what: str, found: float, known: float, *, tolerance: float) -> Check:
 
 
 def table_of(checks: Sequence[Check]) -> Table:
-    """The table of all checks; each reference check is named in its first row only."""
-    counted = ("errors / counted", "measured", "interval", "expected", "resolves", "verdict")
-    heads = ("reference check", "what", *counted, "time")
-    before = ["", *(check.card for check in checks)]
-    rows = tuple(_cells(check, first=check.card != card) for check, card in zip(checks, before, strict=False))
-    return Table(columns=heads, rows=rows, left=heads[:-1], wrapped=("what", "verdict"))
-
-
-def screen_table(checks: Sequence[Check]) -> Table:
     """The table for a terminal of 80 columns: intervals and verdicts, below the name of each reference check."""
     rows: list[tuple[str, ...]] = []
-    for before, check in zip([None, *checks], checks, strict=False):
-        if before is None or before.card != check.card:
-            rows.append((check.card, "", "", ""))
-        _, what, _, measured, interval, expected, _, verdict, _ = _cells(check, first=False)
-        rows.append((f"  {what}", interval or measured, expected, verdict))
+    for name, group in groupby(checks, key=lambda check: check.card):
+        rows.append((name, "", "", ""))
+        for check in group:
+            measured = _number(check.measured) if isnan(check.low) else _span(check.low, check.high)
+            rows.append((f"  {check.what}", measured, _span(*check.expected), check.verdict))
     heads = ("reference check", "measured", "expected", "verdict")
     return Table(columns=heads, rows=tuple(rows), left=heads, wrapped=(heads[0], heads[-1]))
 
 
-def _cells(check: Check, *, first: bool) -> tuple[str, ...]:
-    counted = "" if check.observations is None else f"{check.observations:,}"
-    if check.errors is not None:
-        counted = f"{check.errors:,} / {counted}"
-    low, high = check.expected
+def _span(low: float, high: float) -> str:
+    """Both ends of an interval, or the one number that it is."""
     exact = isnan(low) or high - low <= 1e-9 * abs(high)
-    return (
-        *(check.card if first else "", check.what, counted, _number(check.measured)),
-        "" if isnan(check.low) or check.low == check.high else f"{_number(check.low)} to {_number(check.high)}",
-        _number(low) if exact else f"{_number(low)} to {_number(high)}",
-        *(check.resolves, check.verdict, f"{check.seconds:.1f} s"),
-    )
+    return _number(low) if exact else f"{_number(low)} to {_number(high)}"
 
 
 def _number(value: float) -> str:

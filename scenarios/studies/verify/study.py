@@ -25,13 +25,11 @@ from scenarios.studies.link.results import Measured, PointRadio
 from scenarios.studies.verify.cards import (
     CSV_HEADS,
     INTERVAL_NOTE,
-    RESOLVES_NOTE,
     Card,
     Check,
     KnownRate,
     csv_values,
     load_card,
-    screen_table,
     summary,
     table_of,
 )
@@ -39,7 +37,7 @@ from scenarios.studies.verify.cards import (
 FAST = 2.0
 """Under --fast a check may resolve this many times less: a quarter of the errors, or fewer."""
 
-CSV, MARKDOWN = "verify.csv", "verify.md"
+CSV = "verify.csv"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,19 +119,16 @@ class VerifyStudy(Study):
         return 1
 
     def write_report(self, folder: Path, store: Store) -> ReportPaths:
-        """See `Study`: the table as CSV and as Markdown."""
-        checks = self._checks = self.read(store)
-        last = summary(checks, seconds=sum(check.seconds for check in checks))
-        with writing(folder, "the tables"):
-            markdown = "\n".join([table_of(checks).markdown(), "", last, "", f"{INTERVAL_NOTE} {RESOLVES_NOTE}", ""])
-            csv = csv_text(CSV_HEADS, map(csv_values, checks))
-            tables = (replace_text(folder / MARKDOWN, markdown), replace_text(folder / CSV, csv))
-        return ReportPaths(html=None, tables=tables)
+        """See `Study`: the table as CSV."""
+        self._checks = self.read(store)
+        with writing(folder, "the table"):
+            table = replace_text(folder / CSV, csv_text(CSV_HEADS, map(csv_values, self._checks)))
+        return ReportPaths(html=None, tables=(table,))
 
     def show(self, outcome: Outcome, *, seconds: float) -> None:
         checks = self._checks
         styles = {one.verdict: "green" if one.passed else "bold red" for one in checks}
-        screen_table(checks).print(styles={**styles, **{one.card: "bold" for one in checks}})
+        table_of(checks).print(styles={**styles, **{one.card: "bold" for one in checks}})
         say(f"\n{INTERVAL_NOTE}")
         say(summary(checks, seconds=seconds))
         if outcome.found:

@@ -26,7 +26,7 @@ from scenarios.studies.verify.cards import (
     card_names,
     exact,
     load_card,
-    screen_table,
+    table_of,
 )
 from scenarios.studies.verify.kinds.rates import Rates
 from scenarios.studies.verify.study import run_card
@@ -225,9 +225,6 @@ def test_the_command_prints_verdicts_and_writes_the_table(tmp_path: Path) -> Non
         rows = list(csv.DictReader(file))
     assert [row["verdict"] for row in rows] == ["pass"] * 7
     assert float(rows[0]["measured"]) == pytest.approx(0.711, abs=5e-4)
-    text = (tmp_path / "verify.md").read_text()
-    assert text.count("\n| ") == 8
-    assert "all pass" in text
 
 
 def card_file(folder: Path, change: Callable[[str], str]) -> Path:
@@ -322,7 +319,7 @@ def test_the_screen_has_every_comparison_in_80_columns(
         )
         for expected in (1.91e-4, 1.9e-9)
     ]
-    screen_table(checks).print()
+    table_of(checks).print()
     lines = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
     assert max(map(len, lines)) <= 80
     text = " ".join(" ".join(lines).split())
