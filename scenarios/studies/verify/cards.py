@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from itertools import groupby
 from math import isfinite, isnan, nan
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
@@ -139,32 +139,23 @@ Decibels = Annotated[float, Field(ge=0, le=20, allow_inf_nan=False)]
 
 
 class Expected(Frozen):
-    """Base of every kind of known answer; a kind overrides one of the two, or is a `KnownRate`.
+    """Base of every kind of known answer: a kind overrides `measure`, or is a `KnownRate`.
 
-    All raise ValueError where the answer does not hold for the scenario. A check whose interval is wider than
+    Raises ValueError where the answer does not hold for the scenario. A check whose interval is wider than
     `resolves_db` fails.
     """
 
-    of_link: ClassVar[bool] = False
-    """True: the answer is about error rates of the link, which are measured once for all such answers."""
-
     def measure(self, loaded: LoadedScenario, *, resolves_db: float) -> Iterator[Check]:
         """Measure, and compare with the known answer."""
-        return iter(())
-
-    def over_curve(self, curve: Curve, found: Sequence[tuple[LinkPoint, Measured]]) -> Iterator[Check]:
-        """Compare what was counted at all points of a curve with the known answer."""
         return iter(())
 
 
 class KnownRate(Expected):
     """Base of known error rates: how much better the link must be to have the measured rate, and how much it may be.
 
-    It may be better by `better_db` and worse by `worse_db`: losses that the model of the channel brings, or details
-    that a source leaves open.
+    A link is measured once for all of them. It may be better by `better_db` and worse by `worse_db`: losses that the
+    model of the channel brings, or details that a source leaves open.
     """
-
-    of_link = True
 
     quantity: Literal["bit_error_rate", "packet_error_rate"] = "bit_error_rate"
     of: str = Field(default="", description="words behind BER or PER")

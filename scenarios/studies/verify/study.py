@@ -20,7 +20,7 @@ from scenarios.report.tables.table import csv_text, say
 from scenarios.schema.loader import as_yaml
 from scenarios.store.rows import Batch, Row
 from scenarios.store.store import Store, telling_damage
-from scenarios.studies.link.plan import LinkPoint, expand_link
+from scenarios.studies.link.plan import expand_link
 from scenarios.studies.link.results import Measured, PointRadio
 from scenarios.studies.verify.cards import (
     CSV_HEADS,
@@ -163,24 +163,19 @@ def _checks(card: Card, *, resolves_db: float) -> Iterator[Check]:
     """Compare with every known answer; every point of a link with those about error rates."""
     for expected in card.config.expect:
         yield from expected.measure(card.loaded, resolves_db=resolves_db)
-    if not any(one.of_link for one in card.config.expect):
-        return
-    plan = expand_link(card.loaded)
-    for curve in plan.curves:
-        found: list[tuple[LinkPoint, Measured]] = []
-        rates = [one for one in card.config.expect if isinstance(one, KnownRate) and one.is_about(curve)]
+    known = [one for one in card.config.expect if isinstance(one, KnownRate)]
+    curves = expand_link(card.loaded).curves if known else ()
+    for curve in curves:
+        rates = [one for one in known if one.is_about(curve)]
         for point in curve.points:
             radio, measured = PointRadio(curve, point), Measured.nothing(curve.num_devices)
-            while measured.tally.sent_bits < plan.measure.stop.max_bits:  # until every interval is narrow enough
+            while measured.tally.sent_bits < curve.measure.stop.max_bits:  # until every interval is narrow enough
                 if measured.tally.batches and all(
                     one.width_db(curve, point, one.counts(measured)) <= resolves_db for one in rates
                 ):
                     break
                 measured = measured + radio.batch(measured.tally.batches)
-            found.append((point, measured))
-            where = f"{curve.label}, " if len(plan.curves) > 1 else ""
+            where = f"{curve.label}, " if len(curves) > 1 else ""
             for one in rates:
                 check = one.compare(curve, point, one.counts(measured), resolves_db=resolves_db)
                 yield replace(check, what=f"{where}{point.value_db:g} dB: {check.what}")
-        for expected in card.config.expect:
-            yield from expected.over_curve(curve, found)

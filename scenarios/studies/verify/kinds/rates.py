@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from math import exp, log, log1p
+from math import exp
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
 from phy.config import LinkConfig
-from phy.measure.monte_carlo import estimate_rate
 from scenarios.plan.points import value_of
 from scenarios.studies.link.level import theory
 from scenarios.studies.link.plan import Curve, LinkPoint
-from scenarios.studies.link.results import Measured
-from scenarios.studies.verify.cards import CONFIDENCE, EXPECTED, Check, Expected, KnownRate
-
-_WIDEST_ORDER = 0.9
-"""An interval of a diversity order narrower than this holds one whole number at most."""
+from scenarios.studies.verify.cards import EXPECTED, KnownRate
 
 
 @EXPECTED.register
@@ -91,39 +86,3 @@ def log_linear(x: float, points: Sequence[tuple[float, float]]) -> float:
     piece = int(np.clip(np.searchsorted(at, x) - 1, 0, len(at) - 2))
     slope = (logs[piece + 1] - logs[piece]) / (at[piece + 1] - at[piece])
     return min(exp(logs[piece] + slope * (x - at[piece])), 1.0)
-
-
-@EXPECTED.register
-class DiversityOrder(Expected):
-    """Slope of BPSK over L independent Rayleigh antennas between the first and the last value, as in the closed form.
-
-    Measured against log(1 + SNR) per antenna, where it is L and a little: the order without going to high SNR.
-    """
-
-    of_link = True
-    kind: Literal["diversity-order"]
-
-    def over_curve(self, curve: Curve, found: Sequence[tuple[LinkPoint, Measured]]) -> Iterator[Check]:
-        """See `Expected`: -d log(BER) / d log(1 + SNR) between the first and the last point."""
-        (first, at_first), (last, at_last) = found[0], found[-1]
-        run = log1p(10.0 ** (last.esno_db / 10.0)) - log1p(10.0 ** (first.esno_db / 10.0))
-        known = [theory(curve, "bit_error_rate", point.esno_db) for point in (first, last)]
-        above, below = (estimate_rate(one.tally.bits, confidence=CONFIDENCE) for one in (at_first, at_last))
-        if curve.link.modulation != "bpsk" or curve.link.channel.law.rician_k != 0.0 or run <= 0.0:
-            raise ValueError("the slope is that of BPSK over Rayleigh fading between two values")
-        if known[0] is None or known[1] is None or above.rate is None or below.rate is None:
-            raise ValueError("a slope needs a closed form, and errors at both of its ends")
-        slope = log(float(known[0] / known[1])) / run
-        low, high = log(above.low / below.high) / run, log(above.high / max(below.low, 1e-300)) / run
-        order = f"slope of order {curve.budget.num_antennas}"
-        yield Check(
-            what=f"{curve.label}, {first.value_db:g} to {last.value_db:g} dB: {order}",
-            measured=log(above.rate / below.rate) / run,
-            low=low,
-            high=high,
-            expected=(slope, slope),
-            resolves=f"{high - low:.2f} of an order",
-            enough=high - low <= _WIDEST_ORDER,
-            errors=above.errors + below.errors,
-            observations=above.observations + below.observations,
-        )
