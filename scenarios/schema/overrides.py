@@ -65,9 +65,7 @@ def override(
     swept = path.removeprefix(SWEEP)
     sweep: Any = document.setdefault("sweep", {})
     if swept != path and isinstance(sweep, dict | list):
-        blocks: dict[KeyPath, Any] = {("sweep",): sweep}
-        if isinstance(sweep, list):
-            blocks = {("sweep", number): block for number, block in enumerate(sweep)}
+        blocks = _blocks(sweep)
         for at in [at for at, block in blocks.items() if swept in _paths(block)] or [*blocks]:
             _unsweep_block(blocks[at], marks, at, swept, name)
             blocks[at][swept] = value
@@ -78,6 +76,15 @@ def override(
     _forget(marks, parts)
     marks.update({(*parts, *below): Mark(name, None) for below in lines})
     set_path(document, path, value)
+
+
+def _blocks(sweep: Any) -> dict[KeyPath, Any]:
+    """The blocks of a sweep by their places."""
+    return (
+        {("sweep", number): block for number, block in enumerate(sweep)}
+        if isinstance(sweep, list)
+        else {("sweep",): sweep}
+    )
 
 
 def _paths(block: Any) -> set[str]:
@@ -102,77 +109,53 @@ def set_path(document: dict[str, Any], path: str, value: Any) -> None:
 
 
 def unsweep(document: dict[str, Any], marks: dict[KeyPath, Mark], *, path: str, name: str) -> None:
-    """Remove `path` and the paths below it from the sweep."""
+    """Remove `path` and the paths below it from the sweep; items of lists that become shorter lose their lines."""
     sweep = document.get("sweep")
-    if sweep is mapping(sweep):
-        _unsweep_block(sweep, marks, ("sweep",), path, name)
-    elif isinstance(sweep, list):
-        kept = []
-        for number, block in enumerate(sweep):
-            # A block that swept only this path is dropped; a block that was empty keeps its sweep point.
-            if not isinstance(block, dict) or not block:
-                kept.append(number)
-                continue
-            _unsweep_block(block, marks, ("sweep", number), path, name)
-            if block:
-                kept.append(number)
-        document["sweep"] = [sweep[number] for number in kept]
-        _renumber(marks, ("sweep",), kept)
+    kept = [
+        block
+        for at, block in _blocks(sweep).items()
+        # A block that swept only this path is dropped; a block that was empty keeps its sweep point.
+        if not mapping(block) or _unsweep_block(block, marks, at, path, name)
+    ]
+    if isinstance(sweep, list) and len(kept) < len(sweep):
+        document["sweep"] = kept
+        _forget(marks, ("sweep",))
 
 
-def _unsweep_block(block: dict[str, Any], marks: dict[KeyPath, Mark], at: KeyPath, path: str, name: str) -> None:
-    zips = block.get("zip")
-    groups: list[tuple[KeyPath, Any]] = [(at, block)]
-    if isinstance(zips, list):
-        groups += [((*at, "zip", number), group) for number, group in enumerate(zips)]
-    else:
-        groups.append(((*at, "zip"), zips))
-    for here, found in groups:
-        group = mapping(found)  # `expand` reports what is none
+def _unsweep_block(
+    block: dict[str, Any], marks: dict[KeyPath, Mark], at: KeyPath, path: str, name: str
+) -> dict[str, Any]:
+    """Return the block without `path` and the paths below it."""
+    zips = items_of(block.get("zip", []))
+    for group in (block, *map(mapping, zips)):  # `expand` reports what is no mapping
         above = next((one for one in group if path.startswith(one + ".")), None)
         if above is not None:
             raise ScenarioError(
                 problem=f"{above} is swept as a whole", remedy=f"override {above} itself", file=name, key=path
             )
-        for swept in [one for one in group if one == path or one.startswith(path + ".")]:
-            del group[swept]
-            if group is not block:
-                kept = _first_rows(list(group.values()))
-                for other in group if kept is not None else ():
-                    group[other] = [group[other][number] for number in kept or ()]
-                    _renumber(marks, (*here, other), kept or [])
-    if zips == {}:
-        del block["zip"]
-    elif isinstance(zips, list) and not all(zips):
-        kept = [number for number, group in enumerate(zips) if group != {}]
-        block["zip"] = [zips[number] for number in kept]
-        _renumber(marks, (*at, "zip"), kept)
-        if not kept:
+        removed = [one for one in group if one == path or one.startswith(path + ".")]
+        for one in removed:
+            del group[one]
+        if removed and group is not block:
+            _forget(marks, (*at, "zip"))
+            _drop_equal_rows(group)
+    if {} in zips:
+        zips = [group for group in zips if group != {}]
+        block["zip"] = zips
+        if not zips:
             del block["zip"]
+    return block
 
 
-def _first_rows(lists: list[Any]) -> list[int] | None:
-    """Rows to keep of zipped lists: without the removed list, rows may repeat."""
-    if not lists or not all(isinstance(one, list) and len(one) == len(lists[0]) for one in lists):
-        return None
-    first: dict[str, int] = {}
-    for number, row in enumerate(zip(*lists, strict=True)):
-        first.setdefault(json.dumps(row, sort_keys=True), number)
-    return list(first.values())
-
-
-def _renumber(marks: dict[KeyPath, Mark], at: KeyPath, kept: list[int]) -> None:
-    """Renumber the marks of a list at `at` of which only the items `kept` are left."""
-    depth = len(at)
-    items = {key: mark for key, mark in marks.items() if key[:depth] == at and len(key) > depth}
-    new_number: dict[str | int, int] = {old: new for new, old in enumerate(kept)}
-    for key in items:
-        del marks[key]
-    for key, mark in items.items():
-        if key[depth] in new_number:
-            marks[(*at, new_number[key[depth]], *key[depth + 1 :])] = mark
+def _drop_equal_rows(group: dict[str, Any]) -> None:
+    """Keep each row of zipped lists once: without a removed list, rows may repeat."""
+    lists = list(group.values())
+    if lists and all(isinstance(one, list) and one and len(one) == len(lists[0]) for one in lists):
+        rows = {json.dumps(row, sort_keys=True): row for row in zip(*lists, strict=True)}
+        group.update(zip(group, map(list, zip(*rows.values(), strict=True)), strict=True))
 
 
 def _forget(marks: dict[KeyPath, Mark], path: KeyPath) -> None:
-    for key in [key for key in marks if key[: len(path)] == path]:
+    """Remove the marks below a path."""
+    for key in [key for key in marks if key[: len(path)] == path and len(key) > len(path)]:
         del marks[key]

@@ -11,7 +11,7 @@ import pytest
 from pace import fastest_s
 
 from scenarios.schema import loader
-from scenarios.schema.errors import ScenarioError
+from scenarios.schema.errors import ScenarioError, mark_of
 from scenarios.schema.loader import LoadedScenario, as_yaml, library_names, load_scenario, resolved_data
 from scenarios.schema.schema import Scenario
 from scenarios.schema.yaml_marks import parse_yaml
@@ -219,15 +219,20 @@ def test_an_override_of_the_sweep_replaces_a_list_or_adds_one(sweep: str, left: 
     assert loaded.document["sweep"] == left
 
 
-def test_marks_follow_the_rest_of_the_sweep_after_an_override(tmp_path: Path) -> None:
+def test_what_an_override_leaves_of_a_sweep_has_the_line_of_the_list_that_became_shorter(tmp_path: Path) -> None:
     text = (
         "name: a\nsweep:\n- learning.rounds: [300]\n- learning.scheme:\n  - digital\n  - analog\n"
         "- zip:\n    label: [a, b, c]\n    privacy.epsilon:\n    - 1\n    - 1\n    - 2\n"
     )
     loaded = load(tmp_path, text, overrides=["learning.rounds=400", "label=x"])
-    assert loaded.marks["sweep", 0, "learning.scheme", 1].line == 6
-    assert loaded.document["sweep"][1] == {"zip": {"privacy.epsilon": [1, 2]}}
-    assert loaded.marks["sweep", 1, "zip", "privacy.epsilon", 1].line == 12
+    assert loaded.document["sweep"] == [
+        {"learning.scheme": ["digital", "analog"]},
+        {"zip": {"privacy.epsilon": [1, 2]}},
+    ]
+    assert mark_of(("sweep", 0, "learning.scheme", 1), loaded.marks)[1] == 2
+    loaded = load(tmp_path, text, overrides=["label=x"])
+    assert mark_of(("sweep", 1, "learning.scheme", 1), loaded.marks)[1] == 6
+    assert mark_of(("sweep", 2, "zip", "privacy.epsilon", 1), loaded.marks)[1] == 7
 
 
 def test_an_override_below_a_swept_value_is_refused(tmp_path: Path) -> None:
