@@ -17,7 +17,7 @@ EXECUTION_MODE = "xla-float32"
 _PARTS = {"link", "learning", "privacy", "seed"}
 
 
-def physics(scenario: Scenario, *, execution_mode: str = EXECUTION_MODE) -> dict[str, Any]:
+def physics(scenario: Scenario) -> dict[str, Any]:
     """Everything that determines the numbers of a sweep point, as plain JSON data.
 
     Defaults are filled in and `auto` is resolved: a default that is written out changes nothing. Names, labels,
@@ -42,7 +42,7 @@ def physics(scenario: Scenario, *, execution_mode: str = EXECUTION_MODE) -> dict
         parts["plugins"] = sorted(scenario.code[word] for word in scenario.plugins)
     return {
         "schema_version": SCHEMA_VERSION,
-        "execution_mode": execution_mode,
+        "execution_mode": EXECUTION_MODE,
         **{name: without_minus_zero(part) for name, part in parts.items()},
     }
 
@@ -87,17 +87,12 @@ def identity_of(value: Any) -> str:
 
 
 def physics_json(scenario: Scenario) -> str:
-    """The canonical JSON of `physics`, for `task_id`."""
+    """The canonical JSON of `physics`, for `task_ids`."""
     return canonical_json(physics(scenario))
 
 
-def task_id(physics_json: str, trial: int) -> str:
-    """SHA-256, in hex, of the canonical JSON of `{"physics": ..., "trial": n}`."""
-    return task_ids(physics_json, trials=(trial,))[0]
-
-
 def task_ids(physics_json: str, *, trials: Iterable[int]) -> tuple[str, ...]:
-    """The ids of some trials of a sweep point."""
+    """Return the SHA-256, in hex, of the canonical JSON of `{"physics": ..., "trial": n}`, for each trial n."""
     prefix = hashlib.sha256(f'{{"physics":{physics_json},"trial":'.encode())
 
     def of(trial: int) -> str:

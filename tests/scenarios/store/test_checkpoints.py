@@ -18,7 +18,7 @@ from learning_run import run_plan
 from fl.checkpoints import Saved
 from scenarios.engine.batch import InProcess
 from scenarios.engine.study import Progress
-from scenarios.plan.identity import task_id
+from scenarios.plan.identity import task_ids
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
 from scenarios.schema.loader import load_scenario
@@ -165,11 +165,11 @@ def test_what_is_finished_or_half_written_is_swept_and_the_rest_stays(tmp_path: 
     strange = folder / "notes.txt"
     for path in (strange, folder / f".{'0' * 32}-1.ckpt.123.tmp"):
         path.write_text("?")
-    done = task_id('{"physics": 1}', 0)
+    done = task_ids('{"physics": 1}', trials=(0,))[0]
     discard(folder, tasks={done}, torn=True)
     assert set(folder.iterdir()) == {strange, checkpoints(tmp_path, trial=1).path}
     strange.unlink()
-    discard(folder, tasks={task_id('{"physics": 1}', 1)})
+    discard(folder, tasks=task_ids('{"physics": 1}', trials=(1,)))
     assert not folder.exists()
 
 
