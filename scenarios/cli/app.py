@@ -183,14 +183,8 @@ def check(
     from scenarios.cli.check import check_scenario
 
     with code_allowed(allow_code):
-        check_scenario(
-            scenario,
-            overrides=overrides or (),
-            trials=trials,
-            seed=seed,
-            memory_limit=memory_limit,
-            everything=everything,
-        )
+        changes = {"overrides": overrides or (), "trials": trials, "seed": seed, "memory_limit": memory_limit}
+        check_scenario(scenario, everything=everything, **changes)
 
 
 @app.command(name="list")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scenarios.cli.describe import describe, listings
 from scenarios.plan.points import Plan
@@ -21,17 +20,9 @@ FEW_ROWS = 6
 """Rows of a table that are shown unasked."""
 
 
-def check_scenario(
-    source: str,
-    *,
-    overrides: Sequence[str],
-    trials: int | None,
-    seed: int | None,
-    memory_limit: str | None = None,
-    everything: bool = False,
-) -> None:
-    """`phyloop check`; `everything` shows long tables, too."""
-    checked = check(source, overrides=overrides, trials=trials, seed=seed, memory_limit=memory_limit)
+def check_scenario(source: str, *, everything: bool = False, **changes: Any) -> None:
+    """`phyloop check`; `everything` shows long tables, too, and `changes` are those of `check`."""
+    checked = check(source, **changes)
     if not checked.ok:
         raise together(checked.errors)
     name, *lines = checked.verdict.split(" ", 1)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from rich.markup import escape
 
@@ -18,21 +19,14 @@ from scenarios.studies.accounts import Accounts, account
 
 
 def account_run(
-    folder: Path,
-    *,
-    delta: float | None,
-    accountants: Sequence[str],
-    relation: str | None,
-    everything: bool,
-    csv_file: Path | None,
+    folder: Path, *, accountants: Sequence[str], everything: bool, csv_file: Path | None, **options: Any
 ) -> None:
-    """Print the claims on a run, and write them to `csv_file`."""
-    accounts = account(folder, delta=delta, accountants=accountants, relation=relation)
-    plan, found = accounts.plan, accounts.claims
+    """Print the claims on a run, and write them to `csv_file`; `options` are further ones of `account`."""
+    accounts = account(folder, accountants=accountants, **options)
     everything = everything or bool(accountants)
-    _show(plan, found, everything=everything)
+    _show(accounts.plan, accounts.claims, everything=everything)
     for one in accounts.flipping if everything else ():
-        _show_flipping(plan, one)
+        _show_flipping(accounts.plan, one)
     if csv_file is not None:
         _write_csv(csv_file, accounts)
 

@@ -48,18 +48,18 @@ class Check:
         """The first lines of `phyloop check`: what will be computed, or every error on a line of its own."""
         if self.errors or self.loaded is None:
             return "\n".join(map(str, self.errors))
-        name, plan, link, lines = self.loaded.scenario.name, self.plan, self.link, []
-        both = link is not None and plan is not None
+        plan, link, parts = self.plan, self.link, {}
         if link is not None:
             curves = f"{len(link.curves)} curve{'s' if len(link.curves) != 1 else ''}"
             points = f"{curves} x {len(link.measure.levels)} values = {link.num_points} points to measure"
-            command = " for phyloop link" if both else ""
-            lines.append(f"{name} is valid{command}: {points}, seed {link.seed}")
+            parts["phyloop link"] = f"{points}, seed {link.seed}"
         if plan is not None:
             tasks = f"{len(plan.points)} points x {plan.trials} trials = {len(plan.points) * plan.trials} tasks"
-            command = " for phyloop run" if both else ""
-            lines.append(f"{name} is valid{command}: {tasks}, seed {plan.seed}")
-        return "\n".join(lines)
+            parts["phyloop run"] = f"{tasks}, seed {plan.seed}"
+        valid = f"{self.loaded.scenario.name} is valid"
+        return "\n".join(
+            f"{valid}{f' for {command}' if len(parts) > 1 else ''}: {what}" for command, what in parts.items()
+        )
 
     def __str__(self) -> str:
         return "\n".join([self.verdict, *(f"warning: {sentence}" for sentence in self.warnings)])
