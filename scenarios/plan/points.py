@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import to_jsonable_python
 
 from scenarios.plan.identity import canonical_json, physics_json, task_ids
+from scenarios.schema.errors import KeyPath, items_of
 
 if TYPE_CHECKING:
-    from scenarios.schema.errors import KeyPath
     from scenarios.schema.schema import FigureConfig, Scenario
 
 
@@ -53,11 +53,6 @@ def value_of(point: Point, path: str) -> Any:
     return to_jsonable_python(value)
 
 
-def listed(value: Any) -> list[Any]:
-    """A value that may be a list, as a list."""
-    return value if isinstance(value, list) else [value]
-
-
 def is_number(value: Any) -> bool:
     """Return True for a number; a boolean is none."""
     return type(value) in (int, float)
@@ -85,5 +80,5 @@ def is_set(value: Any, wanted: Any) -> bool:
 def is_shown(config: FigureConfig, point: Point) -> bool:
     """Whether the figure's `where` keeps a point."""
     return all(
-        any(is_set(value_of(point, path), one) for one in listed(wanted)) for path, wanted in config.where.items()
+        any(is_set(value_of(point, path), one) for one in items_of(wanted)) for path, wanted in config.where.items()
     )

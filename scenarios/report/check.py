@@ -7,10 +7,10 @@ from typing import Any, NamedTuple, get_args
 
 from fl.config.learning import algorithms
 from fl.config.measured import Measured, joined
-from scenarios.plan.points import Plan, listed, swept_keys, value_of
+from scenarios.plan.points import Plan, swept_keys, value_of
 from scenarios.report.published import Published, lists_in, of_plan, points_at, words_at
 from scenarios.report.tables.summaries import LINK_STUDY, SHARES
-from scenarios.schema.errors import KeyPath, ScenarioError, dotted, listing, mark_of, shorten, together
+from scenarios.schema.errors import KeyPath, ScenarioError, dotted, items_of, listing, mark_of, shorten, together
 from scenarios.schema.loader import LoadedScenario
 from scenarios.schema.messages.nearest import nearest
 from scenarios.schema.schema import Axis, FigureConfig, PublishedConfig, TableConfig
@@ -105,7 +105,7 @@ def figure_warnings(loaded: LoadedScenario, plan: Plan) -> Iterator[str]:
             if path in schema_keys() and len({str(value_of(point, path)) for point in plan.points}) < 2:
                 yield f"{place}.{key}: all sweep points have one {path}; sweep it, or leave {key} out"
         for path, wanted in figure.where.items():
-            if not any(value_of(point, path) in listed(wanted) for point in plan.points):
+            if not any(value_of(point, path) in items_of(wanted) for point in plan.points):
                 yield f"{place}.where: no sweep point has {path} {shorten(wanted)}; write a value that is swept"
 
 
@@ -150,7 +150,7 @@ def _check_settings(place: _Place, at: dict[str, Any], plan: Plan) -> None:
         here = place.inside(path)
         if path not in known:
             raise here.refuse("names no key of a scenario", unknown_key(path, among=known))
-        for item in listed(value):
+        for item in items_of(value):
             if not isinstance(item, str | int | float):
                 problem, remedy = "must be a word, a number or a list of them", f"write for example {path}: [1, 2]"
                 raise here.refuse(problem, remedy, value)

@@ -7,7 +7,8 @@ from functools import cache
 from math import prod
 from typing import Any
 
-from scenarios.plan.points import listed, swept_keys
+from scenarios.plan.points import swept_keys
+from scenarios.schema.errors import items_of
 from scenarios.schema.labels.labels import setting_cell
 from scenarios.schema.loader import LIBRARY, LoadedScenario, load_scenario, resolved_data
 from scenarios.schema.schema import Scenario, validate_quickly
@@ -81,10 +82,10 @@ def _within(path: str, swept: set[str]) -> bool:
 
 def _num_points(sweep: Any) -> int:
     """The number of sweep points of a valid sweep."""
-    return sum(prod(_steps(block)) for block in listed(sweep)) or 1
+    return sum(prod(_steps(block)) for block in items_of(sweep)) or 1
 
 
 def _steps(block: Mapping[str, Any]) -> Iterator[int]:
     for key, value in block.items():
-        for axis in listed(value) if key == "zip" else [{key: value}]:
+        for axis in items_of(value) if key == "zip" else [{key: value}]:
             yield len(next(iter(axis.values())))

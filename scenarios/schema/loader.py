@@ -228,14 +228,6 @@ def _in_library(name: str) -> Path | None:
     return None if "/" in name or "\\" in name else _existing(LIBRARY / f"{name}.yaml")
 
 
-def _is_inside(path: Path, folder: Path) -> bool:
-    """Return True if a file lies in or below a folder after resolving links."""
-    try:
-        return path.resolve().is_relative_to(folder.resolve())
-    except (OSError, RuntimeError):
-        return False
-
-
 def _load_merged(path: Path, chain: tuple[Path, ...]) -> tuple[dict[str, Any], dict[KeyPath, Mark]]:
     """Merge a file over its base, and so on; `chain` holds the files above this one."""
     data, lines = read_yaml(path)
@@ -291,7 +283,7 @@ def _merged(
         raise refuse("must be the name of one file", "write for example base: other.yaml")
     below = _existing(path.parent / base)
     target = below if below is not None and below.is_file() else _in_library(base)
-    if target is not None and target is below and not _is_inside(target, path.parent):
+    if target is not None and target is below and not target.resolve().is_relative_to(path.parent.resolve()):
         raise refuse(
             "names a file outside the folder of this one",
             "copy that file beside this one: a scenario cannot open files elsewhere",

@@ -169,16 +169,10 @@ class MeasureConfig(Frozen):
 
     def rule(self) -> StopRule:
         """The stopping rule with its defaults filled in."""
-        stop = self.stop
-        asked = (stop.bit_errors, stop.packet_errors, stop.relative_width) != (None, None, None)
-        return StopRule(
-            bit_errors=stop.bit_errors,
-            packet_errors=stop.packet_errors if asked else USUAL_PACKET_ERRORS,
-            relative_width=stop.relative_width,
-            max_bits=stop.max_bits,
-            max_seconds=stop.max_seconds,
-            confidence=self.confidence,
-        )
+        given = self.stop.model_dump(exclude={"skip_after_zero"})
+        if {given["bit_errors"], given["packet_errors"], given["relative_width"]} == {None}:
+            given["packet_errors"] = USUAL_PACKET_ERRORS
+        return StopRule(**given, confidence=self.confidence)
 
 
 class FigureConfig(Frozen):
