@@ -13,7 +13,8 @@ from scenarios.plan.points import Plan, value_of
 from scenarios.report.library import difference
 from scenarios.report.published import COLUMNS, REFERENCE
 from scenarios.report.settings import cells_of
-from scenarios.report.tables.summaries import ROUND_AXES, budget_names, summarise
+from scenarios.report.tables.quantities import ROUND_AXES
+from scenarios.report.tables.summaries import budget_names, summarise
 from scenarios.schema.schema import ReportConfig
 from scenarios.store.store import Store
 from scenarios.studies.learning import LearningStudy

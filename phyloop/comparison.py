@@ -11,8 +11,8 @@ import pandas as pd
 
 from phyloop.arguments import checked
 from phyloop.results import Run, curve_table
-from scenarios.report.figures.curves import Curve
 from scenarios.report.figures.draw import draw
+from scenarios.report.figures.drawing import Curve
 from scenarios.report.figures.style import render
 from scenarios.schema.errors import ScenarioError
 

@@ -12,12 +12,14 @@ import pandas as pd
 
 from phyloop.arguments import checked
 from scenarios.report.check import check_figures
-from scenarios.report.figures.curves import Drawing, arrange, rows_of
+from scenarios.report.figures.curves import arrange
 from scenarios.report.figures.draw import draw
+from scenarios.report.figures.drawing import Drawing, rows_of
 from scenarios.report.figures.learning import figures_of, over_rounds
 from scenarios.report.rows import metrics_rows
 from scenarios.report.settings import settings_by_words, words_of
-from scenarios.report.tables.summaries import ROUND_AXES, PointSummary, summarise
+from scenarios.report.tables.quantities import ROUND_AXES
+from scenarios.report.tables.summaries import PointSummary, summarise
 from scenarios.schema.errors import KeyPath, Mark, ScenarioError, listing
 from scenarios.schema.labels.labels import plain_label
 from scenarios.schema.loader import validate

@@ -126,7 +126,7 @@ def _print_kinds(console: Console) -> None:
 
 def _measured() -> dict[str, dict[str, dict[str, None]]]:
     """For each algorithm and for link studies: scopes of each metric."""
-    from scenarios.report.tables.summaries import LINK_STUDY
+    from scenarios.report.tables.quantities import LINK_STUDY
 
     studies = {
         word: cls.measured()

@@ -9,7 +9,7 @@ from fl.config.learning import algorithms
 from fl.config.measured import Measured, joined
 from scenarios.plan.points import Plan, swept_keys, value_of
 from scenarios.report.published import Published, lists_in, of_plan, points_at, words_at
-from scenarios.report.tables.summaries import LINK_STUDY, SHARES
+from scenarios.report.tables.quantities import LINK_STUDY, SHARES
 from scenarios.schema.errors import KeyPath, ScenarioError, dotted, items_of, listing, mark_of, shorten, together
 from scenarios.schema.loader import LoadedScenario
 from scenarios.schema.messages.nearest import nearest

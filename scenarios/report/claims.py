@@ -244,7 +244,7 @@ def claim_table(plan: Plan, found: Sequence[PointClaims]) -> tuple[Table, tuple[
     """All claims of all points, and the footnotes that the numbers in brackets behind `standing` refer to."""
     notes: list[str] = []
     rows = [(one.point, claim_cells(claim, notes=notes)) for one in found for claim in one.claims]
-    return point_table(plan, HEADS, rows, left=(HEADS[0], *HEADS[4:])), tuple(notes)
+    return point_table(plan, HEADS, rows, left=(HEADS[0], *HEADS[4:]), named=False), tuple(notes)
 
 
 def summary_table(plan: Plan, found: Sequence[PointClaims]) -> tuple[Table, tuple[str, ...]]:
@@ -327,10 +327,7 @@ def claim_parts(store: Store, plan: Plan, *, folder: Path) -> list[Part]:
     asked = any(point.scenario.mechanism is not None for point in plan.points)
     published = any(claim.accountant == "paper" for one in found for claim in one.claims)
     fold = f"{len(table.rows)} claims" if len(table.rows) > MOST_ROWS or not (asked or published) else ""
-    table, fixed = table.without_constants()
-    alike = "; ".join(f"{head}: {text}" for head, text in fixed.items() if text)
-    shared = Part(soft=f"All claims have {alike}." if alike else "")
-    return [lead, shared, Part(table=table, fold=fold), Part(items=[("", note) for note in footnotes], numbered=True)]
+    return [lead, Part(table=table, fold=fold), Part(items=[("", note) for note in footnotes], numbered=True)]
 
 
 def _protected(store: Store, plan: Plan) -> bool:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import base64
 import re
 import shlex
+from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scenarios.engine.study import ReportPaths
 from scenarios.files.replacement import replace_text, writing
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from scenarios.store.store import Store
 
 PAGE = "report.html"
+_TURNS = re.compile("[\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069]")
 FIGURES = "figures"
 
 
@@ -34,7 +37,8 @@ class Part:
     """A part of a section, in this order: heading, text, small text, list, table, lines of code; or a picture.
 
     In text, `word` is code and **word** is bold. `items` begin with bold words, or none. With `fold` the part is closed
-    behind these words.
+    behind these words. `curves` describes a figure that a browser draws; its picture is for paper, and where no script
+    runs.
     """
 
     head: str = ""
@@ -45,6 +49,7 @@ class Part:
     table: Table | None = None
     code: str = ""
     image: str = ""
+    curves: str = ""
     fold: str = ""
 
     @property
@@ -78,13 +83,14 @@ def pictures(figures: Sequence[FigureFiles], *, numbered: bool = False) -> list[
     parts = []
     for number, figure in enumerate(figures, start=1):
         caption = f"Figure {number}. {figure.caption}" if numbered else figure.caption
-        parts.append(Part(head=figure.title, soft=caption, image=data_uri(figure.svg.read_bytes())))
+        image = data_uri(figure.svg.read_bytes())
+        parts.append(Part(head=figure.title, soft=caption, image=image, curves=figure.curves))
     return parts
 
 
 def data_uri(svg: bytes) -> str:
     """The picture inside the page. As an image, not as inline SVG: element ids of two figures collide."""
-    return "data:image/svg+xml;base64," + base64.b64encode(svg).decode("ascii")
+    return "data:image/svg+xml;base64," + b64encode(svg).decode("ascii")
 
 
 def counted(number: int, noun: str) -> str:
@@ -99,20 +105,33 @@ def write_page(folder: Path, page: Page, *, store: Store, figures: Sequence[Figu
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    # All text put into the page is escaped, and what the template names must be given.
-    loader = FileSystemLoader(Path(__file__).parent)
+    # All text put into the page is escaped, what the template names must be given, and only the scripts whose digests
+    # the page names may run.
+    here = Path(__file__).parent
     environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader(here),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_visible,
     )
     environment.filters.update(marked=marked, reflow=reflow)
     scenario, differs = page.scenario, difference(store.read_scenario().root)
-    sections = {**page.sections, **_closing(folder, page, store)}
+    notes = own_notes(scenario) if differs else scenario.report.notes
+    sections = {**page.sections, "Notes": [Part(text=reflow(notes))], **_closing(folder, page, store)}
+    shown = {title: [one for one in parts if one.shown] for title, parts in sections.items()}
+    scripts = [(here / "page.js").read_text(encoding="utf-8")]
+    if any(part.curves for parts in shown.values() for part in parts):
+        scripts.insert(0, _bokeh())
     html = environment.get_template("page.html.j2").render(
         page=page,
+        scripts=scripts,
+        digests=[b64encode(sha256(one.encode()).digest()).decode() for one in scripts],
+        style=(here / "page.css").read_text(encoding="utf-8"),
         scenario=scenario,
         differs=differs,
-        notes=own_notes(scenario) if differs else scenario.report.notes,
-        sections={title: [one for one in parts if one.shown] for title, parts in sections.items()},
+        sections={title: parts for title, parts in shown.items() if parts},
     )
     with writing(folder, "the report"):
         path = replace_text(folder / PAGE, html)
@@ -161,8 +180,24 @@ def marked(text: str) -> Markup:
     """Text as HTML: `word` as code, **word** bold, all else escaped."""
     from markupsafe import Markup, escape
 
-    html = re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text)))
+    html = re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(_visible(text))))
     return Markup(re.sub(r"\*\*([^*]+)\*\*", r"<b>\1</b>", html))
+
+
+def _bokeh() -> str:
+    """Return the scripts of Bokeh, 1.4 MB, without importing it: a report that draws nothing anew takes as long as it
+    did."""
+    spec = find_spec("bokeh")
+    assert spec is not None  # a dependency
+    assert spec.origin is not None
+    scripts = Path(spec.origin).parent / "server" / "static" / "js"
+    return "\n".join((scripts / f"{name}.min.js").read_text(encoding="utf-8") for name in ("bokeh", "bokeh-api"))
+
+
+def _visible(value: Any) -> Any:
+    """Text in which marks that turn its direction are escapes; HTML of our own as it is."""
+    own = not isinstance(value, str) or hasattr(value, "__html__")
+    return value if own else _TURNS.sub(lambda found: f"U+{ord(found[0]):04X}", value)
 
 
 def reflow(text: str) -> str:

@@ -12,8 +12,9 @@ from scenarios.files.replacement import writing
 from scenarios.plan.points import Plan, Point
 from scenarios.report import rows
 from scenarios.report.claims import MOST_ROWS, claim_parts
-from scenarios.report.figures.curves import Drawing, arrange
+from scenarios.report.figures.curves import arrange
 from scenarios.report.figures.draw import write_figures
+from scenarios.report.figures.drawing import Drawing
 from scenarios.report.figures.images import draw_attacks, draw_partitions
 from scenarios.report.figures.learning import figures_of, over_rounds
 from scenarios.report.findings import read_findings, silent_trials

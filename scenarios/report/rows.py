@@ -17,12 +17,13 @@ from phy.measure.burstiness import Burstiness
 from phy.measure.independence import Independence, assess, verdict
 from privacy.mechanisms.flip_plans import CLAMP_WORDS
 from scenarios.plan.points import Plan, Point
-from scenarios.report.figures.curves import Curve, Drawing, Spot
 from scenarios.report.figures.draw import draw
+from scenarios.report.figures.drawing import Curve, Drawing, Spot
 from scenarios.report.figures.learning import figures_of
 from scenarios.report.figures.style import render
 from scenarios.report.settings import point_table, setting_in_words, short_setting
-from scenarios.report.tables.summaries import CODED, RATES, PointSummary, done_series, word_of
+from scenarios.report.tables.quantities import CODED, RATES, word_of
+from scenarios.report.tables.summaries import PointSummary, done_series
 from scenarios.report.tables.table import Table, in_groups
 from scenarios.schema.labels.labels import plain_label
 from scenarios.schema.schema import FigureConfig
@@ -40,7 +41,7 @@ LONGEST = 7
 
 
 def metrics_rows(plan: Plan, summaries: Sequence[PointSummary]) -> Table:
-    """A row per point: swept settings, trials done and failed, mean [low, high] of each metric.
+    """A row per point: setting, mean [low, high] of each metric, those of figures first, trials done and failed.
 
     Rounds in which nothing arrived have a column where there were any; metrics of privacy have a table of their own.
     """
@@ -48,11 +49,13 @@ def metrics_rows(plan: Plan, summaries: Sequence[PointSummary]) -> Table:
     def elsewhere(name: str, summary: PointSummary) -> bool:
         return name in PRIVACY and summary.point.scenario.learning.algorithm == "fedavg"
 
-    names = dict.fromkeys(name for s in summaries for name in s.metrics if not elsewhere(name, s))
+    measured = dict.fromkeys(name for s in summaries for name in s.metrics if not elsewhere(name, s))
+    drawn = (config.y for config in figures_of(plan, measured))
+    names = dict.fromkeys(name for name in (*drawn, *measured) if name in measured)
     if not any(s.metrics["empty_rounds"].mean for s in summaries if "empty_rounds" in s.metrics):
         names.pop("empty_rounds", None)
-    rows = ((s.point, (str(s.done), str(s.failed), *(_cell(s, name) for name in names))) for s in summaries)
-    return point_table(plan, ("trials", "failed", *map(plain_label, names)), rows)
+    rows = ((s.point, (*(_cell(s, name) for name in names), str(s.done), str(s.failed))) for s in summaries)
+    return point_table(plan, (*map(plain_label, names), "trials", "failed"), rows)
 
 
 def _cell(summary: PointSummary, name: str) -> str | None:

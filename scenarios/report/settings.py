@@ -111,14 +111,22 @@ def point_table(
     rows: Iterable[tuple[Point, Sequence[str | None]]],
     *,
     left: Sequence[str] = (),
+    named: bool = True,
 ) -> Table:
-    """Rows of points behind what the sweep set at them; columns in `left` are words."""
-    settings = tuple(map(plain_label, plan.swept_paths))
-    return Table(
-        columns=(*settings, *heads),
-        rows=tuple((*cells_of(point, plan.swept_paths), *cells) for point, cells in rows),
-        left=(*settings, *left),
-    )
+    """Rows of points; columns in `left` are words.
+
+    A row begins with its setting in words and ends with a column per swept path, if there are several. If not `named`,
+    the swept paths come first.
+    """
+    paths = tuple(map(plain_label, plan.swept_paths))
+    first = ("setting",) if named and paths else () if named else paths
+    last = paths if named and len(_axes(plan)) > 1 else ()
+    found = []
+    for point, cells in rows:
+        settings = cells_of(point, plan.swept_paths)
+        before = (", ".join(short_setting(plan, point)),) if named else settings
+        found.append((*before[: len(first)], *cells, *settings[: len(last)]))
+    return Table(columns=(*first, *heads, *last), rows=tuple(found), left=(*first, *paths, *left))
 
 
 def columns_of_settings(points: Sequence[Point], swept_paths: Sequence[str]) -> dict[str, list[Any]]:

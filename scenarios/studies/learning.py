@@ -19,7 +19,7 @@ from scenarios.files.log import event, logger
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
 from scenarios.report.claims import broken_budgets, proved_epsilons
-from scenarios.report.figures.curves import Drawing
+from scenarios.report.figures.drawing import Drawing
 from scenarios.report.findings import read_findings, silent_trials
 from scenarios.report.page import drawings, write_report
 from scenarios.report.published import without_others

@@ -16,9 +16,10 @@ from privacy.errors import PrivacyError
 from scenarios.engine.study import Study
 from scenarios.files.replacement import replacement, writing
 from scenarios.report.claims import gather_claims, strongest
-from scenarios.report.figures.curves import DATA, rows_of, stem
+from scenarios.report.figures.drawing import DATA, rows_of, stem
 from scenarios.report.settings import columns_of_settings
-from scenarios.report.tables.summaries import CODED, KEYS
+from scenarios.report.tables.quantities import CODED
+from scenarios.report.tables.summaries import KEYS
 from scenarios.report.tables.table import csv_cell
 from scenarios.schema.errors import ScenarioError, listing
 from scenarios.schema.labels.labels import plain_label, setting_cell

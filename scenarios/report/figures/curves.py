@@ -1,23 +1,24 @@
-"""Which points of a run make which curve of a figure, what its caption says, and its data as rows."""
+"""Which points of a run make which curve of a figure, the look of each, and what its caption says."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fl.config.measured import ALONG
-from scenarios.files.replacement import file_name
+from phy.numerics.cache import LastResult
 from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, Point, is_number, is_shown, value_of
+from scenarios.report.figures.drawing import Curve, Drawing, Spot
 from scenarios.report.settings import said
-from scenarios.report.tables.summaries import FEWEST_TRIALS, INTERVALS, RATES, ROUND_AXES, Mean
-from scenarios.report.tables.table import csv_text
-from scenarios.schema.labels.labels import AGGREGATION, guarantee, plain, setting_label, unequal_guarantees
-from scenarios.schema.schema import FigureConfig
+from scenarios.report.tables.quantities import RATES, ROUND_AXES
+from scenarios.report.tables.summaries import FEWEST_TRIALS, INTERVALS, Mean
+from scenarios.schema.labels.labels import AGGREGATION, guarantee, plain_setting, setting_label, unequal_guarantees
+from scenarios.schema.schema import Axis, FigureConfig
 
 if TYPE_CHECKING:
     from scenarios.report.tables.summaries import PointSummary
@@ -28,41 +29,11 @@ NONE_OF_THESE = "none of these"
 """Name of a curve that no series says anything of, among others that have a name."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Spot:
-    """One point on a curve: mean or rate `y` with its interval, over `n` trials (or observations).
-
-    `x` None: the setting lies outside the sweep of x. `y` None: no error was seen, only `high` is known.
-    """
-
-    x: Any
-    y: float | None
-    low: float | None = None
-    high: float | None = None
-    n: int = 0
-
+NO_SETTINGS = (*ROUND_AXES, *get_args(Axis))
+"""What x may be beside the path of a setting."""
 
 Shown = tuple[Point, str, Spot]
 """A point, words that tell its curve from others of the point (a device), and a spot."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Curve:
-    """The spots of one combination of series values in one panel, and its theory; `series` numbers its look."""
-
-    label: str
-    series: int
-    spots: tuple[Spot, ...]
-    theory: tuple[Spot, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Drawing:
-    """A figure before it is drawn: panels in order, each with a title and its curves."""
-
-    config: FigureConfig
-    panels: tuple[tuple[str, tuple[Curve, ...]], ...]
-    caption: str
 
 
 def arrange(
@@ -87,11 +58,48 @@ def arrange(
     shown = read(config)
     theory = [] if config.beside is None else read(config.model_copy(update={"y": config.beside}))
     failed = [s.point for s in summaries if s.failed and not s.done and is_shown(config, s.point)]
-    panels = sort_into_panels(config, plan.swept_paths, shown, theory=theory, failed=failed)
+    looks = _looks_of_plan(plan)
+    if config not in _figures(plan):
+        looks = looks_of((config,), plan.swept_paths, plan.points, known=looks)
+    panels = sort_into_panels(config, plan.swept_paths, shown, theory=theory, failed=failed, looks=looks)
     caption = _caption(config, plan, [s for _, _, s in shown])
     if failed:
         caption += f" Not drawn, because every trial failed: {len(failed)} of the sweep points."
-    return Drawing(config=config, panels=panels, caption=caption)
+    return Drawing(config=config, panels=panels, caption=caption, seed=plan.seed)
+
+
+def looks_of(
+    configs: Iterable[FigureConfig],
+    swept_paths: Sequence[str],
+    points: Sequence[Point],
+    *,
+    known: Mapping[str, int] = MappingProxyType({}),
+) -> dict[str, int]:
+    """Number the labels of all curves that the figures of a scenario may have, in the order of the sweep.
+
+    The number is the look of a curve: the same in all figures and in every run of the scenario, whichever trials are
+    stored. Labels that are `known` keep theirs.
+    """
+    looks = dict(known)
+    for config in configs:
+        kept = [point for point in points if is_shown(config, point)]
+        name = _namer(config, _paths(config, swept_paths, kept), kept)
+        for point in kept:
+            alone = config.x not in NO_SETTINGS and _x_of(config, swept_paths, point) is None
+            looks.setdefault(name(point, "", alone), len(looks))
+    return looks
+
+
+def _figures(plan: Plan) -> tuple[FigureConfig, ...]:
+    return plan.points[0].scenario.report.figures
+
+
+def _numbered(plan: Plan) -> dict[str, int]:
+    return looks_of(_figures(plan), plan.swept_paths, plan.points)
+
+
+# Every figure of a report asks for them.
+_looks_of_plan = LastResult(_numbered)
 
 
 def sort_into_panels(
@@ -101,32 +109,28 @@ def sort_into_panels(
     *,
     theory: Sequence[Shown] = (),
     failed: Sequence[Point] = (),
+    looks: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[tuple[str, tuple[Curve, ...]], ...]:
     """Panels in order, each with a title and its curves; `theory` belongs to the curves of the same points.
 
-    `failed` points keep their place among the looks of the curves.
+    Labels without a number in `looks`, such as those of devices, get the next ones in the order of their points, in
+    which `failed` points keep their place.
     """
     points = {point.index: point for point in (*(one for one, _, _ in (*shown, *theory)), *failed)}
-    paths = (*config.series_paths, *_unnamed_paths(config, swept_paths, list(points.values())))
     panels: dict[str, dict[str, tuple[list[Spot], list[Spot]]]] = {}
     titles: dict[str, str] = {}
-    looks: dict[str, int] = {}
-    named = _names_guarantees(config, paths, points.values())
-
-    def name(point: Point, part: str, alone: bool) -> str:
-        label = _label(config, paths, point, part, alone=alone)
-        if named and (words := guarantee(point.scenario)) not in label:
-            label = f"{label}, {words}"
-        return label
-
+    name = _namer(config, _paths(config, swept_paths, list(points.values())), list(points.values()))
     places = [(point, part, spot.x is None) for point, part, spot in shown]
     places += [(point, "", False) for point in failed]
-    for place in sorted(places, key=lambda one: one[0].index):
-        looks.setdefault(name(*place), len(looks))
+    labels = dict.fromkeys(name(*place) for place in sorted(places, key=lambda one: one[0].index))
+    looks = dict(looks)
+    for label in labels:
+        looks.setdefault(label, len(looks))
     for kind, several in enumerate((shown, theory)):
         for point, part, spot in several:
             key, titles[key] = _panel(config, point)
             label = name(point, part, spot.x is None)
+            labels[label] = None
             looks.setdefault(label, len(looks))
             panels.setdefault(key, {}).setdefault(label, ([], []))[kind].append(spot)
     if len(panels) > 1:
@@ -134,7 +138,7 @@ def sort_into_panels(
             for curves in panels.values():
                 for kind, known in enumerate(curves.setdefault(label, ([], []))):
                     known.extend(spots[kind])
-    others = NONE_OF_THESE if len(looks) > 1 else "measured" if theory else ""
+    others = NONE_OF_THESE if len(labels) > 1 else "measured" if theory else ""
     return tuple(
         (
             titles[key],
@@ -145,6 +149,24 @@ def sort_into_panels(
         )
         for key, curves in panels.items()
     )
+
+
+def _paths(config: FigureConfig, swept_paths: Sequence[str], points: Sequence[Point]) -> tuple[str, ...]:
+    """The paths that make series of these points: those named, and those without which curves fall together."""
+    return (*config.series_paths, *_unnamed_paths(config, swept_paths, points))
+
+
+def _namer(config: FigureConfig, paths: Sequence[str], points: Sequence[Point]) -> Callable[[Point, str, bool], str]:
+    """Return the label of the curve of a point, a part of it (a device), and True for a line without an x."""
+    named = _names_guarantees(config, paths, points)
+
+    def name(point: Point, part: str, alone: bool) -> str:
+        label = _label(config, paths, point, part, alone=alone)
+        if named and (words := guarantee(point.scenario)) not in label:
+            label = f"{label}, {words}"
+        return label
+
+    return name
 
 
 def _names_guarantees(config: FigureConfig, paths: Sequence[str], points: Iterable[Point]) -> bool:
@@ -207,19 +229,24 @@ def applies(path: str, point: Point) -> bool:
 
 def _spot(config: FigureConfig, plan: Plan, summary: PointSummary) -> Spot | None:
     """What this point shows of `y`, None if nothing was measured."""
-    x = value_of(summary.point, config.x)
-    if any(related(config.x, other) for other in plan.swept_paths) and not applies(config.x, summary.point):
-        x = None  # no radio, and no part in the sweep
+    x = _x_of(config, plan.swept_paths, summary.point)
     if type(x) in (dict, list):
-        x = setting_label(config.x, x)
+        x = plain_setting(config.x, x)
     if (rate := summary.rates.get(config.y)) is not None:
         y = rate.value if rate.errors else None
-        return Spot(x=x, y=y, low=rate.low, high=rate.high, n=summary.done)
+        return Spot(x=x, y=y, low=rate.low, high=rate.high, n=summary.done, errors=rate.errors, total=rate.total)
     found = summary.metrics.get(config.y)
     if found is None or not np.isfinite(found.mean):
         return None
     low, high = band(config.y, found)
     return Spot(x=x, y=found.mean, low=low, high=high, n=found.trials)
+
+
+def _x_of(config: FigureConfig, swept_paths: Sequence[str], point: Point) -> Any:
+    """The value of a point on the x axis; None without a radio, and without a part in the sweep of x."""
+    if any(related(config.x, other) for other in swept_paths) and not applies(config.x, point):
+        return None
+    return value_of(point, config.x)
 
 
 def band(quantity: str, mean: Mean, *, values: NDArray[np.float64] | None = None) -> tuple[float | None, float | None]:
@@ -292,34 +319,3 @@ def _caption(config: FigureConfig, plan: Plan, spots: Sequence[Spot]) -> str:
     if not along and any(s.x is None for s in spots):
         text += " Horizontal lines: settings to which the x axis does not apply."
     return f"{text} Seed {plan.seed}."
-
-
-DATA = ("series", "panel", "quantity", "mean", "low", "high", "n")
-"""Columns beside x."""
-
-
-def stem(number: int, drawing: Drawing) -> str:
-    """Name of the files of the figure of this number, from 1."""
-    return f"{number:02d}-{file_name(drawing.config.y)}"
-
-
-def rows_of(drawing: Drawing, *, x: str) -> Iterator[dict[str, Any]]:
-    """A row per spot, in the columns `x` and `DATA`.
-
-    `series` and `panel` are labels, empty where there is one. `quantity` is y, or `beside`, or `theory` for a closed
-    form. x is empty for a horizontal line, `mean` where no error was seen and `high` is the upper limit; `n` counts
-    trials, of a link study observations.
-    """
-    y, beside = drawing.config.y, drawing.config.beside or "theory"
-    for title, curves in drawing.panels:
-        for curve in curves:
-            for quantity, spots in ((y, curve.spots), (beside, curve.theory)):
-                words = {"series": plain(curve.label), "panel": plain(title), "quantity": quantity}
-                for one in spots:
-                    yield {x: one.x, **words, "mean": one.y, "low": one.low, "high": one.high, "n": one.n or None}
-
-
-def data_csv(drawing: Drawing) -> str:
-    """The data of a figure as CSV; the column of x has its name."""
-    x = drawing.config.x
-    return csv_text((x, *DATA), rows_of(drawing, x=x))

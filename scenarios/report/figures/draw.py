@@ -1,26 +1,26 @@
 """How curves are drawn and figures written, as PNG and SVG.
 
-Curves differ in marker and line style, so that they are told apart in grey. No pyplot and no global state; the same
-store yields the same SVG, byte for byte.
+Curves differ in marker, line style and width, so that they are told apart in grey and where they coincide. No pyplot
+and no global state; the same store yields the same SVG, byte for byte.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from scenarios.files.replacement import replace_text, writing
-from scenarios.plan.points import is_number
 from scenarios.report.figures import style
-from scenarios.report.figures.curves import Curve, Drawing, data_csv, stem
-from scenarios.report.figures.style import FigureFiles, wrap, write_picture
-from scenarios.report.tables.summaries import RATES, ROUND_AXES
+from scenarios.report.figures.drawing import Curve, Drawing, data_csv, stem
+from scenarios.report.figures.frame import Frame, frame_of
+from scenarios.report.figures.interactive import describe
+from scenarios.report.figures.style import FigureFiles, look, wrap, write_picture
 from scenarios.schema.labels.labels import axis_label, plain_label
-from scenarios.schema.schema import Axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,12 +31,6 @@ MARKERS_PER_CURVE = 15
 
 WIDEST = 11.4
 """Inches of the widest figure, three panels side by side: on a page it is shrunk to the width of the others."""
-
-ROUNDING = 1e-6
-"""Relative differences of numbers that are equal in single precision."""
-
-APART = (*get_args(Axis), "run_length")
-"""Over these axes points stand apart, with bars, and are joined where no theory shows the way between them."""
 
 THEORY: dict[str, Any] = {"linestyle": "--", "linewidth": 1.1}
 
@@ -58,11 +52,10 @@ def draw(drawing: Drawing, *, new: Callable[..., Figure] | None = None) -> Figur
         labels.append(plain_label(config.beside or "theory"))
         handles[labels[-1]] = Line2D([], [], label=labels[-1], color="#444444", **THEORY)
     with rc_context(style.STYLE):
-        words = _categories(curves)
-        abreast = 1 + max((curve.series for curve in curves), default=0)
+        frame = frame_of(drawing)
         width = 6.4 if columns == 1 else 3.6 * columns + 0.6
         if columns == 1:  # many curves over many words need room side by side
-            width = max(width, min(0.16 * abreast * len(words), WIDEST))
+            width = max(width, min(0.16 * len(frame.series) * len(frame.words), WIDEST))
         per_row, wrapped, legend_height = style.legend_layout(labels, width=width)
         titles = [wrap(title, width=width / columns - 0.6) for title, _ in panels]
         title_lines = max(title.count("\n") for title in titles)
@@ -73,14 +66,14 @@ def draw(drawing: Drawing, *, new: Callable[..., Figure] | None = None) -> Figur
             for curve in some:
                 drawn = [(s.x, s.y) for s in curve.theory if s.x is not None and s.y is not None]
                 if drawn:  # a thin line, over a measured line that may hide it, or behind markers
-                    colour = "#333333" if config.beside else style.COLOURS[curve.series % len(style.COLOURS)]
+                    colour = "#333333" if config.beside else look(curve.series).colour
                     axes.plot(*zip(*drawn, strict=True), color=colour, zorder=3 if config.beside else 1.8, **THEORY)
-                _draw_curve(axes, curve, words=words, abreast=abreast, bars=bool(words) or config.x in APART)
+                _draw_curve(axes, curve, frame=frame)
             axes.set_title(title)
         for axes in grid[count:]:
             axes.set_visible(False)
         for index, axes in enumerate(grid[:count]):
-            _finish_axes(axes, drawing, curves, words=words, width=(width - 1.0) / columns)
+            _finish_axes(axes, config.x, frame=frame, width=(width - 1.0) / columns)
             if index == 0 and rows > 1:  # one label for all rows: beside a single low panel it may not fit
                 figure.supylabel(axis_label(config.y), fontsize=10.5)
             elif index % columns == 0 and rows == 1:
@@ -104,43 +97,32 @@ def draw(drawing: Drawing, *, new: Callable[..., Figure] | None = None) -> Figur
     return figure
 
 
-def _categories(curves: Sequence[Curve]) -> list[str]:
-    """Words along x in the order of the plan; empty if x is a number."""
-    values = [s.x for c in curves for s in c.spots if s.x is not None]
-    return [] if all(map(is_number, values)) else list(dict.fromkeys(map(str, values)))
-
-
-def _draw_curve(axes: Axes, curve: Curve, *, words: Sequence[str], abreast: int, bars: bool) -> None:
-    """Line and markers with a band or `bars`; a spot without an error shows its upper limit alone.
-
-    Over words, `abreast` curves of the figure stand side by side.
-    """
-    colour = style.COLOURS[curve.series % len(style.COLOURS)]
-    line, label = style.LINES[curve.series % len(style.LINES)], curve.label
+def _draw_curve(axes: Axes, curve: Curve, *, frame: Frame) -> None:
+    """Line and markers with a band or bars; a spot without an error shows its upper limit alone."""
+    own, width, label = look(curve.series), frame.width(curve), curve.label
+    colour, line = own.colour, own.line
     marker: dict[str, Any] = {
         "color": colour,
-        "marker": style.MARKERS[curve.series % len(style.MARKERS)],
-        "markersize": 5.5,
-        # Every other series is hollow: tells neighbours apart in grey.
-        "markerfacecolor": ("none" if bars else "white") if curve.series % 2 else colour,
+        "marker": own.marker,
+        "markersize": 4.0 + width,
+        "markerfacecolor": ("none" if frame.bars else "white") if own.hollow else colour,
         "markeredgewidth": 1.3,
     }
     placed = [s for s in curve.spots if s.x is not None]
     if placed:
-        x = np.array([words.index(str(s.x)) if words else float(s.x) for s in placed])
-        if words:
-            x = x + 0.8 / max(abreast, 9) * (curve.series - (abreast - 1) / 2)
+        x = np.array(frame.places(curve))
         rows = [(s.y, s.low, s.high) if s.y is not None else (None,) * 3 for s in placed]
         y, low, high = np.array(rows, float).T  # NaN for what is absent: matplotlib leaves a gap there
-        if bars:
+        if frame.bars:
             # Nothing lies between two words, and between points a closed form knows the way.
-            axes.plot(x, y, label=label, linestyle="" if words or curve.theory else "-", linewidth=1.3, **marker)
+            joined = "" if frame.words or curve.theory else line
+            axes.plot(x, y, label=label, linestyle=joined, linewidth=width, **marker)
             # The estimate may be corrected for stopping, its interval is not: a bar has no negative length.
             ends = (np.maximum(y - low, 0.0), np.maximum(high - y, 0.0))
             axes.errorbar(x, y, yerr=ends, linestyle="", color=colour, capsize=2.5, elinewidth=1.0, zorder=2.1)
         else:
             every = max(len(placed) // MARKERS_PER_CURVE, 1)
-            axes.plot(x, y, label=label, markevery=every, linestyle=line, linewidth=1.5, **marker)
+            axes.plot(x, y, label=label, markevery=every, linestyle=line, linewidth=width, **marker)
             axes.fill_between(x, low, high, color=colour, alpha=0.16, linewidth=0)
         label = ""
         unseen = [(at, s.high) for at, s in zip(x, placed, strict=True) if s.y is None]
@@ -151,43 +133,34 @@ def _draw_curve(axes: Axes, curve: Curve, *, words: Sequence[str], abreast: int,
     for spot in curve.spots:
         # A line at an upper limit would look like a rate: references without errors stand in the table only.
         if spot.x is None and spot.y is not None:
-            axes.axhline(spot.y, label=label, color=colour, linestyle=line, linewidth=1.5)
+            axes.axhline(spot.y, label=label, color=colour, linestyle=line, linewidth=width)
             label = ""
             if spot.low is not None and spot.high is not None:
                 axes.axhspan(spot.low, spot.high, color=colour, alpha=0.12, linewidth=0)
 
 
-def _finish_axes(axes: Axes, drawing: Drawing, curves: Sequence[Curve], *, words: Sequence[str], width: float) -> None:
+def _finish_axes(axes: Axes, x: str, *, frame: Frame, width: float) -> None:
     """Scales, limits, ticks, grid of a panel `width` inches wide."""
-    config = drawing.config
-    # A closed form has no end: the figure goes down as far as what was measured.
-    spots = [s for c in curves for s in (*c.spots, *(c.theory if config.beside else ()))]
-    numbers = [s.x for s in spots if s.x is not None]
-    # A curve along a run has one spot per round: 50 rounds span a factor of 50, and read best on a linear axis.
-    ends = [c.spots[-1].x for c in curves if c.spots] if config.x in ROUND_AXES else numbers
+    words = frame.words
     if words:
-        names, slanted = style.word_ticks(config.x, words, width=width)
+        names, slanted = style.word_ticks(x, words, width=width)
         axes.set_xticks(range(len(words)), names, rotation=30 if slanted else 0, ha="right" if slanted else "center")
         axes.set_xticks(np.arange(len(words) - 1) + 0.5, minor=True)  # lines between words, each with its curves
         axes.tick_params(axis="x", which="minor", length=0)
         axes.set_xlim(-0.5, len(words) - 0.5)
-    elif style.scale(config.x_scale, config.x, ends) == "log" and min(numbers, default=0) > 0:
+    elif frame.x_log:
         axes.set_xscale("log")
-        if len(ticks := sorted(set(numbers))) <= 8:  # the values themselves, rather than powers of ten
-            axes.set_xticks(ticks, style.log_ticks(ticks, width=width))
+        if frame.ticks:
+            axes.set_xticks(frame.ticks, style.log_ticks(frame.ticks, width=width))
             axes.set_xticks([], minor=True)
-    elif config.x == "round":
+    elif frame.whole:
         from matplotlib.ticker import MaxNLocator
 
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    y_scale = style.scale(config.y_scale, config.y, [s.y for s in spots if s.y is not None])
-    if y_scale == "log" and (limits := style.log_limits(spots)):
+    if frame.y_log:
         axes.set_yscale("log")
-        top = max([limits[1], *(s.y for c in curves for s in c.theory if s.y is not None)])
-        axes.set_ylim(limits[0], min(top, 1.3) if config.y in RATES else top)
-    heights = [y for s in spots for y in (s.low, s.y, s.high) if y is not None]
-    if heights and 0 < max(heights) - min(heights) < ROUNDING * max(heights):  # a constant, but for rounding
-        axes.set_ylim(0.95 * min(heights), 1.05 * max(heights))
+    if frame.y_limits:
+        axes.set_ylim(*frame.y_limits)
     axes.grid(visible=True, which="major", axis="y" if words else "both", color="#d9d9d9", linewidth=0.7)
     axes.grid(visible=True, which="minor", color="#d9d9d9" if words else "#eeeeee", linewidth=0.5)
 
@@ -202,5 +175,6 @@ def write_figures(folder: Path, drawings: Iterable[Drawing]) -> tuple[FigureFile
             title = config.title or f"{plain_label(config.y)} over {plain_label(config.x)}"
             replace_text(path.with_name(f"{path.name}.csv"), data_csv(drawing))
             make = partial(draw, drawing)
-            files.append(write_picture(make, path, shows=drawing, title=title, caption=drawing.caption))
+            written = write_picture(make, path, shows=drawing, title=title, caption=drawing.caption)
+            files.append(replace(written, curves=describe(drawing)))
     return tuple(files)

@@ -13,16 +13,11 @@ from fl.config.measured import LINK, joined
 from phy.config import LinkConfig
 from phy.measure.monte_carlo import ClusteredCounts
 from scenarios.plan.points import Plan, is_number
-from scenarios.report.figures.curves import Shown, Spot, band
+from scenarios.report.figures.curves import Shown, band
+from scenarios.report.figures.drawing import Spot
 from scenarios.report.settings import axes_of
-from scenarios.report.tables.summaries import (
-    RATES,
-    along_run,
-    done_series,
-    is_measured,
-    mean_interval,
-    observed_rate,
-)
+from scenarios.report.tables.quantities import RATES
+from scenarios.report.tables.summaries import along_run, done_series, is_measured, mean_interval, observed_rate
 from scenarios.schema.schema import Axis, FigureConfig
 from scenarios.store.store import Series, Store
 from scenarios.store.trials import SeriesTable
@@ -144,7 +139,18 @@ def _rates(
             if counts.observations:
                 rate = observed_rate(config.y, counts, link=link)
                 y = rate.value if rate.errors else None
-                yield curve, Spot(x=float(at[index]), y=y, low=rate.low, high=rate.high, n=len(x))
+                yield (
+                    curve,
+                    Spot(
+                        x=float(at[index]),
+                        y=y,
+                        low=rate.low,
+                        high=rate.high,
+                        n=len(x),
+                        errors=rate.errors,
+                        total=rate.total,
+                    ),
+                )
 
 
 def _means(quantity: str, x: Sequence[NDArray[Any]], y: NDArray[np.float64]) -> Iterator[tuple[int, Spot]]:

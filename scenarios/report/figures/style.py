@@ -19,19 +19,56 @@ import numpy as np
 
 from scenarios.files.provenance import find_version
 from scenarios.files.replacement import replacement
-from scenarios.report.tables.summaries import RATES
+from scenarios.report.tables.quantities import RATES
 from scenarios.schema.labels.labels import format_value, value_names
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from scenarios.report.figures.curves import Spot
+    from scenarios.report.figures.drawing import Spot
 
-# Okabe and Ito's palette without its yellow, which white paper swallows; then darker repeats. Line
-# style and marker walk at other periods, so that twelve curves differ in grey as well.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#56B4E9", "#E69F00", "#7A4B9A")
+# Okabe and Ito's colours in an order whose first five differ in grey. Dark red and brown replace yellow, which white
+# paper swallows, and vermilion, which is green in grey. Twelve looks differ in their markers as well.
+COLOURS = ("#0072B2", "#E69F00", "#000000", "#009E73", "#A50026", "#CC79A7", "#56B4E9", "#8C6D1F")
+ON_DARK = ("#3A86D0", "#F5B82E", "#FFFFFF", "#1DB58A", "#C8384A", "#EFA6CC", "#8FD0F5", "#A89058")
+"""The same colours on the dark page."""
 LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
+DASHES: tuple[list[int], ...] = ([], [6, 3], [7, 3, 2, 3], [2, 3], [8, 2, 2, 2, 2, 2])
+"""`LINES` on the page, in pixels."""
+MARKERS = ("o", "s", "^", "D", "v", "P", "x", "*", "h", "+", (6, 2, 0), "1")
+SHAPES = (
+    *("circle", "square", "triangle", "diamond", "inverted_triangle", "plus", "x", "star"),
+    *("hex", "cross", "asterisk", "y"),
+)
+"""`MARKERS` on the page."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """The look of a series in both back ends; `hollow` markers tell neighbours apart in grey."""
+
+    colour: str
+    on_dark: str
+    line: Any
+    dash: Sequence[int]
+    marker: Any
+    shape: str
+    hollow: bool
+
+
+def look(series: int) -> Look:
+    """Return the look of the series of this number; numbers follow the sweep, see `figures.curves.looks_of`."""
+    colour, line, marker = series % len(COLOURS), series % len(LINES), series % len(MARKERS)
+    return Look(
+        colour=COLOURS[colour],
+        on_dark=ON_DARK[colour],
+        line=LINES[line],
+        dash=DASHES[line],
+        marker=MARKERS[marker],
+        shape=SHAPES[marker],
+        hollow=series % 2 == 1,
+    )
+
 
 DPI = 150
 
@@ -60,12 +97,13 @@ STYLE: dict[str, Any] = {
 
 @dataclass(frozen=True, kw_only=True)
 class FigureFiles:
-    """One figure on disk, and the sentence that goes below it."""
+    """One figure on disk, and the sentence below it; `curves` describes it for the page, see `interactive.describe`."""
 
     title: str
     caption: str
     png: Path
     svg: Path
+    curves: str = ""
 
 
 def write_picture(
@@ -142,8 +180,11 @@ def wrap(text: str, *, width: float) -> str:
 
 
 def word_ticks(path: str, words: Sequence[str], *, width: float) -> tuple[list[str], bool]:
-    """What stands below words along `width` inches, wrapped, and whether it must be slanted to fit."""
-    names = [value_names(path).get(word, word) for word in words]
+    """What stands below words along `width` inches, wrapped, and whether it must be slanted to fit.
+
+    A dollar in a word is a dollar.
+    """
+    names = [value_names(path).get(word, word.replace("$", r"\$")) for word in words]
     room = width / len(words)
     if room < 1.0 and LETTER * max(map(len, names)) > room:
         return [wrap(name, width=1.6) for name in names], True

@@ -5,83 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.config.measured import ALONG, LINK_RATES, RADIO, SPENT, Measured
-from fl.results import CAP_NAMES
 from fl.uplink.channel_credit import errors_together
 from phy.config import LinkConfig
 from phy.measure import counts as measurement
 from phy.measure.monte_carlo import WORST_BIT_ERROR_RATE, ClusteredCounts, estimate_rate, silent_limit
-from privacy.mechanisms.flip_plans import CLAMP_WORDS
 from scenarios.plan.points import Plan, Point, is_shown
-from scenarios.schema.schema import Axis, FigureConfig
+from scenarios.report.tables.quantities import NEVER_NEGATIVE, RATES, SHARES, WITHIN
+from scenarios.schema.schema import FigureConfig
 
 if TYPE_CHECKING:
     from scenarios.store.store import Series, Store
     from scenarios.store.trials import SeriesTable
-
-
-@dataclass(frozen=True, kw_only=True)
-class Counted:
-    """Counts that make a rate: `errors` among `total`, two arrays of a table of the store."""
-
-    table: Literal["link", "devices"]
-    errors: str
-    total: str
-    said: str
-
-
-RATES: dict[str, Counted] = {
-    "bit_error_rate": Counted(table="link", errors="bit_errors", total="bits", said="bit"),
-    "packet_error_rate": Counted(table="link", errors="packet_errors", total="packets", said="packet"),
-    "raw_bit_error_rate": Counted(table="link", errors="raw_bit_errors", total="raw_bits", said="raw bit"),
-    "probed_error_rate": Counted(table="devices", errors="probed_errors", total="probed_bits", said="probed bit"),
-    "end_error_rate": Counted(table="devices", errors="end_errors", total="end_bits", said="end-to-end bit"),
-}
-"""Rates by name. Counts are stored, rates derived."""
-
-ROUND_AXES = (*ALONG, "value")
-"""What x may be beside a setting: then a curve goes along the run, one spot per round."""
-
-LINK_STUDY = Measured(rates=LINK_RATES, axes=get_args(Axis))
-"""What a link study measures."""
-
-NEVER_NEGATIVE = (
-    *("mse", "wasserstein2", "variance_ratio", "squared_error", "amplitude", "peak_amplitude", "num_active"),
-    *(*RADIO, *SPENT, "dropped", "retransmissions", "kappa", "kappa_standard_error", "kappa_measured", "l1_distance"),
-    *("test_loss", "train_loss", "distance_sq", "recovered_variance", "largest_mean_gap", "largest_variance_gap"),
-    *("clipped_values", "rounds_sent", "sigma", "energy_left_j", "b", "num_attackers", "personal_loss"),
-    *("k_anonymity", "votes", "wrong_votes", "anonymity", "anonymity_printed", "empty_rounds", "pixel_error"),
-)
-"""Quantities whose interval ends at zero; so does that of each squared error, `..._mse`."""
-
-SHARES = (
-    *("test_accuracy", "best_accuracy", "validated_accuracy", "validation_accuracy", "clipped_gradients"),
-    *("probed_low", "flip_probability", "target", "credited", "target_bit_error_rate", "target_unclamped"),
-    *("personal_accuracy", "global_accuracy_at_home", "recognised_share", "recognised", "member"),
-    *("vote_error_rate", "membership_auc", "membership_auc_low", "membership_auc_high"),
-    *("true_positive_rate", "true_positive_rate_low", "true_positive_rate_high"),
-)
-"""Quantities whose interval lies within zero and one."""
-
-WITHIN = " within "
-"""Between the number of a round and the budget in the name of a metric of `budget_names`."""
-
-CODED: dict[str, tuple[str, ...]] = {
-    "active_cap": CAP_NAMES,
-    "clamp": tuple(CLAMP_WORDS[code] for code in sorted(CLAMP_WORDS)),
-}
-"""Numbers that are codes, and the word of each code."""
-
-
-def word_of(metric: str, value: float) -> str:
-    """The word of a code (`active_cap` 2 is `lmc`), empty for every other value."""
-    words = CODED.get(metric, ())
-    return words[int(value)] if value in range(len(words)) else ""
 
 
 # --- intervals ------------------------------------------------------------------------------------

@@ -53,11 +53,13 @@ class Table:
     def without_constants(self) -> tuple[Table, dict[str, str]]:
         """The table without columns that have one and the same text in several rows, and that text by head.
 
-        Rows with nothing but a first cell are headings.
+        Rows with nothing but a first cell are headings. Of a table of constants the first column stays.
         """
         rows = [row for row in self.rows if any(row[1:])]
         columns = list(zip(self.columns, zip(*rows, strict=True), strict=True)) if len(rows) > 1 else []
         fixed = {head: cells[0] or "" for head, cells in columns if len(set(cells)) == 1}
+        if self.columns and len(fixed) == len(self.columns):
+            fixed.pop(self.columns[0])
         kept = [number for number, head in enumerate(self.columns) if head not in fixed]
         left = tuple(tuple(row[number] for number in kept) for row in self.rows)
         return replace(self, columns=tuple(self.columns[number] for number in kept), rows=left), fixed

@@ -9,10 +9,11 @@ from typing import Any, Self
 from fl.config.measured import PRIVACY
 from scenarios.engine.study import ReportPaths
 from scenarios.plan.points import Plan, Point
-from scenarios.report.figures.curves import Curve, Drawing, Spot
 from scenarios.report.figures.draw import write_figures
+from scenarios.report.figures.drawing import Curve, Drawing, Spot
 from scenarios.report.html import FIGURES, Page, Part, counted, pictures, write_page
-from scenarios.report.tables.summaries import RATES, rate_interval
+from scenarios.report.tables.quantities import RATES
+from scenarios.report.tables.summaries import rate_interval
 from scenarios.report.tables.table import Table
 from scenarios.schema.labels.labels import plain_label
 from scenarios.schema.schema import FigureConfig
@@ -75,7 +76,15 @@ class FlowerStudy:
         for name in ("bit_error_rate", "packet_error_rate"):
             counts = RATES[name]
             rates = [
-                Spot(x=one.index + 1, y=rate.value if rate.errors else None, low=rate.low, high=rate.high, n=rate.total)
+                Spot(
+                    x=one.index + 1,
+                    y=rate.value if rate.errors else None,
+                    low=rate.low,
+                    high=rate.high,
+                    n=rate.total,
+                    errors=rate.errors,
+                    total=rate.total,
+                )
                 for one in self.rounds
                 if (total := int(one.columns[counts.total].sum()))
                 for rate in [rate_interval(errors=int(one.columns[counts.errors].sum()), total=total)]

@@ -11,8 +11,9 @@ import numpy as np
 from fl.config.measured import LINK_RATES
 from phy.measure.independence import FEWEST_ERRORS, FEWEST_PACKETS_IN_ERROR, assess, verdict
 from scenarios.engine.study import ReportPaths
-from scenarios.report.figures.curves import Drawing, Shown, Spot, sort_into_panels
+from scenarios.report.figures.curves import Shown, looks_of, sort_into_panels
 from scenarios.report.figures.draw import write_figures
+from scenarios.report.figures.drawing import Drawing, Spot
 from scenarios.report.figures.learning import MOST_CURVES
 from scenarios.report.html import FIGURES, Page, Part, counted, pictures, write_page
 from scenarios.report.rows import BURST_HEADS, INDEPENDENT, burst_cells
@@ -62,9 +63,11 @@ def arrange(config: FigureConfig, plan: LinkPlan, results: Results) -> Drawing:
             word = "" if device is None else f"device {device}"
             shown += [(curve.point, word, spot) for one in points if (spot := _spot(config, one, device)) is not None]
             closed += [(curve.point, word, spot) for spot in _closed_form(config, curve, device)]
-    panels = sort_into_panels(config, plan.swept_paths, shown, theory=closed)
+    swept = [curve.point for curve in plan.curves]
+    looks = looks_of(swept[0].scenario.report.figures or (config,), plan.swept_paths, swept)
+    panels = sort_into_panels(config, plan.swept_paths, shown, theory=closed, looks=looks)
     caption = _caption(plan, config, results, limits=any(spot.y is None for *_, spot in shown), theory=bool(closed))
-    return Drawing(config=config, panels=panels, caption=caption)
+    return Drawing(config=config, panels=panels, caption=caption, seed=plan.seed)
 
 
 def _spot(config: FigureConfig, found: PointResult, device: int | None) -> Spot | None:
@@ -72,11 +75,12 @@ def _spot(config: FigureConfig, found: PointResult, device: int | None) -> Spot 
     if config.y == "raw_bit_error_rate":  # hard decisions before any decoder; without an error nothing is drawn
         counts = found.measured.of_device(device)
         errors, bits = counts["raw_bit_errors"], counts["raw_bits"]
-        return Spot(x=x, y=errors / bits, n=bits) if errors else None
+        return Spot(x=x, y=errors / bits, n=bits, errors=errors, total=bits) if errors else None
     estimate = found.rates(device)[config.y == "packet_error_rate"]
     if estimate is None:
         return None
-    return Spot(x=x, y=estimate.rate, low=estimate.low, high=estimate.high, n=estimate.observations)
+    counts = {"n": estimate.observations, "errors": estimate.errors, "total": estimate.observations}
+    return Spot(x=x, y=estimate.rate, low=estimate.low, high=estimate.high, **counts)
 
 
 def _closed_form(config: FigureConfig, curve: Curve, device: int | None) -> Iterator[Spot]:

@@ -12,7 +12,7 @@ from phy.measure.monte_carlo import Stop, StopReason, StopRule, why_stop
 from scenarios.engine.interruption import stop_if_asked
 from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
 from scenarios.files.log import event, logger
-from scenarios.report.figures.curves import Drawing
+from scenarios.report.figures.drawing import Drawing
 from scenarios.report.tables.table import say
 from scenarios.schema.loader import LoadedScenario, as_yaml
 from scenarios.store.store import Store

@@ -16,7 +16,8 @@ from scipy.io import netcdf_file
 
 from scenarios.files.replacement import replacement
 from scenarios.plan.points import Plan
-from scenarios.report.tables.summaries import CODED, KEYS
+from scenarios.report.tables.quantities import CODED
+from scenarios.report.tables.summaries import KEYS
 from scenarios.schema.errors import ScenarioError
 from scenarios.store.store import Store
 

@@ -226,7 +226,7 @@ def test_the_page_shows_partitions_and_privacy_apart_from_results(tmp_path: Path
         store.save_scenario(yaml="name: fake\n", root={"name": "fake"})
         paths = write_report(tmp_path, plan, store=store)
     page = paths.html.read_text()
-    results, privacy = page[page.index("Results per point") :].split("What privacy asked for")
+    results, privacy = page[page.index(">Results per point</h2>") :].split(">What privacy asked for</h2>")
     assert "0.875" in results
     assert "0.125" not in results
     assert privacy.count('<td class="number">0.125</td>') == 2

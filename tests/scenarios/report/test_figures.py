@@ -13,8 +13,9 @@ from phy.config.coding import CodingConfig
 from phy.config.power import PowerConfig
 from scenarios.plan.points import Plan
 from scenarios.report.figures import draw as draw_module
-from scenarios.report.figures.curves import Curve, Drawing, Spot, arrange, band
+from scenarios.report.figures.curves import arrange, band
 from scenarios.report.figures.draw import draw, write_figures
+from scenarios.report.figures.drawing import Curve, Drawing, Spot
 from scenarios.report.figures.style import log_limits
 from scenarios.report.tables.summaries import Mean, PointSummary, rate_interval
 from scenarios.schema.errors import ScenarioError

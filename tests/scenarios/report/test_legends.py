@@ -8,8 +8,9 @@ import pytest
 from fake_runs import make_plan
 
 from scenarios.plan.points import Plan
-from scenarios.report.figures.curves import NONE_OF_THESE, Drawing, arrange
+from scenarios.report.figures.curves import NONE_OF_THESE, arrange
 from scenarios.report.figures.draw import WIDEST, draw
+from scenarios.report.figures.drawing import Drawing
 from scenarios.report.figures.style import log_ticks
 from scenarios.report.tables.summaries import Mean, PointSummary
 from scenarios.schema.labels.labels import axis_label, format_value, plain_label, plain_setting, setting_label

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
+from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -108,12 +110,19 @@ def test_the_page_is_well_formed_and_says_what_was_done(plan: Plan, tmp_path: Pa
         assert part in text, part
 
 
-def test_the_page_needs_nothing_from_outside_and_runs_no_script(plan: Plan, tmp_path: Path) -> None:
+def test_the_page_needs_nothing_from_outside_and_runs_its_own_scripts_alone(plan: Plan, tmp_path: Path) -> None:
     fill(tmp_path, plan)
     path = report(tmp_path, plan).html
-    checker = parsed(path)
-    assert not re.search(r"https?:|//[a-z]", re.sub(r"base64,[^\"]*", "", path.read_text()))
-    assert {tag for tag, _ in checker.tags}.isdisjoint({"script", "link", "iframe", "object"})
+    text, checker = path.read_text(), parsed(path)
+    assert not re.search(r"https?:|//[a-z]", re.sub(r"base64,[^\"]*", "", text[: text.index("<script>")]))
+    assert {tag for tag, _ in checker.tags}.isdisjoint({"link", "iframe", "object"})
+    assert all((attributes.get("href") or "#").startswith("#") for _, attributes in checker.tags)
+    (policy,) = (attributes["content"] or "" for _, attributes in checker.tags if "http-equiv" in attributes)
+    scripts = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    digests = [b64encode(sha256(one.encode()).digest()).decode() for one in scripts]
+    assert len(scripts) == 2
+    assert policy.startswith("default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; script-src 'sha256-")
+    assert policy.split("script-src ")[1].split() == [f"'sha256-{one}'" for one in digests]
     images = [attributes for tag, attributes in checker.tags if tag == "img"]
     assert len(images) == 1
     assert (images[0]["src"] or "").startswith("data:image/svg+xml;base64,")
@@ -123,7 +132,7 @@ def test_the_page_needs_nothing_from_outside_and_runs_no_script(plan: Plan, tmp_
 def test_points_that_were_not_run_have_no_row(plan: Plan, tmp_path: Path) -> None:
     fill(tmp_path, plan)
     text = report(tmp_path, plan).html.read_text()
-    results = text[text.index("Results per point") : text.index("What the radio measured")]
+    results = text[text.index(">Results per point</h2>") : text.index(">What the radio measured</h2>")]
     assert results.count("<tr>") == 1 + 2
 
 

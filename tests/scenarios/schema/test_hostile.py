@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from pathlib import Path
 from xml.etree import ElementTree
@@ -117,8 +118,27 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 def test_markup_in_text_is_shown_and_not_interpreted(reported: tuple[Path, Path]) -> None:
     page = (reported[0] / "report.html").read_text()
-    assert "<script" not in page
-    assert page.count("&lt;script&gt;") >= 3
+    assert HTML not in page
+    assert page.count("&lt;script&gt;alert") >= 3
+    (described,) = re.findall(r'<script type="application/json">(.*?)</script>', page)
+    assert not set("<>&") & set(described)
+    labels = [curve["label"] for panel in json.loads(described)["panels"] for curve in panel["curves"]]
+    assert labels == list(HOSTILE)
+
+
+def test_marks_that_turn_the_direction_of_text_are_shown_as_escapes(tmp_path: Path) -> None:
+    turning = "a\u202eb\u2067c"
+    figure = {"x": "learning.num_devices", "y": "mse", "series": "label", "title": turning}
+    settings = [{"label": turning, "learning.num_devices": number} for number in (2, 3)]
+    plan = make_plan(settings, trials=1, description=turning, report={"figures": [figure], "notes": turning})
+    store_trials(tmp_path, plan, {index: [make_trial(0, metrics={"mse": 0.5})] for index in (0, 1)})
+    with Store.open(tmp_path, scenario_name="fake") as store:
+        store.save_scenario(yaml=turning, root={"name": "fake"})
+        page = write_report(tmp_path, plan, store=store).html.read_text()
+    ours = page[: page.index("<script>")]
+    assert not set(ours) & set("\u202e\u2067")
+    assert ours.count("aU+202EbU+2067c") >= 5
+    assert "a\\\\u202eb" in ours
 
 
 def test_figures_with_hostile_labels_are_drawn(reported: tuple[Path, Path]) -> None:

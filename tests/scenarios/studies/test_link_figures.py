@@ -11,8 +11,8 @@ import pytest
 from phy.measure.counts import empty_counts
 from phy.measure.monte_carlo import Stop
 from scenarios.report.check import check_figures
-from scenarios.report.figures.curves import Drawing
 from scenarios.report.figures.draw import draw
+from scenarios.report.figures.drawing import Drawing
 from scenarios.report.figures.style import render
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario, load_scenario
@@ -134,8 +134,8 @@ def test_lines_join_points_only_where_no_closed_form_shows_the_way(tmp_path: Pat
     handles = draw(picture(tmp_path, y="packet_error_rate")).legends[0].legend_handles
     styles = {handle.get_label(): handle.get_linestyle() for handle in handles}
     assert styles["QPSK, no fading"] == "None"
-    assert styles["QPSK, Rayleigh fading"] == "-"
-    assert styles["16-QAM, no fading"] == "-"
+    assert styles["QPSK, Rayleigh fading"] != "None"
+    assert styles["16-QAM, no fading"] != "None"
     assert styles["theory"] == "--"
 
 

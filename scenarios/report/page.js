@@ -1,0 +1,265 @@
+"use strict";
+// Figures drawn with Bokeh, tables that sort and filter, and the switch between light and dark.
+
+const root = document.documentElement;
+const shapes = {  // markers of the legend, on a square of 12
+  circle: "M6 2a4 4 0 1 0 .01 0z", square: "M2.5 2.5h7v7h-7z", triangle: "M6 1.5l4.5 8.5h-9z",
+  inverted_triangle: "M6 10.5l4.5-8.5h-9z", diamond: "M6 1l3.5 5-3.5 5-3.5-5z", hex: "M6 1.5l4 2.3v4.4l-4 2.3-4-2.3v-4.4z",
+  star: "M6 1l1.2 3.5h3.7l-3 2.2 1.1 3.6-3-2.2-3 2.2 1.1-3.6-3-2.2h3.7z",
+  plus: "M4.5 1.5h3v3h3v3h-3v3h-3v-3h-3v-3h3z", x: "M2 2l8 8M10 2l-8 8", cross: "M6 1v10M1 6h10",
+  asterisk: "M6 1v10M1.7 3.5l8.6 5M10.3 3.5l-8.6 5", y: "M6 6v5M6 6l-4.3-3M6 6l4.3-3",
+};
+
+const isDark = () =>
+  root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+const element = (tag, attributes = {}, text = "") => {
+  const made = Object.assign(document.createElement(tag), attributes);
+  if (text) made.textContent = text;
+  return made;
+};
+const number = (value) => (value === null || value === undefined ? "" : String(Number(value.toPrecision(5))));
+const count = (value) => value.toLocaleString("en");
+const short = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+const wrapped = (text) => {  // at most three lines below a tick
+  const lines = text.match(/\S.{0,17}(?=\s|$)|\S{1,18}/g) ?? [text];
+  return lines.slice(0, 3).map((line) => line.trim()).join("\n") + (lines.length > 3 ? "…" : "");
+};
+const plain = (text) => new Bokeh.PlainText({ text });  // TeX in a label would load a script from elsewhere
+
+// --- figures -------------------------------------------------------------------------------------
+
+class Curves {
+  constructor(place) {
+    this.place = place;
+    this.figure = JSON.parse(place.querySelector("script").textContent);
+    this.hidden = new Set();
+    this.drawn = false;
+  }
+
+  async draw() {
+    const plots = this.place.querySelector(".plots");
+    this.curves = this.figure.panels.map(() => []);
+    this.dark = isDark();
+    plots.replaceChildren();
+    const made = this.panels();
+    this.legend();
+    this.place.classList.add("live");
+    await Bokeh.Plotting.show(made, plots);
+    this.drawn = true;
+    for (const name of this.hidden) this.toggle(name, false);
+  }
+
+  panels() {
+    const { x, y, panels } = this.figure;
+    const all = panels.flatMap((panel) => panel.curves);
+    const places = all.flatMap((curve) => curve.spots.x.concat(curve.theory.x));
+    this.ends = x.words.length ? [-0.5, x.words.length - 0.5] : [Math.min(...places), Math.max(...places)];
+    if (!places.length) this.ends = x.log ? [1, 10] : [0, 1];
+    const xs = x.words.length ? new Bokeh.Range1d({ start: this.ends[0], end: this.ends[1] }) : new Bokeh.DataRange1d();
+    const ys = y.limits ? new Bokeh.Range1d({ start: y.limits[0], end: y.limits[1] }) : new Bokeh.DataRange1d();
+    return panels.map((panel, index) => this.panel(panel, index, xs, ys));
+  }
+
+  panel(panel, index, x_range, y_range) {
+    const { x, y } = this.figure;
+    const [ink, grid] = this.dark ? ["#d5d9de", "#3a4047"] : ["#333333", "#d9d9d9"];
+    const plot = Bokeh.Plotting.figure({
+      x_range, y_range, height: 320, sizing_mode: "stretch_width", tools: "box_zoom,pan,wheel_zoom,reset,save",
+      x_axis_type: x.log ? "log" : "linear", y_axis_type: y.log ? "log" : "linear", toolbar_location: "below",
+      background_fill_color: null, border_fill_color: null, outline_line_color: null, min_border_right: 12,
+    });
+    plot.toolbar.logo = null;
+    const zoom = plot.toolbar.tools.find((tool) => tool instanceof Bokeh.BoxZoomTool);
+    plot.toolbar.active_drag = matchMedia("(pointer: coarse)").matches ? null : zoom;  // a finger scrolls the page
+    if (panel.title) {
+      const title = new Bokeh.Title({ text: plain(panel.title), text_color: ink, text_font_size: "13px" });
+      plot.add_layout(title, "above");
+    }
+    for (const [axis, about] of [[plot.xaxes[0], x], [plot.yaxes[0], y]]) {
+      axis.axis_label = plain(about.label);
+      axis.axis_label_text_font_style = "normal";
+      axis.axis_label_text_color = axis.major_label_text_color = ink;
+      axis.axis_line_color = axis.major_tick_line_color = axis.minor_tick_line_color = ink;
+      axis.axis_label_text_font_size = axis.major_label_text_font_size = "12px";
+    }
+    for (const one of [plot.xgrids[0], plot.ygrids[0]]) one.grid_line_color = grid;
+    const labels = x.words.length ? x.words.map((word, at) => [at, word]) : Object.entries(x.ticks);
+    if (labels.length) {
+      plot.xaxes[0].ticker = new Bokeh.FixedTicker({ ticks: labels.map(([at]) => Number(at)) });
+      const many = labels.length > 5;
+      const names = labels.map(([at, word]) => [Number(at), plain(many ? short(word, 22) : wrapped(word))]);
+      plot.xaxes[0].major_label_overrides = new Map(names);
+      plot.xaxes[0].major_label_orientation = many && x.words.length ? 0.6 : 0;
+      if (x.words.length) plot.xgrids[0].grid_line_color = null;
+    } else if (x.whole) {
+      plot.xaxes[0].ticker.min_interval = 1;
+    }
+    const hovered = panel.curves.flatMap((curve) => this.curve(plot, curve, index));
+    const counted = this.figure.counted;
+    const rows = [["series", "$name"], [x.label, "@at"], [y.label, "@value"], ["interval", "@interval"]];
+    if (counted) rows.push(["errors", "@counts"]);
+    if (panel.curves.some(({ spots, levels }) => [spots, levels].some((one) => one.n && one.n[0] !== one.total?.[0]))) {
+      rows.push(["trials", "@trials"]);
+    }
+    if (this.figure.seed !== null) rows.push(["seed", String(this.figure.seed)]);
+    const tooltips = rows.map(([head, value]) => [head.replace(/[@${}]/g, ""), value]);
+    plot.add_tools(new Bokeh.HoverTool({ tooltips, renderers: hovered, line_policy: "nearest" }));
+    return plot;
+  }
+
+  // Columns of spots with the words of their tooltips.
+  source(spots, x) {
+    const { words, ticks } = this.figure.x;
+    const at = (index) => spots[index] ?? [];
+    const columns = { x, y: spots.y.map((y) => y ?? NaN), at: [], value: [], interval: [], counts: [], trials: [] };
+    const floor = this.figure.y.log && this.figure.y.limits ? this.figure.y.limits[0] : -Infinity;
+    columns.low = spots.y.map((_, i) => Math.max(at("low")[i] ?? NaN, floor));
+    columns.high = spots.y.map((_, i) => at("high")[i] ?? NaN);
+    spots.y.forEach((y, i) => {
+      const [low, high, total, n] = [at("low")[i], at("high")[i], at("total")[i], at("n")[i]];
+      columns.at.push(words.length && x[i] !== undefined ? words[Math.round(x[i])] : ticks[x[i]] ?? number(x[i]));
+      columns.value.push(y === null ? "no error seen" : number(y));
+      columns.interval.push(y === null ? `below ${number(high)}` : high == null ? "none" : `${number(low)} to ${number(high)}`);
+      columns.counts.push(total == null ? "" : `${count(at("errors")[i])} of ${count(total)} ${this.figure.counted}s`);
+      columns.trials.push(n && n !== total ? count(n) : "");
+    });
+    return new Bokeh.ColumnDataSource({ data: columns });
+  }
+
+  // Draws a curve; returns what the pointer may touch. The interval is hidden with its curve.
+  curve(plot, curve, index) {
+    const { bars, x, beside } = this.figure;
+    const colour = curve.colour[Number(this.dark)], paper = this.dark ? "#15181c" : "#ffffff";
+    const own = this.curves[index], touched = [], width = curve.width;
+    const keep = (renderer) => { renderer.name = curve.label; own.push(renderer); return renderer; };
+    const field = (name) => ({ field: name });
+    if (curve.theory.x.length && !beside) {
+      keep(plot.line(curve.theory.x, curve.theory.y, { color: colour, width: 1.1, line_dash: [5, 4] }));
+    }
+    if (curve.spots.x.length) {
+      const source = this.source(curve.spots, curve.spots.x);
+      const banded = (name) => source.data[name].some((value) => !Number.isNaN(value));
+      if (banded("low") && bars) {
+        keep(plot.segment(field("x"), field("low"), field("x"), field("high"), { source, color: colour, line_width: 1.2 }));
+      } else if (banded("low")) {
+        keep(plot.varea({ x: field("x"), y1: field("low"), y2: field("high"), source, fill_color: colour, fill_alpha: this.dark ? 0.24 : 0.16 }));
+      }
+      if (!x.words.length && !(bars && curve.theory.x.length)) {
+        keep(plot.line(field("x"), field("y"), { source, color: colour, line_width: width, line_dash: curve.dash }));
+      }
+      const every = bars ? 1 : Math.max(Math.floor(curve.spots.x.length / 15), 1);
+      const filter = new Bokeh.IndexFilter({ indices: curve.spots.x.map((_, i) => i).filter((i) => i % every === 0) });
+      const face = curve.hollow ? paper : colour, size = (curve.shape === "diamond" ? 9 : 6) + 1.2 * width;
+      const marks = { source, size, marker: curve.shape, line_color: colour, fill_color: face, line_width: 1.4 };
+      keep(plot.scatter(field("x"), field("y"), { ...marks, view: new Bokeh.CDSView({ filter }) }));
+      touched.push(keep(plot.scatter(field("x"), field("y"), { source, size: 10, line_alpha: 0, fill_alpha: 0 })));
+      const silent = curve.spots.y.flatMap((value, i) => (value === null ? [i] : []));
+      if (silent.length) {  // an upper limit alone
+        const view = new Bokeh.CDSView({ filter: new Bokeh.IndexFilter({ indices: silent }) });
+        const arrow = { source, view, size: 9, marker: "inverted_triangle", line_color: colour, fill_color: paper };
+        touched.push(keep(plot.scatter(field("x"), field("high"), arrow)));
+      }
+    }
+    for (let i = 0; i < curve.levels.y.length; i++) {
+      const level = Object.fromEntries(Object.entries(curve.levels).map(([name, values]) => [name, [values[i], values[i]]]));
+      const source = this.source(level, this.ends);
+      source.data = { ...source.data, at: ["every value", "every value"] };
+      if (level.low?.[0] != null) {
+        keep(plot.varea({ x: field("x"), y1: field("low"), y2: field("high"), source, fill_color: colour, fill_alpha: 0.12 }));
+      }
+      touched.push(keep(plot.line(field("x"), field("y"), { source, color: colour, line_width: width, line_dash: curve.dash })));
+    }
+    if (curve.theory.x.length && beside) {
+      keep(plot.line(curve.theory.x, curve.theory.y, { color: this.dark ? "#eeeeee" : "#333333", width: 1.1, line_dash: [5, 4] }));
+    }
+    return touched;
+  }
+
+  legend() {
+    const list = this.place.querySelector(".legend"), all = this.figure.panels.flatMap((panel) => panel.curves);
+    const named = new Map(all.filter((curve) => curve.label).map((curve) => [curve.label, curve]));
+    list.replaceChildren();
+    for (const curve of [...named.values()].sort((one, other) => one.series - other.series)) {
+      const colour = curve.colour[Number(this.dark)];
+      const button = element("button", { type: "button", title: "Show or hide this curve" });
+      const open = ["x", "cross", "asterisk", "y"].includes(curve.shape) || curve.hollow;
+      button.innerHTML = `<svg width="44" height="12" aria-hidden="true" fill="none" stroke="${colour}">
+        <path d="M0 6h44" stroke-width="${Math.min(curve.width, 2.4)}" stroke-dasharray="${curve.dash.join(" ")}"/>
+        <path d="${shapes[curve.shape]}" transform="translate(16 0)" stroke-width="1.4"
+          fill="${open ? "var(--paper)" : colour}"/></svg>`;
+      button.append(element("span", {}, curve.label));
+      button.dataset.label = curve.label;
+      button.setAttribute("aria-pressed", String(!this.hidden.has(curve.label)));
+      button.addEventListener("click", () => this.toggle(curve.label, this.hidden.has(curve.label)));
+      list.append(button);
+    }
+    if (all.some((curve) => curve.theory.x.length)) list.append(element("span", { className: "theory" }, `dashed: ${this.figure.theory}`));
+  }
+
+  toggle(name, shown) {
+    if (shown) this.hidden.delete(name); else this.hidden.add(name);
+    for (const renderer of this.curves.flat()) if (renderer.name === name) renderer.visible = shown;
+    for (const button of this.place.querySelectorAll(".legend button")) {
+      if (button.dataset.label === name) button.setAttribute("aria-pressed", String(shown));
+    }
+  }
+}
+
+// --- tables --------------------------------------------------------------------------------------
+
+const key = (row, column) => {
+  const text = row.cells[column].textContent.trim(), value = parseFloat(text.replace(/^<\s*/, "").replace(/,/g, ""));
+  return [text, value];
+};
+
+function sortable(table) {
+  const body = table.tBodies[0], heads = [...table.tHead.rows[0].cells];
+  heads.forEach((head, column) => {
+    const button = element("button", { type: "button" }, head.textContent);
+    head.replaceChildren(button);
+    button.addEventListener("click", () => {
+      const down = head.getAttribute("aria-sort") === "ascending";
+      heads.forEach((one) => one.removeAttribute("aria-sort"));
+      head.setAttribute("aria-sort", down ? "descending" : "ascending");
+      const rows = [...body.rows].map((row) => [row, ...key(row, column)]);
+      const numbers = rows.every(([, text, value]) => !text || !Number.isNaN(value));
+      const order = ([, one, a], [, other, b]) => {
+        if (!one || !other) return !one - !other;  // empty cells stay last
+        const found = numbers ? a - b : one.localeCompare(other, "en", { numeric: true });
+        return down ? -found : found;
+      };
+      body.append(...rows.sort(order).map(([row]) => row));
+    });
+  });
+  if (body.rows.length < 8) return;
+  const field = element("input", { type: "search", placeholder: "Filter rows, e.g. digital 20 dB" });
+  field.setAttribute("aria-label", "Filter the rows of the table");
+  field.addEventListener("input", () => {
+    const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
+    for (const row of body.rows) row.hidden = !words.every((word) => row.textContent.toLowerCase().includes(word));
+  });
+  table.closest(".scroll").before(field);
+}
+
+// --- page ----------------------------------------------------------------------------------------
+
+document.querySelectorAll("table:has(thead)").forEach(sortable);
+const figures = new Map([...document.querySelectorAll("figure.curves")].map((place) => [place, new Curves(place)]));
+const failed = (error) => console.error("this figure is shown as a picture", error);
+let turn = Promise.resolve();  // one figure after the other: the first is there soonest
+const near = new IntersectionObserver((seen) => {
+  for (const { target, isIntersecting } of seen) {
+    if (!isIntersecting) continue;
+    near.unobserve(target);
+    turn = turn.then(() => figures.get(target).draw()).catch(failed).then(ready);
+  }
+}, { rootMargin: "300px" });
+const ready = () => { root.dataset.ready ??= String(Math.round(performance.now())); };
+figures.forEach((_, place) => near.observe(place));
+if (!figures.size) ready();
+
+const redraw = () => figures.forEach((one) => { if (one.drawn) one.draw().catch(failed); });
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+const choice = document.querySelector("#theme");
+choice.hidden = false;
+choice.addEventListener("click", () => { root.dataset.theme = isDark() ? "light" : "dark"; redraw(); });

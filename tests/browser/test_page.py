@@ -1,0 +1,229 @@
+"""The report page in a browser: curves, tables, both themes, a phone and paper, and no request to any host.
+
+Needs chromium and `pip install playwright`; without either, these tests are skipped.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_runs import PROVENANCE, make_plan, make_trial, store_trials
+
+from scenarios.report.page import write_report
+from scenarios.store.store import Store
+
+playwright = pytest.importorskip("playwright.sync_api")
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+
+SNR = "link.power.snr_max_db"
+EVIL = '<img src=x onerror="window.broken=1"><script>window.broken=1</script> @{y} $$x$$ @y{safe}'
+READY_MS = 2000
+
+# Where a spot lies on the screen, which renderers of its curve are visible, and the range of x.
+LOOK = """([place, label, index]) => {
+  const curves = figures.get(place), own = curves.curves[0].filter((one) => one.name === label);
+  const marks = own.find((one) => one.glyph.type === "Scatter");
+  const plot = Bokeh.documents.flatMap((one) => one.roots()).find((one) => one.renderers.includes(marks));
+  const view = Bokeh.index.find_one(plot), { frame } = view, data = marks.data_source.data;
+  const box = view.canvas_view.el.getBoundingClientRect();
+  return {
+    x: box.x + frame.x_scale.compute(data.x[index]), y: box.y + frame.y_scale.compute(data.y[index]),
+    visible: own.map((one) => one.visible), range: [plot.x_range.start, plot.x_range.end],
+    frame: [box.x + frame.bbox.left, box.y + frame.bbox.top, frame.bbox.width, frame.bbox.height],
+  };
+}"""
+TIPS = """() => {
+  const rows = [];
+  const walk = (node) => node.querySelectorAll("*").forEach((one) => {
+    if (one.shadowRoot) walk(one.shadowRoot);
+    if (String(one.className).includes("bk-tooltip-row-")) rows.push(one.textContent.trim());
+  });
+  walk(document);
+  return rows;
+}"""
+
+
+def write_page(folder: Path, *, first: str = "one scheme") -> Path:
+    """Write a page of two curves over three SNRs in two panels, and a table of twelve rows."""
+    settings = [
+        {"label": label, SNR: snr, "learning.num_devices": devices}
+        for label in (first, "another")
+        for snr in (0.0, 10.0, 20.0)
+        for devices in (2, 4)
+    ]
+    figures: list[dict[str, Any]] = [
+        {"x": SNR, "y": y, "series": "label", "panels": "learning.num_devices", "title": first}
+        for y in ("mse", "bit_error_rate")
+    ]
+    figures.append({"x": "label", "y": "mse", "series": "learning.num_devices", "where": {SNR: 0}})
+    plan = make_plan(settings, trials=4, report={"figures": figures, "notes": first}, description=first)
+    trials = {
+        point.index: [make_trial(t, metrics={"mse": 2.0 + point.index + 0.01 * t}) for t in range(4)]
+        for point in plan.points
+    }
+    store_trials(folder, plan, trials)
+    with Store.open(folder, scenario_name="fake") as store:
+        store.save_scenario(yaml="name: fake\n", root={"name": "fake"})
+        store.finish_run(store.record_run(PROVENANCE))
+        return write_report(folder, plan, store=store).html
+
+
+class Browser:
+    """A page in chromium; collects errors and requests."""
+
+    def __init__(self, chromium: Any, path: Path, **context: Any) -> None:
+        self.page = chromium.new_context(**context).new_page()
+        self.errors: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("console", lambda said: said.type == "error" and self.errors.append(said.text))
+        self.page.on("request", lambda one: self.requests.append(one.url.partition(":")[0]))
+        self.page.goto(path.as_uri())
+        self.page.wait_for_selector("html[data-ready]", state="attached")
+        self.figure = self.page.locator("figure.curves").first
+
+    def look(self, label: str, *, spot: int = 0) -> Any:
+        return self.page.evaluate(LOOK, [self.figure.element_handle(), label, spot])
+
+    def tips(self, label: str, *, spot: int) -> list[str]:
+        """Return heads and values of the tooltip at a spot."""
+        at = self.look(label, spot=spot)
+        self.page.mouse.move(at["x"] - 3, at["y"])
+        self.page.mouse.move(at["x"], at["y"], steps=3)
+        self.page.wait_for_timeout(300)
+        return list(self.page.evaluate(TIPS))
+
+    def cells(self, column: int) -> list[str]:
+        rows = self.page.locator("table:has(thead)").first.locator("tbody tr:visible")
+        return [row.locator("td").nth(column).inner_text() for row in rows.all()]
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with playwright.sync_playwright() as tools:
+        browser = tools.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_page(tmp_path_factory.mktemp("page"))
+
+
+@pytest.fixture
+def opened(chromium: Any, path: Path) -> Iterator[Browser]:
+    browser = Browser(chromium, path, viewport={"width": 1280, "height": 900})
+    yield browser
+    assert browser.errors == []
+    assert set(browser.requests) <= {"file", "data", "blob"}
+
+
+def test_the_page_is_ready_within_two_seconds(opened: Browser) -> None:
+    assert int(opened.page.locator("html").get_attribute("data-ready")) < READY_MS
+
+
+def test_the_legend_hides_a_curve_with_its_interval_in_all_panels_and_shows_it_again(opened: Browser) -> None:
+    button = opened.figure.locator(".legend button").first
+    assert set(opened.look("one scheme")["visible"]) == {True}
+    button.click()
+    assert set(opened.look("one scheme")["visible"]) == {False}
+    assert set(opened.look("another")["visible"]) == {True}
+    assert button.get_attribute("aria-pressed") == "false"
+    button.click()
+    assert set(opened.look("one scheme")["visible"]) == {True}
+
+
+def test_a_dragged_box_zooms_all_panels(opened: Browser) -> None:
+    before = opened.look("another")
+    left, top, width, height = before["frame"]
+    mouse = opened.page.mouse
+    mouse.move(left + 0.2 * width, top + 0.2 * height)
+    mouse.down()
+    mouse.move(left + 0.6 * width, top + 0.6 * height, steps=5)
+    mouse.up()
+    opened.page.wait_for_timeout(300)
+    (start, end), (low, high) = before["range"], opened.look("another")["range"]
+    assert high - low == pytest.approx(0.4 * (end - start), rel=0.05)
+
+
+def test_the_tooltip_has_series_value_interval_trials_and_seed(opened: Browser) -> None:
+    tips = opened.tips("another", spot=1)
+    heads = dict(zip(tips[::2], tips[1::2], strict=True))
+    assert heads["series:"] == "another"
+    assert heads["MSE to the posterior mean:"] == "10.015"
+    assert heads["interval:"] == "9.9945 to 10.036"
+    assert (heads["trials:"], heads["seed:"]) == ("4", "2022")
+
+
+def test_the_tooltip_of_a_rate_has_its_counts(opened: Browser) -> None:
+    opened.figure = opened.page.locator("figure.curves").nth(1)
+    opened.figure.scroll_into_view_if_needed()
+    opened.figure.locator(".bk-Figure").first.wait_for()
+    opened.page.wait_for_timeout(500)
+    tips = opened.tips("another", spot=1)
+    assert "24 of 24,000 bits" in tips
+
+
+def test_the_table_sorts_by_a_click_and_filters_by_words(opened: Browser) -> None:
+    heads = opened.page.locator("table:has(thead)").first.locator("th")
+    assert heads.nth(0).inner_text() == "setting"
+    assert heads.nth(1).inner_text() == "MSE to the posterior mean"
+    before = opened.cells(1)
+    heads.nth(1).locator("button").click()
+    heads.nth(1).locator("button").click()
+    assert opened.cells(1) == before[::-1]
+    opened.page.locator("input[type=search]").first.fill("another 20 dB")
+    assert [text[:4] for text in opened.cells(1)] == ["13.0", "12.0"]
+
+
+def test_the_switch_turns_the_page_dark_and_keeps_hidden_curves_hidden(opened: Browser) -> None:
+    opened.figure.locator(".legend button").first.click()
+    light = opened.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    opened.page.click("#theme")
+    opened.page.wait_for_timeout(800)
+    assert opened.page.evaluate("getComputedStyle(document.body).backgroundColor") != light
+    assert set(opened.look("one scheme")["visible"]) == {False}
+
+
+def test_the_page_follows_the_theme_of_the_system(chromium: Any, path: Path) -> None:
+    dark = Browser(chromium, path, color_scheme="dark")
+    assert dark.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(21, 24, 28)"
+
+
+def test_nothing_is_wider_than_a_phone(chromium: Any, path: Path) -> None:
+    phone = Browser(chromium, path, viewport={"width": 420, "height": 850})
+    assert phone.page.evaluate("document.documentElement.scrollWidth") == 420
+    widths = phone.page.evaluate("[...document.querySelectorAll('.bk-Figure')].map((one) => one.clientWidth)")
+    assert min(widths) > 350
+
+
+def test_paper_has_pictures_in_place_of_what_needs_a_screen(chromium: Any, path: Path) -> None:
+    page = Browser(chromium, path, viewport={"width": 1000, "height": 900}).page
+    page.emulate_media(media="print")
+    assert page.locator("figure.curves img").first.is_visible()
+    assert not page.locator(".plots").first.is_visible()
+    assert not page.locator("nav").is_visible()
+
+
+def test_without_scripts_the_page_has_pictures(chromium: Any, path: Path) -> None:
+    page = chromium.new_context(java_script_enabled=False).new_page()
+    page.goto(path.as_uri())
+    assert page.locator("figure.curves img").first.is_visible()
+
+
+def test_text_of_a_hostile_scenario_is_shown_and_runs_nothing(chromium: Any, tmp_path: Path) -> None:
+    opened = Browser(chromium, write_page(tmp_path, first=EVIL), viewport={"width": 1280, "height": 900})
+    assert EVIL in opened.figure.locator(".legend button").first.inner_text()
+    assert EVIL in opened.tips(EVIL, spot=1)
+    opened.page.locator("figure.curves").nth(2).scroll_into_view_if_needed()  # the label stands below its axis
+    opened.page.wait_for_timeout(500)
+    assert opened.page.evaluate("window.broken") is None
+    assert opened.page.locator("img[src=x]").count() == 0
+    assert set(opened.requests) <= {"file", "data", "blob"}
+    assert opened.errors == []
