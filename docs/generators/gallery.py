@@ -15,7 +15,8 @@ from scenarios.report.figures.draw import write_figures
 from scenarios.report.library import library_scenario
 from scenarios.report.published import COLUMNS, library_plan, mean_of, read_published, read_reference
 from scenarios.report.settings import cells_of
-from scenarios.report.tables.summaries import ROUND_AXES, Mean, PointSummary
+from scenarios.report.tables.quantities import ROUND_AXES
+from scenarios.report.tables.summaries import Mean, PointSummary
 from scenarios.schema.labels.labels import plain_label
 from scenarios.schema.labels.units import byte_size
 from scenarios.schema.loader import LoadedScenario, library_names
