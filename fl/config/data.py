@@ -110,7 +110,7 @@ class ParticipationConfig(Frozen):
     devices_per_round: Count | None = Field(
         default=None, description="devices drawn anew for each round; left out: all"
     )
-    dropout: Probability = Field(
+    dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = Field(
         default=0.0, description="probability that a device that trained never sends; 0: all of them send"
     )
     straggling: Probability = Field(

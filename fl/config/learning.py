@@ -162,18 +162,13 @@ class Learning(Frozen):
             if one.access == "superposition" and path == "link" and self.sums:
                 continue
             if one.access == "superposition":
-                yield Conflict(
-                    f"{path}.access learning.algorithm",
-                    f"{self.algorithm} detects the bits of every device on its own, but access superposition adds them "
-                    "up in the air",
-                    "write access: orthogonal, noma or auto",
-                )
+                problem = "detects the bits of every device on its own, but access superposition adds them up"
+                remedy = "write access: orthogonal, noma or auto"
+                yield Conflict(f"{path}.access learning.algorithm", f"{self.algorithm} {problem}", remedy)
             if one.modulation == "analog":
-                yield Conflict(
-                    f"{path}.modulation learning.algorithm",
-                    f"{self.algorithm} sends bits, which modulation analog cannot carry",
-                    "write modulation: auto, or one from bpsk to 256qam",
-                )
+                problem = f"{self.algorithm} sends bits, which modulation analog cannot carry"
+                remedy = "write modulation: auto, or one from bpsk to 256qam"
+                yield Conflict(f"{path}.modulation learning.algorithm", problem, remedy)
 
     def links(self) -> Mapping[str, LinkConfig]:
         """Return the links of the algorithm beside the uplink, by their dotted path."""
@@ -194,11 +189,8 @@ class Learning(Frozen):
         """Return the conflict with a privacy mechanism that the algorithm does not have; None for one that it has."""
         if privacy is None:
             return None
-        return Conflict(
-            "privacy learning.algorithm",
-            f"{self.algorithm} studies a codec on random numbers, which need no privacy",
-            "write privacy: none",
-        )
+        problem = f"{self.algorithm} studies a codec on random numbers, which need no privacy"
+        return Conflict("privacy learning.algorithm", problem, "write privacy: none")
 
     def budget_conflicts(self, *, link: LinkConfig, privacy: Any) -> Iterator[Conflict]:
         """Yield why the budget of `privacy` for the run cannot be kept; `link` names access and modulation.

@@ -21,6 +21,7 @@ from privacy.config import Mechanism, ReceiverNoise
 if TYPE_CHECKING:
     from fl.learning.fedavg import FedAvgConfig
 
+_MECHANISM = "privacy.mechanism privacy"
 _MODEL = "learning.model.name learning.model learning.data.name learning.data"
 _SHARES = ("partition.samples_per_device", "partition.labels_per_device", "num_devices", "data.train_samples", "data")
 
@@ -34,28 +35,19 @@ def fedavg_conflicts(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechani
         keys = f"learning.model.outputs {_MODEL}" if "outputs" in str(error).partition("; ")[0] else _MODEL
         yield Conflict.of(keys, error, usual="choose another model")
         return
-    if config.participation.dropout == 1.0:
-        yield Conflict(
-            "learning.participation.dropout learning.participation",
-            "with dropout 1 no device is left to send in any round",
-            "write a dropout below 1",
-        )
     if config.downlink == "ideal" and config.downlink_codec is not None:
-        yield Conflict(
-            "learning.downlink_codec learning.downlink",
-            "downlink_codec writes what goes over a downlink, and the downlink is ideal",
-            "leave downlink_codec out, or describe a link under downlink",
-        )
+        problem = "downlink_codec writes what goes over a downlink, and the downlink is ideal"
+        remedy = "leave downlink_codec out, or describe a link under downlink"
+        yield Conflict("learning.downlink_codec learning.downlink", problem, remedy)
     yield from _scheme(config, link=link, privacy=privacy)
     yield from _personal(config)
     if link.access == "superposition" and config.sums:
         yield from _superposed(config, link=link, privacy=privacy)
     elif config.attack is not None and config.attack.acts_on == "air":
-        yield Conflict(
-            "learning.attack.kind learning.attack",
-            f"attack.kind {config.attack.kind} acts on symbols that add up in the air, and the access is {link.access}",
-            "write link.access: superposition, or kind: random, which sends random bits",
-        )
+        kind = config.attack.kind
+        problem = f"attack.kind {kind} acts on symbols that add up in the air, and the access is {link.access}"
+        remedy = "write link.access: superposition, or kind: random, which sends random bits"
+        yield Conflict("learning.attack.kind learning.attack", problem, remedy)
     if config.attack is not None:
         choose = partial(choose_attackers, config.attack, num_devices=config.num_devices, seed=0, trial=0)
         yield from attack_conflicts(config.attack, choose)
@@ -72,71 +64,45 @@ def fedavg_conflicts(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechani
 def _superposed(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | None) -> Iterator[Conflict]:
     """What has no meaning where the server receives the sum of all devices alone."""
     scheme, mechanism = config.aggregation, None if privacy is None else privacy.for_uploads
-    response, usual = scheme.response, scheme.air_modulations
-    able = [word for word in schemes.words() if schemes.read({"name": word}).air_modulations]
-    orthogonal = "write link.access: orthogonal"
+    response, usual, attack = scheme.response, scheme.air_modulations, config.attack
+    orthogonal, unseen = "write link.access: orthogonal", "which nobody sees in a sum"
     if not usual:
-        yield Conflict(
-            f"link.access {SCHEME_KEYS}",
-            f"aggregation {scheme.name} needs what every device sends, but access superposition adds devices up in the "
-            "air",
-            f"{orthogonal}, or aggregation: {', '.join(able[:-1])} or {able[-1]}",
-        )
+        able = [word for word in schemes.words() if schemes.read({"name": word}).air_modulations]
+        problem = "needs what every device sends, but access superposition adds devices up in the air"
+        remedy = f"{orthogonal}, or aggregation: {', '.join(able[:-1])} or {able[-1]}"
+        yield Conflict(f"link.access {SCHEME_KEYS}", f"aggregation {scheme.name} {problem}", remedy)
         return
     if link.modulation not in ("auto", *usual):
-        yield Conflict(
-            f"link.modulation {SCHEME_KEYS}",
-            f"aggregation {scheme.name} adds up {' or '.join(usual)} symbols, the modulation is {link.modulation}",
-            f"write modulation: auto, or {' or '.join(usual)}",
-        )
+        symbols = " or ".join(usual)
+        problem = f"aggregation {scheme.name} adds up {symbols} symbols, the modulation is {link.modulation}"
+        yield Conflict(f"link.modulation {SCHEME_KEYS}", problem, f"write modulation: auto, or {symbols}")
     if response is not None and response.channel != "agnostic":
-        yield Conflict(
-            f"learning.aggregation.channel link.access {SCHEME_KEYS}",
-            f"channel {response.channel} needs the bit errors of every device, which nobody sees in a sum",
-            f"write channel: agnostic under learning.aggregation, or {orthogonal}",
-        )
+        problem = f"channel {response.channel} needs the bit errors of every device, {unseen}"
+        remedy = f"write channel: agnostic under learning.aggregation, or {orthogonal}"
+        yield Conflict(f"learning.aggregation.channel link.access {SCHEME_KEYS}", problem, remedy)
     if mechanism is not None and mechanism.protects == "bits":
-        yield Conflict(
-            "privacy.mechanism privacy link.access",
-            f"mechanism {mechanism.mechanism} needs the bits of every device, which nobody sees in a sum",
-            f"write mechanism: gaussian, or {orthogonal}",
-        )
-    if config.receiver_limit is not None:
-        yield Conflict(
-            "learning.receiver_limit link.access",
-            "receiver_limit is for the numbers of single devices, which nobody sees in a sum",
-            f"leave receiver_limit out, or {orthogonal}",
-        )
-    if config.convergence_bound:
-        yield Conflict(
-            "learning.convergence_bound link.access",
-            "the convergence bound is for detected bits, and access superposition detects none",
-            f"leave convergence_bound out, or {orthogonal}",
-        )
-    if config.attack is not None and config.attack.acts_on == "bits" and usual == ("analog",) and response is None:
-        yield Conflict(
-            "learning.attack.kind learning.attack link.access",
-            f"attack.kind {config.attack.kind} acts on bits, and aggregation {scheme.name} sends none over the air",
-            "write kind: sign-flip or jam",
-        )
-    if config.attack is not None and config.attack.acts_on == "air" and link.error_model == "error_free":
-        yield Conflict(
-            "learning.attack.kind learning.attack link.error_model",
-            f"attack.kind {config.attack.kind} sends at the full power of a radio, and error_model error_free has none",
-            "write error_model: measured, or another kind",
-        )
+        problem = f"mechanism {mechanism.mechanism} needs the bits of every device, {unseen}"
+        yield Conflict(f"{_MECHANISM} link.access", problem, f"write mechanism: gaussian, or {orthogonal}")
+    for key in ("receiver_limit", "convergence_bound"):
+        if getattr(config, key):
+            problem = f"{key} is for the numbers of single devices, {unseen}"
+            yield Conflict(f"learning.{key} link.access", problem, f"leave {key} out, or {orthogonal}")
+    if attack is not None and attack.acts_on == "bits" and usual == ("analog",) and response is None:
+        problem = f"attack.kind {attack.kind} acts on bits, and aggregation {scheme.name} sends none over the air"
+        yield Conflict("learning.attack.kind learning.attack link.access", problem, "write kind: sign-flip or jam")
+    if attack is not None and attack.acts_on == "air" and link.error_model == "error_free":
+        problem = f"attack.kind {attack.kind} sends at the full power of a radio, and error_model error_free has none"
+        remedy = "write error_model: measured, or another kind"
+        yield Conflict("learning.attack.kind learning.attack link.error_model", problem, remedy)
 
 
 def _receiver_noise(config: FedAvgConfig, *, link: LinkConfig, privacy: ReceiverNoise) -> Iterator[Conflict]:
     """Links on which the receiver's noise has no distance of two sums to hide, or on which power control tells data."""
-    mechanism, scheme = "privacy.mechanism privacy", config.aggregation
+    scheme = config.aggregation
     if link.access != "superposition":
-        yield Conflict(
-            f"{mechanism} link.access",
-            "mechanism receiver-noise protects updates that add up in the air, but the server receives every device on "
-            "its own",
-            "write link.access: superposition, or mechanism: device-noise",
-        )
+        problem = "protects updates that add up in the air, but the server receives every device on its own"
+        remedy = "write link.access: superposition, or mechanism: device-noise"
+        yield Conflict(f"{_MECHANISM} link.access", f"mechanism receiver-noise {problem}", remedy)
         return
     for bad, keys, problem, remedy in (
         (
@@ -172,34 +138,22 @@ def _receiver_noise(config: FedAvgConfig, *, link: LinkConfig, privacy: Receiver
         ),
     ):
         if bad:
-            yield Conflict(
-                f"{keys} {mechanism}", f"mechanism receiver-noise relies on the receiver's noise, but {problem}", remedy
-            )
+            problem = f"mechanism receiver-noise relies on the receiver's noise, but {problem}"
+            yield Conflict(f"{keys} {_MECHANISM}", problem, remedy)
     if scheme.own_epsilon is not None:
-        yield Conflict(
-            f"{SCHEME_KEYS} {mechanism}",
-            f"aggregation {scheme.name} protects its bits itself, and the receiver's noise is not counted on top",
-            "leave the epsilon of the aggregation out, or write privacy: none",
-        )
+        problem = f"aggregation {scheme.name} protects its bits itself, and the receiver's noise is not counted on top"
+        remedy = "leave the epsilon of the aggregation out, or write privacy: none"
+        yield Conflict(f"{SCHEME_KEYS} {_MECHANISM}", problem, remedy)
     form = scheme.over_air(config.num_values() or 1)
     if form is not None and form.follows_updates and privacy.clip is None and not scheme.uses_codec:
-        yield Conflict(
-            f"privacy.clip {mechanism}",
-            f"mechanism receiver-noise needs a bound on the norm of what aggregation {scheme.name} sends",
-            "write privacy.clip: 1",
-        )
+        problem = f"mechanism receiver-noise needs a bound on the norm of what aggregation {scheme.name} sends"
+        yield Conflict(f"privacy.clip {_MECHANISM}", problem, "write privacy.clip: 1")
     if form is not None and not form.follows_updates and privacy.clip is not None:
-        yield Conflict(
-            f"privacy.clip {SCHEME_KEYS}",
-            f"privacy.clip shortens updates that are sent as amplitudes, and {scheme.name} sends symbols of one power",
-            "leave clip out",
-        )
+        problem = f"privacy.clip shortens updates sent as amplitudes, and {scheme.name} sends symbols of one power"
+        yield Conflict(f"privacy.clip {SCHEME_KEYS}", problem, "leave clip out")
     if config.upload != "update":
-        yield Conflict(
-            "learning.upload privacy.mechanism",
-            "mechanism receiver-noise clips updates, and devices send models",
-            "write upload: update",
-        )
+        problem = "mechanism receiver-noise clips updates, and devices send models"
+        yield Conflict("learning.upload privacy.mechanism", problem, "write upload: update")
 
 
 def _lost(link: LinkConfig) -> str | None:
@@ -208,7 +162,7 @@ def _lost(link: LinkConfig) -> str | None:
 
 
 def _scheme(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | None) -> Iterator[Conflict]:
-    """Numbers of the scheme, and what a scheme with bits of its own never reads or does not allow."""
+    """Numbers of the scheme, and what a scheme with bits of its own does not allow."""
     # A calibrated budget for the run sets the scheme's epsilon, and b with it.
     calibrated = privacy is not None and privacy.protects == "scheme" and privacy.calibrated
     scheme = config.aggregation
@@ -217,59 +171,38 @@ def _scheme(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | None
         return
     # Comparisons with a mean write the codec of the mean once for all: full precision, or the default.
     if config.codec not in (codecs.read("uniform"), codecs.read("binary32")) and config.downlink == "ideal":
-        yield Conflict(
-            f"learning.codec.name learning.codec {SCHEME_KEYS}",
-            f"aggregation {scheme.name} makes its own bits and never uses codec {config.codec.name}",
-            f"leave codec out, or write aggregation: mean in place of {scheme.name}",
-        )
-    if config.receiver_limit is not None and scheme.response is not None:
-        yield Conflict(
-            f"learning.receiver_limit {SCHEME_KEYS}",
-            f"aggregation {scheme.name} receives single bits, which need no limit",
-            "leave receiver_limit out",
-        )
+        problem = f"aggregation {scheme.name} makes its own bits and never uses codec {config.codec.name}"
+        remedy = f"leave codec out, or write aggregation: mean in place of {scheme.name}"
+        yield Conflict(f"learning.codec.name learning.codec {SCHEME_KEYS}", problem, remedy)
     if privacy is not None and privacy.protects not in ("scheme", "sum"):
-        yield Conflict(
-            f"privacy.mechanism privacy {SCHEME_KEYS}",
-            f"aggregation {scheme.name} protects its bits itself, and privacy is for mechanisms on plain numbers",
+        problem = f"aggregation {scheme.name} protects its bits itself, and privacy is for mechanisms on plain numbers"
+        remedy = (
             "leave privacy out, and write the epsilon under learning.aggregation"
             if privacy.budget is None
-            else "write privacy: {mechanism: scheme, budget: {...}}, so that the budget sets its epsilon",
+            else "write privacy: {mechanism: scheme, budget: {...}}, so that the budget sets its epsilon"
         )
+        yield Conflict(f"{_MECHANISM} {SCHEME_KEYS}", problem, remedy)
     response, lost = scheme.response, _lost(link)
     if lost is not None and response is not None and response.channel != "agnostic":
-        yield Conflict(
-            f"link.packets.policy learning.aggregation.channel {SCHEME_KEYS}",
-            f"channel {response.channel} needs the bit errors of the channel, but packets.policy {lost} drops "
-            "packets with errors or sends them again",
-            "write packets.policy: accept, or channel: agnostic under learning.aggregation",
-        )
+        problem = f"channel {response.channel} needs the bit errors of the channel, but packets.policy {lost} drops "
+        remedy = "write packets.policy: accept, or channel: agnostic under learning.aggregation"
+        keys = f"link.packets.policy learning.aggregation.channel {SCHEME_KEYS}"
+        yield Conflict(keys, f"{problem}packets with errors or sends them again", remedy)
 
 
 def _personal(learning: FedAvgConfig) -> Iterator[Conflict]:
     """Check personal models, and the convergence bound of Li et al. 2025, Theorem 2."""
-    personal = learning.personal
+    personal, aggregation = learning.personal, "learning.aggregation.name learning.aggregation"
     if personal is not None and samples_per_device(learning) < 2:
-        yield Conflict(
-            "learning.partition.samples_per_device learning.num_devices learning.personal",
-            "a device with one sample has none to hold out for a test of its personal model",
-            "leave personal out, or write partition.samples_per_device: 2 or more",
-        )
-    if personal is not None and learning.local.proximal not in (0.0, personal.lam):
-        yield Conflict(
-            "learning.local.proximal learning.personal.lam learning.personal",
-            f"local.proximal {learning.local.proximal:g} and personal.lam {personal.lam:g} both weigh the "
-            "distance to the global model",
-            "leave local.proximal out",
-        )
-    plain = learning.aggregation == MeanScheme() and learning.attack is None and personal is None
-    if learning.convergence_bound and not plain:
-        yield Conflict(
-            "learning.convergence_bound learning.aggregation.name learning.aggregation learning.attack "
-            "learning.personal",
-            "the convergence bound holds for the mean of honest updates of one common model",
-            "leave convergence_bound out, or aggregation, attack and personal",
-        )
+        keys = "learning.partition.samples_per_device learning.num_devices learning.personal"
+        problem = "a device with one sample has none to hold out for a test of its personal model"
+        yield Conflict(keys, problem, "leave personal out, or write partition.samples_per_device: 2 or more")
+    if learning.convergence_bound and not (
+        learning.aggregation == MeanScheme() and learning.attack is None and personal is None
+    ):
+        problem = "the convergence bound holds for the mean of honest updates of one common model"
+        remedy = "leave convergence_bound out, or aggregation, attack and personal"
+        yield Conflict(f"learning.convergence_bound {aggregation} learning.attack learning.personal", problem, remedy)
 
 
 def _samples(learning: FedAvgConfig) -> Iterator[Conflict]:
@@ -277,19 +210,15 @@ def _samples(learning: FedAvgConfig) -> Iterator[Conflict]:
     for key, most in (("train_samples", facts.num_train), ("test_samples", facts.num_test)):
         wanted = getattr(data, key)
         if wanted is not None and wanted > most:
-            yield Conflict(
-                f"learning.data.{key} learning.data",
-                f"{data.name} has {most} of these images, {wanted} are asked for",
-                f"write at most {most}, or leave {key} out to take all",
-            )
+            problem = f"{data.name} has {most} of these images, {wanted} are asked for"
+            remedy = f"write at most {most}, or leave {key} out to take all"
+            yield Conflict(f"learning.data.{key} learning.data", problem, remedy)
     held, least = data.validation_samples or 0, data.train_samples or 1
     if held + least > facts.num_train >= least:
         left = "one" if data.train_samples is None else str(data.train_samples)
-        yield Conflict(
-            "learning.data.validation_samples learning.data.train_samples learning.data",
-            f"{held} images held out for validation do not leave {left} of {facts.num_train} to train on",
-            f"write validation_samples: {facts.num_train - least} or less",
-        )
+        keys = "learning.data.validation_samples learning.data.train_samples learning.data"
+        problem = f"{held} images held out for validation do not leave {left} of {facts.num_train} to train on"
+        yield Conflict(keys, problem, f"write validation_samples: {facts.num_train - least} or less")
 
 
 def _shares(learning: FedAvgConfig) -> Iterator[Conflict]:

@@ -139,23 +139,17 @@ class FlmcConfig(Learning):
         task, num_devices, policy = self.task, self.num_devices, link.packets.policy
         if num_devices > task.num_samples:
             raised = ", or raise learning.task.num_samples" if task.name == "gaussian-linear" else ""
-            yield Conflict(
-                "learning.num_devices learning.task.num_samples learning.task",
-                f"{num_devices} devices cannot share {task.num_samples} samples of {task.name}",
-                f"use at most {task.num_samples} devices{raised}",
-            )
+            keys = "learning.num_devices learning.task.num_samples learning.task"
+            problem = f"{num_devices} devices cannot share {task.num_samples} samples of {task.name}"
+            yield Conflict(keys, problem, f"use at most {task.num_samples} devices{raised}")
         if self.debias and not self.sends.debiases:
-            yield Conflict(
-                "learning.debias learning.scheme",
-                f"debias needs scheme digital-orthogonal, the scheme is {self.scheme}",
-                "leave debias out, or use scheme: digital-orthogonal",
-            )
+            problem = f"debias needs scheme digital-orthogonal, the scheme is {self.scheme}"
+            remedy = "leave debias out, or use scheme: digital-orthogonal"
+            yield Conflict("learning.debias learning.scheme", problem, remedy)
         if self.debias and policy != "accept":
-            yield Conflict(
-                "learning.debias link.packets.policy",
-                f"debias corrects for errors of all packets, but packets.policy {policy} leaves out those with errors",
-                "leave debias out, or write packets.policy: accept",
-            )
+            problem = f"debias corrects for errors of all packets, but packets.policy {policy} leaves out wrong ones"
+            remedy = "leave debias out, or write packets.policy: accept"
+            yield Conflict("learning.debias link.packets.policy", problem, remedy)
         if self.attack is not None:
             yield from attack_conflicts(self.attack, partial(check_attack, self, error_model=link.error_model))
         if self.access is not None:
@@ -172,53 +166,52 @@ class FlmcConfig(Learning):
             ("power.budget", link.power.budget is not None),
         ):
             if asked:
-                yield Conflict(
-                    f"link.{key} learning.algorithm",
+                problem = (
                     f"{key} is for the mean of federated averaging; Langevin sampling needs every gradient in full, in "
-                    "noise of the same power",
-                    f"leave link.{key} out, or write algorithm: fedavg",
+                    "noise of the same power"
                 )
+                remedy = f"leave link.{key} out, or write algorithm: fedavg"
+                yield Conflict(f"link.{key} learning.algorithm", problem, remedy)
         needed = self.access or "auto"
         if access not in ("auto", needed, "noma" if needed == "orthogonal" else needed):
-            yield Conflict(
-                "link.access learning.scheme",
-                f"scheme {scheme} needs access {needed}, the access is {access}",
-                f"write access: {needed} or auto{self.sends.instead}",
-            )
-        if modulation != "auto" and (refused := self.sends.refused(modulation)) is not None:
-            yield Conflict("link.modulation learning.scheme", *refused)
-
+            problem = f"scheme {scheme} needs access {needed}, the access is {access}"
+            remedy = f"write access: {needed} or auto{self.sends.instead}"
+            yield Conflict("link.access learning.scheme", problem, remedy)
+        if modulation != "auto" and not self.sends.carried_by(modulation):
+            what = "one-bit gradients" if self.sends.one_bit else "amplitudes"
+            problem = f"scheme {scheme} sends {what}{' that add up' * self.superposes}, which {modulation} cannot carry"
+            yield Conflict("link.modulation learning.scheme", problem, "write modulation: auto")
         if self.superposes and link.receiver.combining != "mrc":
-            yield Conflict(
-                "link.receiver.combining learning.algorithm",
+            problem = (
                 "flmc takes the receiver's noise as that of Langevin sampling, and combining "
-                f"{link.receiver.combining} changes its power from round to round",
-                "write combining: mrc, or algorithm: fedavg",
+                f"{link.receiver.combining} changes its power from round to round"
             )
+            remedy = "write combining: mrc, or algorithm: fedavg"
+            yield Conflict("link.receiver.combining learning.algorithm", problem, remedy)
 
     def _bound_conflicts(self, link: LinkConfig) -> Iterator[Conflict]:
         """Yield what the bounds of Zhang et al. 2022 do not hold for: more than one uncoded symbol at one antenna."""
         if not self.superposes and not link.plain:
-            yield Conflict(
-                "privacy link.coding link.receiver.num_antennas link.packets link.ofdm link.channel",
+            problem = (
                 "the privacy bound (16) holds for one uncoded symbol per bit at one antenna; codes, antennas, "
-                "repetitions and unequal carriers give the server more information than it assumes",
-                "write privacy: none, or leave coding, packets, ofdm, receiver and noma out",
+                "repetitions and unequal carriers give the server more information than it assumes"
             )
+            remedy = "write privacy: none, or leave coding, packets, ofdm, receiver and noma out"
+            keys = "privacy link.coding link.receiver.num_antennas link.packets link.ofdm link.channel"
+            yield Conflict(keys, problem, remedy)
         if self.superposes and link.receiver.num_antennas > 1:
-            yield Conflict(
-                "privacy link.receiver.num_antennas",
-                f"the privacy bound holds for one antenna, and {link.receiver.num_antennas} show the server each "
-                "symbol as many times",
-                "write privacy: none, or num_antennas: 1",
-            )
+            count = link.receiver.num_antennas
+            problem = f"the privacy bound holds for one antenna, and {count} show the server each symbol as many times"
+            remedy = "write privacy: none, or num_antennas: 1"
+            yield Conflict("privacy link.receiver.num_antennas", problem, remedy)
         if self.superposes and link.mixes_carriers:
-            yield Conflict(
-                "privacy link.impairments.cfo_hz link.impairments.clipping_db link.ofdm.domain",
+            problem = (
                 "clipping, frequency offsets and waveforms in the time domain spill symbols over other carriers, which "
-                "the bound ignores",
-                "write privacy: none, or domain: frequency without cfo_hz and clipping_db",
+                "the bound ignores"
             )
+            remedy = "write privacy: none, or domain: frequency without cfo_hz and clipping_db"
+            keys = "privacy link.impairments.cfo_hz link.impairments.clipping_db link.ofdm.domain"
+            yield Conflict(keys, problem, remedy)
 
     def privacy_conflict(self, privacy: Mechanism | None) -> Conflict | None:
         if privacy is None or isinstance(privacy, AmplitudeMechanism):

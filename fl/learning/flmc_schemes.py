@@ -50,9 +50,11 @@ class FlmcScheme(Frozen):
     def build(self, config: FlmcConfig, *, link: LinkConfig, task: PosteriorTask, sampling: Sampling) -> Algorithm:
         """Return the rounds of a batch of trials, with the link compiled."""
 
-    def refused(self, modulation: Modulation) -> tuple[str, str] | None:
-        """Return problem and remedy of a modulation that cannot carry what devices send; None if it can."""
-        return None
+    def carried_by(self, modulation: Modulation) -> bool:
+        """Return True if a modulation carries what devices send: amplitudes, bits, or bits that add up in the air."""
+        if not self.one_bit:
+            return modulation == "analog"
+        return modulation == "bpsk" or (modulation != "analog" and self.access != "superposition")
 
     def depends_on(self, path: str) -> bool:
         """Return False for a setting of `learning` that has no effect."""
@@ -165,14 +167,6 @@ class Analog(Sending):
 
         return partial(analog_delta, **self._setting(config, amplitude=amplitude, noise_power=noise_power))
 
-    def refused(self, modulation: Modulation) -> tuple[str, str] | None:
-        if modulation == "analog":
-            return None
-        return (
-            f"scheme analog sends amplitudes, which {modulation} cannot carry",
-            "write modulation: auto, or a digital scheme",
-        )
-
     def depends_on(self, path: str) -> bool:
         """See `FlmcScheme.depends_on`: amplitudes have no quantizer."""
         return path != "learning.quantizer_slope"
@@ -222,14 +216,6 @@ class OneBit(Sending):
             dimension=config.num_values(), gradient_bound=config.gradient_bound, quantizer_slope=config.quantizer_slope
         )
 
-    def refused(self, modulation: Modulation) -> tuple[str, str] | None:
-        if modulation != "analog":
-            return None
-        return (
-            f"scheme {self.name} sends bits, which modulation analog cannot carry",
-            "write modulation: auto, or scheme: analog",
-        )
-
 
 @flmc_schemes.register
 class Digital(OneBit):
@@ -240,14 +226,6 @@ class Digital(OneBit):
     instead = ", or scheme: digital-orthogonal"
 
     name: Literal["digital"] = "digital"
-
-    def refused(self, modulation: Modulation) -> tuple[str, str] | None:
-        if modulation == "bpsk":
-            return None
-        return super().refused(modulation) or (
-            f"one-bit gradients add up in the air as bpsk only, not as {modulation}",
-            "write modulation: auto, or scheme: digital-orthogonal",
-        )
 
 
 @flmc_schemes.register

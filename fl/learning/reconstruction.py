@@ -137,8 +137,6 @@ class ReconstructionConfig(Learning):
                 f"write num_devices: {max(there // each, 2)} or less, and more rounds",
             )
         yield from super().conflicts(link=link, privacy=privacy)
-        if (conflict := self.privacy_conflict(privacy)) is not None:
-            yield conflict
         yield from self.played.conflicts(link=link, privacy=privacy)
 
     def privacy_conflict(self, privacy: Mechanism | None) -> Conflict | None:

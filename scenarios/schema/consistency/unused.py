@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pydantic import BaseModel
 
 from fl.config.codec import codecs
+from fl.learning.fedavg import FedAvgConfig
 from phy.config.by_word import ByWord
 from phy.config.link import LinkConfig
 from scenarios.schema.consistency.resolve import links_of
@@ -28,6 +29,8 @@ def _unused(scenario: Scenario) -> Iterator[Unused]:
         for path, link in links_of(scenario):
             yield from _of_link(path, link)
     yield from _codec(scenario)
+    if isinstance(scenario.learning, FedAvgConfig):
+        yield from _averaging(scenario.learning)
     privacy, scheme = scenario.mechanism, scenario.learning.upload_scheme
     calibrated = privacy is not None and privacy.protects == "scheme" and privacy.calibrated
     if calibrated and scheme is not None and _written(scheme, "epsilon"):
@@ -36,6 +39,15 @@ def _unused(scenario: Scenario) -> Iterator[Unused]:
             "privacy.budget sets the epsilon of a round; leave it out, or write privacy.budget.calibrate: false for a "
             "budget that only watches",
         )
+
+
+def _averaging(learning: FedAvgConfig) -> Iterator[Unused]:
+    scheme = learning.aggregation
+    if learning.personal is not None and _written(learning.local, "proximal"):
+        yield "learning.local.proximal", "learning.personal.lam takes its place; leave it out"
+    if not scheme.uses_codec and scheme.response is not None and _written(learning, "receiver_limit"):
+        reason = f"aggregation {scheme.name} receives single bits, which need no limit"
+        yield "learning.receiver_limit", f"{reason}; leave it out"
 
 
 def _codec(scenario: Scenario) -> Iterator[Unused]:

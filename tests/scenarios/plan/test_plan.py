@@ -134,9 +134,9 @@ def test_values_are_plain_data(tmp_path: Path) -> None:
         ("- {}\n- link.access: [auto]\n", "s.yaml:2: sweep: the same task twice, point 1 (nothing set) and point 2 (link.access = auto) compute the same numbers; remove one, or change more than its label."),
         ("  learning.rounds: [300]\n  learning.scheme: [digital, analogue]\n", "s.yaml:4: learning.scheme = analogue: must be analog, digital, digital-orthogonal, exact or noiseless (at the sweep point learning.rounds = 300); did you mean analog."),
         ("  privacy:\n  - none\n  - epsilon: 5\n    delta: 2\n", "s.yaml:6: privacy.delta = 2: must be below 1 (at the sweep point privacy = {epsilon: 5, delta: 2}); write 0.02 for 2 %."),
-        ("  link.modulation: [bpsk, 16qam]\n", "s.yaml:3: link.modulation = 16qam: one-bit gradients add up in the "
-                                               "air as bpsk only, not as 16qam; write modulation: auto, or scheme: "
-                                               "digital-orthogonal."),
+        ("  link.modulation: [bpsk, 16qam]\n", "s.yaml:3: link.modulation = 16qam: scheme digital sends one-bit "
+                                               "gradients that add up, which 16qam cannot carry; write modulation: "
+                                               "auto."),
     ],
 )  # fmt: skip
 def test_a_bad_sweep_raises_one_sentence(text: str, sentence: str, tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_a_value_behind_a_misspelt_path_is_reported_beside_it(tmp_path: Path) ->
 def test_a_conflict_names_the_key_in_the_file_and_the_sweep_point(tmp_path: Path) -> None:
     text = "link: {modulation: 16qam}\nsweep: {learning.scheme: [digital-orthogonal, digital]}\n"
     assert refusal(text, tmp_path).startswith(
-        "s.yaml:2: link.modulation = 16qam: one-bit gradients add up in the air as bpsk only, not as 16qam "
+        "s.yaml:2: link.modulation = 16qam: scheme digital sends one-bit gradients that add up, which 16qam cannot carry "
         "(at the sweep point learning.scheme = digital); "
     )
 

@@ -188,13 +188,13 @@ SENTENCES = {
     ),
     "analog amplitudes with explicit QAM": (
         "name: a\nlearning: {scheme: analog}\nlink:\n  modulation: 16qam\n",
-        "s.yaml:4: link.modulation = 16qam: scheme analog sends amplitudes, which 16qam cannot carry; write "
-        "modulation: auto, or a digital scheme.",
+        "s.yaml:4: link.modulation = 16qam: scheme analog sends amplitudes that add up, which 16qam cannot carry; "
+        "write modulation: auto.",
     ),
     "one-bit FLMC by superposition with 16-QAM": (
         "name: a\nlink: {modulation: 16qam}\n",
-        "s.yaml:2: link.modulation = 16qam: one-bit gradients add up in the air as bpsk only, not as 16qam; write "
-        "modulation: auto, or scheme: digital-orthogonal.",
+        "s.yaml:2: link.modulation = 16qam: scheme digital sends one-bit gradients that add up, which 16qam cannot "
+        "carry; write modulation: auto.",
     ),
     "an empty file": ("", "s.yaml:1: the file is empty; write at least name: and learning:."),
     "a comment only": ("# soon\n", "s.yaml:1: the file is empty; write at least name: and learning:."),

@@ -119,7 +119,6 @@ IMPOSSIBLE: list[tuple[str, str, Scenario]] = [
         scenario({"aggregation": "cpa"}, privacy={"mechanism": "gaussian", "epsilon": 1}),
     ),
     ("learning.codec.name", "makes its own bits", scenario({"aggregation": "mvu", "codec": "fixed-point"})),
-    ("learning.receiver_limit", "single bits", scenario({"aggregation": "sign", "receiver_limit": 1.0})),
     ("link.packets.policy", "channel native", scenario({"aggregation": "cpa"}, link=DROP)),
     (
         "link.packets.policy",
@@ -166,14 +165,12 @@ IMPOSSIBLE: list[tuple[str, str, Scenario]] = [
         "attack.devices names the devices",
         scenario({"attack": {"kind": "ones", "devices": [3], "drawn": "with-replacement"}}),
     ),
-    ("learning.participation.dropout", "no device is left", scenario({"participation": {"dropout": 1.0}})),
     ("learning.attack.std", "gaussian", scenario({"attack": {"kind": "ones", "std": 2, "share": 0.1}})),
     (
         "learning.partition.samples_per_device",
         "one sample",
         scenario({"partition": {"samples_per_device": 1}, "personal": {}}),
     ),
-    ("learning.local.proximal", "both weigh", scenario({"local": {"proximal": 0.5}, "personal": {}})),
     (
         "learning.convergence_bound",
         "honest",

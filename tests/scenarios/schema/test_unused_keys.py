@@ -46,6 +46,15 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         "learning.codec: has no effect, because aggregation sign makes its own bits; leave it out, or write "
         "aggregation: mean",
     ),
+    "a proximal term beside that of personal models": (
+        {"learning": {"algorithm": "fedavg", "local": {"proximal": 0.5}, "personal": {}}},
+        "learning.local.proximal: has no effect, because learning.personal.lam takes its place; leave it out",
+    ),
+    "a limit on numbers where bits are received": (
+        {"learning": {**SIGN, "receiver_limit": 1.0}},
+        "learning.receiver_limit: has no effect, because aggregation sign receives single bits, which need no limit; "
+        "leave it out",
+    ),
     "an epsilon that the budget sets": (
         {"learning": SIGN, "privacy": BUDGET},
         "learning.aggregation.epsilon: has no effect, because privacy.budget sets the epsilon of a round; leave it "
