@@ -125,7 +125,7 @@ def test_the_python_page_has_every_public_name_with_its_docstring(tmp_path: Path
         assert [one for one in public if not inspect.getdoc(one)] == []
 
 
-@pytest.mark.parametrize("name", ["cpa-table6", "flmc-quantizer", "link-uncoded"])
+@pytest.mark.parametrize("name", ["cpa-table6", "flmc-bursts", "link-uncoded"])
 def test_a_page_of_the_gallery_has_stored_results_or_says_that_there_are_none(name: str, tmp_path: Path) -> None:
     loaded = library_scenario(name)
     assert loaded is not None

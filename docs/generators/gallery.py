@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -24,6 +25,9 @@ from scenarios.studies.link.plan import expand_link
 
 PAPERS = {"flmc": "zhang-2022", "bitflip": "li-2025", "cpa": "lang-2023", "probit": "lan"}
 """First word of a scenario's name -> page of its paper."""
+
+TIMES = Path(__file__).with_name("times.csv")
+"""Processor time of `phyloop run` in one thread, kernels compiled before, on an AMD EPYC with AVX-512."""
 
 
 def write(folder: Path) -> None:
@@ -82,6 +86,11 @@ def scenario_page(name: str, loaded: LoadedScenario, *, folder: Path) -> Iterato
         yield from _results(loaded, plan, folder=folder)
     yield "## Scenario"
     yield f"```{{literalinclude}} ../../../scenarios/library/{name}.yaml\n:language: yaml\n```\n"
+    if rows := read_reference(name):
+        paths = [path for path in rows[0] if path not in COLUMNS]
+        yield "## All stored results"
+        heads = (*map(plain_label, paths), "quantity", "mean and interval", "trials")
+        yield table(heads, (_cells(row, paths) for row in rows))
 
 
 def _facts(name: str, loaded: LoadedScenario) -> Iterator[str]:
@@ -95,7 +104,12 @@ def _facts(name: str, loaded: LoadedScenario) -> Iterator[str]:
     cost, tasks = estimate(plan), len(plan.points) * plan.trials
     yield f"Size: {len(plan.points)} sweep points × {plan.trials} trials = {tasks} tasks, seed {plan.seed}"
     yield f"Estimated memory: {byte_size(cost.memory_bytes)}; disk: {byte_size(cost.disk_bytes)}"
-    yield "Time: not stored; `phyloop run` measures it on the first tasks and shows the time left"
+    with TIMES.open(encoding="utf-8", newline="") as lines:
+        times = {row["scenario"]: row for row in csv.DictReader(lines)}
+    if name in times:
+        yield f"Time: {times[name]['processor_s']} s on one core (AMD EPYC, {times[name]['date']})"
+    else:
+        yield "Time: not stored; `phyloop run` measures it on the first tasks and shows the time left"
 
 
 def _results(loaded: LoadedScenario, plan: Plan, *, folder: Path) -> Iterator[str]:
@@ -122,12 +136,10 @@ def _results(loaded: LoadedScenario, plan: Plan, *, folder: Path) -> Iterator[st
         yield f"### {published.title}"
         yield published.table.markdown()
         yield published.caption
-    yield "### All stored results"
-    heads = (*map(plain_label, paths), "quantity", "mean and interval", "trials")
-    results = (
-        (*(row[path] for path in paths), plain_label(row["metric"]), mean_of(row), row["trials"]) for row in rows
-    )
-    yield table(heads, results)
+
+
+def _cells(row: dict[str, str], paths: Sequence[str]) -> tuple[object, ...]:
+    return *(row[path] for path in paths), plain_label(row["metric"]), mean_of(row), row["trials"]
 
 
 def _summaries(plan: Plan, paths: Sequence[str]) -> tuple[PointSummary, ...]:
