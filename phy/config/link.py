@@ -237,17 +237,13 @@ class LinkConfig(Frozen):
 
     @property
     def fusible_packets(self) -> bool:
-        """True if engine `fused` has the whole packet chain: code, symbols, channel, estimation and soft bits.
-
-        Soft bits are those of maxlog, which are exact if an axis of the constellation has one bit.
-        """
+        """True if engine `fused` has the whole packet chain: code, symbols, channel, estimation and soft bits."""
         link = self.resolve_mcs()
         channel, coding = link.channel, link.coding
-        exact = link.modulation in ("bpsk", "qpsk")
         return (
             link.access == "orthogonal"
             and link.modulation in BITS_PER_SYMBOL
-            and (coding == "none" or (coding.fusible and (exact or coding.demapper == "maxlog")))
+            and (coding == "none" or coding.fusible)
             and not channel.model.startswith("cdl")
             and channel.law.rician_k is not None
             and (link.ofdm == "none" or link.ofdm.domain == "frequency")

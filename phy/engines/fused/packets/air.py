@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.engines.fused.packets.bits import count_label_errors, fill_bytes, fill_labels
+from phy.engines.fused.packets.bits import count_label_errors, fill_bytes, fill_decided, fill_labels
 from phy.engines.fused.packets.channel import (
     NONE,
     ONE_VALUE,
@@ -48,7 +48,7 @@ from phy.engines.fused.packets.lines import (
     wanted_modes,
 )
 from phy.engines.fused.packets.plan import GIVEN_ERROR, LEAST_SQUARES, MMSE, PERFECT, PacketPlan
-from phy.engines.fused.packets.soft import llrs_of_line, normalise
+from phy.engines.fused.packets.soft import APP, HARD, llrs_of_line, normalise
 from phy.engines.fused.symbols import Mapping
 from phy.numerics.compiled import inlined, lean_kernel, spliced
 from phy.numerics.workers import run_tasks
@@ -182,7 +182,7 @@ def _carry(
     first: Any, last: Any, words: Any, lanes: Any, waves: Any, taps: Any, nodes: Any, known: Any, shrunk: Any,
     modes: Any, shares: Any,
 ) -> None:  # fmt: skip
-    """Rows `first` to `last`: `labels` to `decided`, both `[rows, num_symbols]` uint8; `llrs` only where `soft`.
+    """Rows `first` to `last`: `labels` to `decided`, both `[rows, num_symbols]` uint8; `llrs` unless `soft` is HARD.
 
     From `words` on there is what `_scratch` has.
     """
@@ -235,12 +235,12 @@ def _carry(
                         faded += found[0]
                         noise += found[1]
                     decide_line(lanes, points, decided[n, at:], count)
-                    if soft:
+                    if soft != HARD:
                         for data_row in range(first_row, last_row):
                             column = (data_row - first_row) * width
                             _variance_line(plan, arrival, noise_power, data_row, tile, shares, lanes, column, width)
                         normalise(lanes, count)
-                        llrs_of_line(lanes, points, llrs[n, at * bits :], count)
+                        llrs_of_line(lanes, points, soft, llrs[n, at * bits :], count)
         amplitude = np.float64(rows.amplitude[n])
         energies[SENT, n] = amplitude * amplitude * plane.prefix_share * (sent + plane.known_energy)
         energies[FADED, n] = faded / antennas
@@ -266,7 +266,8 @@ def _scratch(plan: PacketPlan) -> tuple[NDArray[Any] | None, ...]:
 class Carried(NamedTuple):
     """Received packets of one call.
 
-    - `hard` `[rows, ceil(num_bits / 8)]` uint8: bits decided symbol by symbol, packed, padding zero;
+    - `hard` `[rows, ceil(num_bits / 8)]` uint8: bits decided symbol by symbol, or by the signs of exact LLRs, packed,
+      padding zero;
     - `llrs` ln P(1) / P(0) `[rows, num_symbols * bits_per_symbol]` float32, empty unless asked for;
     - `errors` `[rows, bits_per_symbol]` int32: wrong bits by place in the label, the first bit first;
     - `energies` `[3, rows]`: transmitted, pilots and prefixes included; received signal and noise at data symbols, mean
@@ -287,14 +288,14 @@ def carry_packets(
     plan: PacketPlan,
     points: Mapping,
     noise_power: float,
-    soft: bool,
+    soft: np.int64,
     threads: int,
 ) -> Carried:
-    """Send the first `num_bits` of packed bits `coded` `[rows, num_bytes]`; `soft` adds LLRs."""
+    """Send the first `num_bits` of packed bits `coded` `[rows, num_bytes]`; `soft` MAXLOG or APP adds LLRs."""
     count, bits = len(coded), points.bits_per_symbol
     labels = np.empty((count, num_bits // bits), np.uint8)
     decided, hard = np.empty_like(labels), np.empty((count, -(-num_bits // 8)), np.uint8)
-    llrs = np.empty((count, labels.shape[1] * bits if soft else 0), np.float32)
+    llrs = np.empty((count, labels.shape[1] * bits if soft != HARD else 0), np.float32)
     errors, energies = np.empty((count, bits), np.int32), np.empty((_NUM_ENERGIES, count))
     power = np.float32(noise_power)
 
@@ -302,6 +303,8 @@ def carry_packets(
         mine = slice(first, last)
         fill_labels(coded[mine], bits_per_symbol=bits, out=labels[mine])
         _carry(plan, points, rows, power, soft, labels, decided, llrs, energies, first, last, *_scratch(plan))
+        if soft == APP:  # the likelier value of a bit is not always that of the nearest point
+            fill_decided(llrs[mine], bits, decided[mine])
         fill_bytes(decided[mine], bits, num_bits, hard[mine])
         count_label_errors(labels[mine], decided[mine], errors[mine])
 

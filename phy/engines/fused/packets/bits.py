@@ -33,6 +33,18 @@ def _to_labels(packed: Any, bits_per_symbol: Any, labels: Any) -> None:
 
 
 @lean_kernel
+def fill_decided(llrs: Any, bits_per_symbol: Any, labels: Any) -> None:
+    """Labels `[rows, num_symbols]` of the signs of `llrs` `[rows, >= num_symbols * bits_per_symbol]`."""
+    for row in range(len(labels)):
+        for i in range(labels.shape[1]):
+            label = np.uint32(0)
+            for bit in range(bits_per_symbol):
+                one = np.uint32(llrs[row, bits_per_symbol * i + bit] > 0.0)
+                label = np.uint32(np.uint32(label << np.uint32(1)) | one)
+            labels[row, i] = np.uint8(label)
+
+
+@lean_kernel
 def fill_bytes(labels: Any, bits_per_symbol: Any, num_bits: Any, packed: Any) -> None:
     """The first `num_bits` bits of labels, packed `[rows, ceil(num_bits / 8)]`, padding zero."""
     num_bytes, num_symbols = packed.shape[1], labels.shape[1]

@@ -7,11 +7,12 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.config import LinkConfig
+from phy.config import CodingConfig, LinkConfig
 from phy.engines.fused.packets.air import AirRows, carry_packets
 from phy.engines.fused.packets.channel import mean_powers
 from phy.engines.fused.packets.codec import packet_codec
 from phy.engines.fused.packets.plan import PacketPlan, plan_grid, plan_single_carrier
+from phy.engines.fused.packets.soft import APP, HARD, MAXLOG
 from phy.engines.fused.symbols import mapping
 from phy.frontends.resource_grid import Grid
 from phy.links.packets.chain import Arrival, ChainSpec, Departure, PacketChain
@@ -34,6 +35,8 @@ class FusedPacketChain(PacketChain):
         )
         self.coded_bits = self._codec.plan.coded_bits
         self._combine = spec.combine
+        exact = isinstance(config.coding, CodingConfig) and config.coding.demapper == "app" and self.bits_per_symbol > 2
+        self._soft = APP if exact else MAXLOG if self._codec.soft or self._combine else HARD
         self.rows = min(max(_BITS_AT_ONCE // self.coded_bits, _FEWEST_ROWS), _MOST_ROWS)
         self._points = mapping(config.modulation)
         self._threads = threads or available_threads()
@@ -57,7 +60,7 @@ class FusedPacketChain(PacketChain):
             plan=self._plan,
             points=self._points,
             noise_power=float(departure.noise_power),
-            soft=self._codec.soft or self._combine,
+            soft=self._soft,
             threads=self._threads,
         )
         hard, llrs = carried.hard, carried.llrs
