@@ -20,11 +20,14 @@ class LocalConfig(Frozen):
     )
     learning_rate: PositiveFloat = Field(
         default=0.1,
-        description="eta; softmax regression and the MLP train on MNIST with 0.1; also that of the CNN of "
+        description="step size eta; softmax regression and the MLP train on MNIST with 0.1; also that of the CNN of "
         "Li et al. 2025",
     )
     steps: int = whole(
-        5, "E, local iterations per round; 5 steps of 0.1 learn about as fast as one of 0.5, 1 is FedSGD", most=100_000
+        5,
+        "E, local iterations per round, samples / batch_size in an epoch; 5 steps of 0.1 learn about as fast as one of "
+        "0.5, 1 is FedSGD",
+        most=100_000,
     )
     batch_size: Count | None = Field(default=None, description="samples of one mini-batch (sgd, adam)")
     momentum: Decay = Field(default=0.0, description="momentum (sgd); 0: none")

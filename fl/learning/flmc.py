@@ -59,7 +59,9 @@ class FlmcConfig(Learning):
     num_devices: int = whole(20, "number of devices; 20 as in Zhang et al. 2022", most=100_000)
     rounds: int = whole(300, "number of rounds; 300 as in Zhang et al. 2022", least=2, most=10_000_000)
     burn_in: int = whole(200, "first rounds, left out of the metrics; 200 as in Zhang et al. 2022", least=0)
-    step_size: PositiveFloat | Literal["auto"] = Field(default="auto", description="eta of (6)")
+    step_size: PositiveFloat | Literal["auto"] = Field(
+        default="auto", description="step size eta, Zhang et al. 2022 (6)"
+    )
     gradient_bound: PositiveFloat = Field(
         default=30.0, description="l of (13), clipping per entry; 30 as in Zhang et al. 2022"
     )

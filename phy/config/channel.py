@@ -94,7 +94,8 @@ class ChannelConfig(Frozen):
         description="carrier frequency, TR 38.901 holds from 0.5 to 100 GHz [Hz]; 3.5e9: in band n78 of 5G",
     )
     speed_m_s: Annotated[float, Field(ge=0, le=150, allow_inf_nan=False)] = Field(
-        default=0.0, description="speed of the devices; at most 540 km/h [m/s]"
+        default=0.0,
+        description="speed of the devices, Doppler shift times c over carrier frequency [m/s]; at most 540 km/h",
     )
     gain: AmplitudeGain | Annotated[tuple[AmplitudeGain, ...], Field(min_length=1)] = Field(
         default=1.0,

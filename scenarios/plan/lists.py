@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
 from scenarios.schema.errors import flow, shorten
+from scenarios.schema.labels.units import range_in
 from scenarios.schema.schema import ValueRange
-
-_RANGE = re.compile(r"\s*(-?[\d.]*\d)\s*(?:\.\.|:)\s*(?:(-?[\d.]*\d)\s*:\s*)?(-?[\d.]*\d)\s*")
-"""`0..20`, and `0:5:20` with the step in the middle."""
-
-_CALL = re.compile(r"\w*range\((-?[\d.]+), *(-?[\d.]+)(?:, *([\d.]+))?\)")
-"""`range(0, 20, 5)` of Python."""
 
 _MOST_OF_PRODUCT = 24
 """Mappings that a remedy writes out."""
@@ -25,12 +19,7 @@ def list_remedy(path: str, values: Any) -> str:
     """Return the remedy for a swept path whose value is no list: a range, keys one inside the other, or one value."""
     if values in ([], {}):
         return "add values, or leave it out"
-    if isinstance(values, str) and (match := _RANGE.fullmatch(values)):
-        start, step, stop = (float(part or 1) for part in match.groups())
-        values = {"start": start, "step": step, "stop": stop}
-    if isinstance(values, str) and (match := _CALL.fullmatch(values)):
-        start, stop, step = (float(part or 1) for part in match.groups())
-        values = {"start": start, "step": step, "stop": stop}
+    values = range_in(values) or values
     if not isinstance(values, dict):
         return f"write {path}: [{shorten(values)}]"
     try:

@@ -38,7 +38,7 @@ from scenarios.schema.loader import LoadedScenario
 from scenarios.schema.messages.explain import explain, explain_within
 from scenarios.schema.overrides import set_path
 from scenarios.schema.schema import Scenario, validate_quickly
-from scenarios.schema.schema_keys import left_out_keys, nearest_key, schema_keys, unknown_key
+from scenarios.schema.schema_keys import keys_within, left_out_keys, meant_key, schema_keys
 from scenarios.schema.shorthand import SECTIONS, normalise
 
 MAX_POINTS = 100_000
@@ -250,10 +250,10 @@ def _check_path(loaded: LoadedScenario, path: str, values: Any, at: KeyPath, see
         raise refuse(f"{top} cannot be swept", _NOT_SWEPT[top])
     key = schema_keys().get(path)
     if key is None:
-        known = [one for one in schema_keys() if one.partition(".")[0] not in _NOT_SWEPT]
-        wrong = refuse("the sweep names a path that does not exist", unknown_key(path, among=known, value=values))
+        known = [one for one in keys_within(loaded.document) if one.partition(".")[0] not in _NOT_SWEPT]
+        near, converted, remedy = meant_key(path, among=known, value=values)
+        wrong = refuse("the sweep names a path that does not exist", remedy)
         # The values of a misspelt path are those of the nearest one, unless that has another unit.
-        near, converted = nearest_key(path, among=known, value=values)
         meant = items_of(values) if near and converted is None else []
         steps = [_Setting(str(near), value, (*at, number)) for number, value in enumerate(meant)]
         raise together([wrong, *(error for step in steps[:_MAX_REFUSED] for error in _of_values(loaded, [step]))])

@@ -12,9 +12,9 @@ from scenarios.report.published import Published, lists_in, of_plan, points_at, 
 from scenarios.report.tables.quantities import LINK_STUDY, SHARES
 from scenarios.schema.errors import KeyPath, ScenarioError, dotted, items_of, listing, mark_of, shorten, together
 from scenarios.schema.loader import LoadedScenario
-from scenarios.schema.messages.nearest import nearest
+from scenarios.schema.messages.nearest import nearest, nearest_words
 from scenarios.schema.schema import Axis, FigureConfig, PublishedConfig, TableConfig
-from scenarios.schema.schema_keys import nearest_key, schema_keys, unknown_key
+from scenarios.schema.schema_keys import keys_within, meant_key, schema_keys
 
 _WITHOUT = "run without published numbers: --set report.tables=[]"
 
@@ -73,11 +73,11 @@ def _of_figure(place: _Place, figure: FigureConfig) -> Iterator[ScenarioError]:
             if value not in known:
                 remedy = f"set {name} to {listing(known)}, or leave device out" if known else "leave device out"
                 yield place.inside("series").refuse(problem, remedy, "device")
-    paths = [path for path, key in schema_keys().items() if not key.indexed]
+    paths = [path for path in keys_within(loaded.document) if not schema_keys()[path].indexed]
     for name, path in settings:
         if path not in schema_keys():
             along = axes if name == "x" else ()
-            near = nearest(path, along, least=0.85) or nearest_key(path, among=paths)[0]
+            near = nearest(path, along, least=0.85) or meant_key(path, among=paths).key
             swept = {at[-1]: None for at in swept_keys(loaded.document.get("sweep"))}
             remedy = f"write {listing([*swept, *along]) or 'the path of a key, and sweep it'}"
             remedy = remedy if near is None else f"did you mean {near}"
@@ -149,7 +149,7 @@ def _check_settings(place: _Place, at: dict[str, Any], plan: Plan) -> None:
     for path, value in at.items():
         here = place.inside(path)
         if path not in known:
-            raise here.refuse("names no key of a scenario", unknown_key(path, among=known))
+            raise here.refuse("names no key of a scenario", meant_key(path, among=known).remedy)
         for item in items_of(value):
             if not isinstance(item, str | int | float):
                 problem, remedy = "must be a word, a number or a list of them", f"write for example {path}: [1, 2]"
@@ -205,6 +205,6 @@ def _check_points(place: _Place, config: TableConfig, plan: Plan) -> None:
 def _suggest(written: object, known: Iterable[str]) -> str:
     """Return the remedy for a word that is not among the known ones."""
     words = list(known)
-    if (near := nearest(written, words)) is not None:
-        return f"did you mean {shorten(near)}"
+    if near := nearest_words(written, words):
+        return f"did you mean {listing(map(shorten, near))}"
     return f"write one of {listing(words)}" if words else "leave it out"

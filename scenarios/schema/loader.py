@@ -103,8 +103,8 @@ def load_as_meant(source: Source, **changes: Any) -> tuple[LoadedScenario, bool]
         if value_at(document, ("learning", "algorithm")) and not value_at(meant.document, ("learning", "algorithm")):
             meant.document.pop("report", None)  # its figures are those of an unknown algorithm
         for section in meant.dropped:
-            unsweep(meant.document, marks, path=names_of(section), name=str(path))
-        loaded = LoadedScenario(scenario=meant.scenario, document=meant.document, marks=marks, source=path)
+            unsweep(meant.document, meant.marks, path=names_of(section), name=str(path))
+        loaded = LoadedScenario(scenario=meant.scenario, document=meant.document, marks=meant.marks, source=path)
         return loaded, not meant.dropped and meant.document.get("plugins") == document.get("plugins")
     return None
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from scenarios.schema.errors import KeyPath, Mark, ScenarioError, items_of, mapping
-from scenarios.schema.schema_keys import schema_keys, unknown_key
+from scenarios.schema.schema_keys import meant_key, schema_keys
 from scenarios.schema.shorthand import SECTIONS, named_section
 from scenarios.schema.yaml_marks import parse_yaml
 
@@ -35,7 +35,7 @@ def parse_override(text: str) -> tuple[str, Any, Collection[KeyPath]]:
         known = [one for one, entry in schema_keys().items() if not entry.indexed]
         raise ScenarioError(
             problem="the override names an unknown key",
-            remedy=unknown_key(path.removeprefix(SWEEP), among=known),
+            remedy=meant_key(path.removeprefix(SWEEP), among=known).remedy,
             file=OVERRIDE,
             key=path,
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cache
 from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
@@ -17,9 +17,9 @@ from fl.config.learning import UNNAMED as UNNAMED_ALGORITHM
 from phy.config.by_word import ByWord
 from phy.config.registry import Registry, registry_of
 from privacy.config import AmplitudeBudget, PrivacyConfig
-from scenarios.schema.errors import items_of, listing
-from scenarios.schema.labels.units import in_unit_of
-from scenarios.schema.messages.nearest import nearness
+from scenarios.schema.errors import items_of, listing, mapping
+from scenarios.schema.labels.units import in_unit_of, unit_of
+from scenarios.schema.messages.nearest import is_other_word, nearness, shares
 from scenarios.schema.schema import Scenario
 
 OWNERS = ("algorithm", "mechanism")
@@ -151,41 +151,118 @@ def left_out_keys() -> frozenset[str]:
     return frozenset(path for path in paths if "none" not in choices(path))
 
 
-def nearest_key(
-    path: str, *, among: Collection[str], value: Any = None, written: Collection[str] = ()
-) -> tuple[str | None, str | None]:
-    """Return the known path nearest to one that does not exist, and `value` in its unit as YAML.
+def owner_of(document: Mapping[str, Any], *, section: str) -> str:
+    """Return the algorithm or mechanism of a section of a document; empty for the other sections."""
+    if section not in SECTIONS:
+        return ""
+    tag, usual = SECTIONS[section]
+    return str(mapping(document.get(section)).get(tag, usual))
 
-    None for no near path, and for a value without another unit. Paths that are `written` as well were not meant.
+
+def keys_within(document: Mapping[str, Any], *, section: str = "") -> list[str]:
+    """Return the paths of all keys without those of other algorithms or mechanisms, by default in every section.
+
+    Nor those of a section that is left out and has no default, such as that of link studies.
     """
+    owners = {one: owner_of(document, section=one) for one in SECTIONS if section in ("", one)}
+    absent = {one for one, field in Scenario.model_fields.items() if field.default is None and one not in document}
+    return [
+        path
+        for path, key in schema_keys().items()
+        if path == (top := _top(path)) or (owners.get(top, "") in ("", *key.fields) and top not in absent)
+    ]
+
+
+class Meant(NamedTuple):
+    """The known key that was likely meant, the value in its unit as YAML, and the remedy."""
+
+    key: str | None
+    value: str | None
+    remedy: str
+
+
+def meant_key(
+    path: str, *, among: Collection[str] | None = None, value: Any = None, written: Collection[str] = (), kind: str = ""
+) -> Meant:
+    """Return what was meant by a path that does not exist.
+
+    `value`: what is written there. Paths that are `written` as well were not meant. `kind`: kind of the section.
+    """
+    keys = schema_keys()
+    known = [*(keys if among is None else among)]
+    section, _, leaf = path.rpartition(".")
+    best, converted = _nearest_key(path, among=known, value=value, written=written, kind=kind)
+    around, _, word = (best or "").rpartition(".")
+    moved = section in SECTIONS and leaf == word
+    if path in keys and not (best and (moved or (around == section and shares(leaf, word)))):
+        owner = f"{section}.{SECTIONS[section][0]}" if section in SECTIONS else section
+        if (variants := keys[path].variants) and kind not in variants:
+            remedy = f"it belongs to {owner} {listing(variants)} only: leave it out, or change {owner}"
+        else:
+            remedy = f"it belongs to another form of {section}: leave it out, or leave the keys beside it out"
+        return Meant(None, None, remedy)
+    if best is None:
+        return Meant(None, None, _without_key(section, [one for one in known if _is_of(one, section, kind)]))
+    if converted is not None:
+        return Meant(best, converted, f"write {best}: {converted}")
+    if section and not around:
+        return Meant(best, None, f"write {best} at the top of the file, outside {section.partition('.')[0]}")
+    means_more = is_other_word(leaf, word) or (unit_of(word) and not unit_of(leaf))
+    more = str(keys[best].meant(kind).description).partition(";")[0]  # without the reason of the default
+    return Meant(best, None, f"did you mean {best}{f' ({more})' if means_more else ''}")
+
+
+def _without_key(section: str, known: Collection[str]) -> str:
+    """The remedy where no key is near: the keys of the section, or of the nearest one around it."""
+    while section and not any(other.startswith(section + ".") for other in known):
+        section = section.rpartition(".")[0]
+    inside = [other for other in known if other.rpartition(".")[0] == section]
+    names = listing((one.rpartition(".")[2] for one in inside), last="and")
+    return f"leave it out: the keys {f'of {section}' if section else 'at the top'} are {names}"
+
+
+def _is_of(path: str, section: str, kind: str) -> bool:
+    """Return True for a key outside a section, or one that a section of this kind has."""
+    variants = schema_keys()[path].variants
+    return not kind or path.rpartition(".")[0] != section or not variants or kind in variants
+
+
+def _nearest_key(
+    path: str, *, among: Iterable[str], value: Any, written: Collection[str], kind: str
+) -> tuple[str | None, str | None]:
+    """The known path nearest to one that does not exist, and `value` in its unit as YAML, each None without."""
     section, _, leaf = path.rpartition(".")
 
     def near(other: str) -> float:
-        # A misspelt key of the section is the likeliest mistake, then a key of a section inside it, then the very key
-        # elsewhere. A section that is swept may lack its beginning.
+        # A misspelt key of the section is the likeliest mistake, then a key of a section inside it, then the same
+        # word elsewhere. A section that is swept may lack its beginning.
         around, _, word = other.rpartition(".")
         inside = f"{around}.".startswith(f"{section}.") or f".{around}".endswith(f".{section}") or not section
         alike = nearness(leaf, word)
         spelt = inside and nearness(leaf, other[len(section) :].replace(".", "_")) == 1.0  # eps_total: budget.epsilon
-        if (not spelt and alike < (0.7 if around == section else 0.8)) or not (inside or (leaf == word not in KINDS)):
+        same = leaf == word not in KINDS or (_top(path) == _top(other) and shares(leaf, word))
+        if (not spelt and alike < (0.7 if around == section else 0.8)) or not (inside or same):
             return 0.0
         key = schema_keys()[other]
         if key.indexed and around != section:  # a list of sections, as of figures
             return 0.0
-        fits = (inside and alike == 1.0) or key.takes(_converted(word, leaf, value)[1])
         here = around == section or spelt
-        if not (fits or here):
+        fits = (here and alike == 1.0) or key.takes(_converted(word, leaf, value)[1])
+        if not (fits or inside):
             return 0.0
         alike = max(alike, spelt) + 0.15 * here + 0.05 * inside + 0.01 * SequenceMatcher(None, path, other).ratio()
         return alike if fits else alike / 2  # its wrong value has an error of its own
 
-    written = {*written, *(one for one in among if f"{path}.".startswith(f"{one}."))}
-    best = max(
-        (one for one in among if one not in written and ("downlink." in path or "downlink." not in one)), key=near
-    )
+    around = {one for one in among if f"{path}.".startswith(f"{one}.")}
+    able = [one for one in among if one not in around and one not in written and _is_of(one, section, kind)]
+    best = max((one for one in able if "downlink." in path or "downlink." not in one), key=near)
     if near(best) == 0.0:
         return None, None
     return best, _converted(best.rpartition(".")[2], leaf, value)[0]
+
+
+def _top(path: str) -> str:
+    return path.partition(".")[0]
 
 
 def _converted(word: str, leaf: str, value: Any) -> tuple[str | None, Any]:
@@ -195,30 +272,3 @@ def _converted(word: str, leaf: str, value: Any) -> tuple[str | None, Any]:
         return None, value
     text = f"[{', '.join(map(str, items))}]" if isinstance(value, list) else str(items[0])
     return text, json.loads(text)
-
-
-def unknown_key(
-    path: str, *, among: Iterable[str] | None = None, value: Any = None, written: Collection[str] = (), kind: str = ""
-) -> str:
-    """The remedy for a path that does not exist: the nearest known path, or the keys beside it.
-
-    `value` is the value written there, which may need another unit; paths that are `written` as well were not meant.
-    `kind` is the kind of the section.
-    """
-    keys = schema_keys()
-    known = [*(keys if among is None else among)]
-    best, converted = nearest_key(path, among=known, value=value, written=written)
-    section, _, leaf = path.rpartition(".")
-    if path in keys and not (section in SECTIONS and best is not None and leaf == best.rpartition(".")[2]):
-        owner = f"{section}.{SECTIONS[section][0]}" if section in SECTIONS else section
-        if (variants := keys[path].variants) and kind not in variants:
-            return f"it belongs to {owner} {listing(variants)} only: leave it out, or change {owner}"
-        return f"it belongs to another form of {section}: leave it out, or leave the keys beside it out"
-    if best is not None:
-        return f"did you mean {best}" if converted is None else f"write {best}: {converted}"
-    while section and not any(other.startswith(section + ".") for other in known):
-        section = section.rpartition(".")[0]
-    start = section + "." if section else ""
-    siblings = [other[len(start) :] for other in known if other.startswith(start)]
-    owner = f"of {section}" if section else "at the top"
-    return f"leave it out: the keys {owner} are {listing((one for one in siblings if '.' not in one), last='and')}"

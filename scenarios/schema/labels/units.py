@@ -18,6 +18,12 @@ _FACTORS = {
 }
 """Endings of keys that are units, and the units in which a user may write such a key."""
 
+_DECIBELS = {"gain": 20.0, "power": 10.0}
+"""Last parts of keys that are linear, and the decibels of a factor of 10: `gain` is an amplitude."""
+
+_RANGE = re.compile(r"\s*(-?[\d.]*\d)\s*(?:\.\.|:)\s*(?:(-?[\d.]*\d)\s*:\s*)?(-?[\d.]*\d)\s*")
+_CALL = re.compile(r"\w*range\((-?[\d.]*\d), *(-?[\d.]*\d)(?:, *([\d.]*\d))?\)")
+
 _SPELT = {"khz": "kHz", "mhz": "MHz", "ghz": "GHz"}
 
 
@@ -36,12 +42,29 @@ def in_unit_of(key: str, value: object, *, own: str = "") -> str | None:
     ending = next(one for one in _FACTORS if key.endswith(one))
     rest = "_".join(part for part in own.lower().split("_") if part not in key.split("_"))
     match = re.fullmatch(r"([-+]?[\d.]+(?:e[-+]?\d+)?) *([a-zµ%/]*)", str(value).lower())
-    factor = _FACTORS[ending].get((match[2] or rest) if match else "")
+    unit = (match[2] or rest) if match else ""
+    factor, decibels = _FACTORS[ending].get(unit), _DECIBELS.get(key.rpartition("_")[2])
     try:
-        number = float(match[1]) * factor if match is not None and factor is not None else inf
-    except ValueError:
+        if match is not None and decibels is not None and unit in ("db", "dbm"):
+            number = 10.0 ** ((float(match[1]) - 30.0 * (unit == "dbm")) / decibels)
+        else:
+            number = float(match[1]) * factor if match is not None and factor is not None else inf
+    except (ValueError, OverflowError):
         return None
     return f"{number:.6g}".replace("e+0", "e") if isfinite(number) else None
+
+
+def range_in(value: object) -> dict[str, int | float] | None:
+    """Return start, stop and step of `0..20`, `0:5:20`, with the step in the middle, or Python's `range(0, 20, 5)`."""
+    written = value if isinstance(value, str) else ""
+    if match := _RANGE.fullmatch(written):
+        start, step, stop = match.groups()
+    elif match := _CALL.fullmatch(written):
+        start, stop, step = match.groups()
+    else:
+        return None
+    numbers = {"start": float(start), "stop": float(stop), "step": float(step or 1)}
+    return {key: int(number) if number.is_integer() else number for key, number in numbers.items()}
 
 
 def likely_unit(key: str, value: object, *, holds: Callable[[float], bool], usual: float | None) -> str | None:
@@ -54,7 +77,9 @@ def likely_unit(key: str, value: object, *, holds: Callable[[float], bool], usua
         return None
     ending = next(one for one in _FACTORS if key.endswith(one))
     likely = {
-        unit: value * factor for unit, factor in _FACTORS[ending].items() if factor != 1.0 and holds(value * factor)
+        unit: value * factor
+        for unit, factor in _FACTORS[ending].items()
+        if factor != 1.0 and holds(value * factor) and (ending or value < 100)  # nobody means a share of 100 %
     }
     if not likely or (not usual if ending else value < 2.0 or holds(2.0)):
         return None

@@ -20,8 +20,8 @@ from scenarios.schema.errors import (
     together,
     value_at,
 )
-from scenarios.schema.messages.forms import FORMS
-from scenarios.schema.messages.remedies import Answer, Change, answer, of_other_kinds
+from scenarios.schema.messages.forms import FORMS, Answer, Change
+from scenarios.schema.messages.remedies import answer, of_other_kinds
 from scenarios.schema.schema import Scenario, validate_quickly
 from scenarios.schema.schema_keys import OWNERS, left_out_keys, schema_keys
 from scenarios.schema.shorthand import normalise
@@ -40,6 +40,7 @@ class Examined(NamedTuple):
     errors: list[ScenarioError]
     unseen: int
     document: dict[str, Any]
+    marks: dict[KeyPath, Mark]
     scenario: Scenario | None
     dropped: set[KeyPath]
 
@@ -107,7 +108,7 @@ def examine(
             break
         except ValidationError as further:
             error = further
-    return Examined(errors, unseen, corrected, scenario, dropped)
+    return Examined(errors, unseen, corrected, places, scenario, dropped)
 
 
 def _around(path: KeyPath) -> KeyPath:
@@ -117,7 +118,7 @@ def _around(path: KeyPath) -> KeyPath:
 
 def _follow(change: Change, document: dict[str, Any], marks: dict[KeyPath, Mark]) -> None:
     """Change a document as a remedy says; the place of what comes is that of what goes."""
-    mark = next((marks[path] for path in change.gone if path in marks), None)
+    old = next((path for path in change.gone if path in marks), None)
     for path in change.gone:
         around = mapping(value_at(document, path[:-1]))
         section = mapping(around.pop(path[-1], None))
@@ -130,8 +131,8 @@ def _follow(change: Change, document: dict[str, Any], marks: dict[KeyPath, Mark]
                 inside[part] = {}
             inside = inside[part]
         inside[path[-1]] = deepcopy(value)
-        if mark is not None and path not in marks:
-            marks[path] = mark
+        if old is not None and path not in marks:
+            marks.update({(*path, *at[len(old) :]): marks[at] for at in [*marks] if at[: len(old)] == old})
 
 
 def _by_path(error: ValidationError, document: dict[str, Any]) -> dict[KeyPath, dict[str, Any]]:
@@ -176,10 +177,7 @@ def _answers(
     )
     paths = sorted((path for path in left if path not in explained), key=lambda path: mark_of(path, marks)[1] or 0)
     # Each sentence takes milliseconds to find the nearest key.
-    answers += [
-        answer(path, left[path], document=document, written=marks, prefer=prefer, missing=missing)
-        for path in paths[:MAX_SHOWN]
-    ]
+    answers += [answer(path, left[path], document=document, written=marks, prefer=prefer) for path in paths[:MAX_SHOWN]]
     meant = {path for one in answers for path, _ in one.change.new}
     answers = [one for one in answers if one.path not in missing or not _is_written(one.path, meant)]
     return answers, len(paths[MAX_SHOWN:])

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from math import isfinite
 from operator import ge, gt, le, lt
-from typing import Any
+from typing import Any, NamedTuple
 
+from scenarios.schema.errors import KeyPath
 from scenarios.schema.labels.units import in_unit_of
 
 FORMS: dict[str, tuple[str, Any]] = {
@@ -35,7 +36,7 @@ FORMS: dict[str, tuple[str, Any]] = {
     "report.tables.published.values": ("a number or a list of numbers", 85),
     "sweep": (
         "a mapping of dotted paths to lists, or a list of such mappings",
-        {"learning.scheme": ["analog", "digital"]},
+        {"link.power.snr_max_db": [0, 10, 20]},
     ),
 }
 """Unions, of which every member reports an error: the allowed values, and an example."""
@@ -62,11 +63,36 @@ LIMITS = {
 }
 
 LENGTHS = {
+    "string_pattern_mismatch": (
+        "must be 1 to 80 letters, digits, dots, dashes or underscores, the first a letter or digit",
+        "write for example my-study_2",
+    ),
     "too_short": ("must have at least {min_length} entries", "write at least {min_length}"),
     "too_long": ("must have at most {max_length} entries", "shorten it"),
     "string_too_long": ("must have at most {max_length} characters", "shorten it"),
     "string_too_short": ("must not be empty", "write some text"),
 }
+
+
+class Change(NamedTuple):
+    """What a remedy does to a document: keys that go, and keys that come with their values.
+
+    Not `sure`: the keys go because the remedy leaves their values to the user.
+    """
+
+    gone: tuple[KeyPath, ...] = ()
+    new: tuple[tuple[KeyPath, Any], ...] = ()
+    sure: bool = True
+
+
+class Answer(NamedTuple):
+    """The key that is wrong, its value if that is shown, problem and remedy in words, and what the remedy does."""
+
+    path: KeyPath
+    problem: str
+    remedy: str
+    change: Change
+    value: object = None
 
 
 def share_of_devices(value: object, num_devices: object) -> str | None:
@@ -81,16 +107,6 @@ def share_of_devices(value: object, num_devices: object) -> str | None:
         return None
     number = num_devices if type(num_devices) is int and num_devices > 0 else 20
     return f"write {max(1, round(share * number))} for {100.0 * share:g} % of {number} devices"
-
-
-def pattern_of(name: str) -> tuple[str, str]:
-    """Problem and remedy of text that has the wrong form."""
-    if name.startswith("code"):
-        return "must be a SHA-256 of 64 hexadecimal digits", "leave it out: phyloop run writes it"
-    return (
-        "must be 1 to 80 letters, digits, dots, dashes or underscores, the first a letter or digit",
-        "write for example my-study_2",
-    )
 
 
 def number_in(text: str) -> int | float | None:

@@ -7,96 +7,33 @@ from collections.abc import Iterable
 from difflib import SequenceMatcher
 from itertools import product
 
+_TABLE = """
+devices: clients users workers; devices_per_round: fraction share fraction_fit participants; group_size: users
+participation: sampling; trials: repetitions runs; burn_in: warmup; sweep values: grid
+attack: byzantine; attack_share: attackers; share: fraction ratio k; invert: flip_bits bit_flip
+steps: epochs iterations; batch_size: minibatch; learning_rate: eta step_size; step_size: eta learning_rate
+optimizer: optimiser; l2: weight_decay; proximal: mu; clip: max_grad_norm
+data: dataset; fashion-mnist: fmnist; emnist: femnist; hidden: layers; linear: softmax logistic
+gaussian_linear: linear_regression; alpha: concentration beta; dirichlet: non_iid noniid; labels: classes non_iid noniid
+train_samples samples_per_device: samples; uniform digital: quantized; binary32: float32 float
+aggregation: scheme aggregator; mean: fedavg average; sign: signsgd; fedavg: fedprox fedsgd federated_averaging fl
+epsilon: eps; budget: total; dp-accounting: analytic
+superposition: aircomp air ota; fedavg: aircomp; orthogonal: ofdma tdma; num_antennas: antennas
+snr_max_db: max_power tx_power transmit_power; cutoff: threshold; rician_k: k_factor; ebno: ebn0; esno: esn0
+constant: awgn; fixed: constant; rayleigh: jakes; speed: velocity doppler; 16qam crc16: 16; qpsk: 4qam
+num_subcarriers: fft_size; cyclic_prefix: cp; rate: code_rate
+retransmissions: retries; retransmit: arq; retransmit_combine: harq; packet packet_errors: block
+packet_error_rate: bler fer; bit_error_rate: ber; max_seconds: time_limit; seconds: minutes
+start: begin from min; stop: end to max; name: title kind type; kind: name type; code model: type
+report: plots; y: metric; series: hue curves
+"""
+"""Our names or parts of names, and the words of the field that mean the same."""
+
+_OURS = [entry.split(":") for line in _TABLE.split("\n") for entry in line.split(";") if entry]
 _SYNONYMS = {
-    "clients": "devices",
-    "users": "devices group_size",
-    "workers": "devices",
-    "attackers": "attack_share",
-    "fraction": "share devices_per_round",
-    "share": "devices_per_round",
-    "fraction_fit": "devices_per_round",
-    "participants": "devices_per_round",
-    "epochs": "steps",
-    "iterations": "steps iterations",
-    "minibatch": "batch_size",
-    "eta": "learning_rate",
-    "step_size": "learning_rate",
-    "max_grad_norm": "clip",
-    "concentration": "alpha",
-    "beta": "alpha",
-    "retries": "retransmissions",
-    "classes": "labels",
-    "byzantine": "attack",
-    "sampling": "participation",
-    "ratio": "share",
-    "repetitions": "trials",
-    "runs": "trials",
-    "bler": "packet_error_rate",
-    "ber": "bit_error_rate",
-    "dataset": "data",
-    "optimiser": "optimizer",
-    "layers": "hidden",
-    "eps": "epsilon",
-    "total": "budget",
-    "velocity": "speed",
-    "ebn0": "ebno",
-    "esn0": "esno",
-    "code_rate": "rate",
-    "k_factor": "rician_k",
-    "threshold": "cutoff",
-    "fft_size": "num_subcarriers",
-    "cp": "cyclic_prefix",
-    "antennas": "num_antennas",
-    "block": "packet packet_errors",
-    "time_limit": "max_seconds",
-    "minutes": "seconds",
-    "begin": "start",
-    "from": "start",
-    "min": "start",
-    "end": "stop",
-    "to": "stop",
-    "max": "stop",
-    "title": "name title",
-    "samples": "train_samples samples_per_device samples",
-    "warmup": "burn_in",
-    "non_iid": "dirichlet",
-    "harq": "retransmit_combine",
-    "type": "kind name code model",
-    "kind": "name",
-    "name": "kind",
-    "metric": "y metric",
-    "hue": "series",
-    "curves": "series",
-    "plots": "report",
-    "ofdma": "orthogonal",
-    "tdma": "orthogonal",
-    "aircomp": "superposition fedavg",
-    "air": "superposition",
-    "ota": "superposition",
-    "4qam": "qpsk",
-    "16": "16qam crc16",
-    "awgn": "constant",
-    "constant": "fixed",
-    "fedprox": "fedavg",
-    "fedsgd": "fedavg",
-    "federated_averaging": "fedavg",
-    "fl": "fedavg",
-    "fedavg": "mean",
-    "average": "mean",
-    "float32": "binary32",
-    "float": "binary32",
-    "quantized": "uniform",
-    "linear_regression": "gaussian_linear",
-    "fmnist": "fashion-mnist",
-    "femnist": "emnist",
-    "signsgd": "sign",
-    "softmax": "linear",
-    "logistic": "linear",
-    "flip_bits": "invert",
-    "bit_flip": "invert",
-    "analytic": "dp-accounting",
+    word: [name for names, words in _OURS if word in words.split() for name in names.split()]
+    for word in " ".join(words for _, words in _OURS).split()
 }
-"""Words of the field, and the part of our names that means the same, or several such parts."""
 
 _COMMON = {"num", "max", "min", "per", "device", "db", "s", "hz", "m", "rate", "error", "power"}
 """Parts that many names share."""
@@ -109,6 +46,18 @@ def nearness(written: str, known: str) -> float:
     `lr` of `learning_rate`, are near. Names without its numbers, as 256qam or qpsk for 32qam, are not.
     """
     return max(_alike(written, parts, _split(known)) for parts in _meanings(written))
+
+
+def is_other_word(written: str, known: str) -> bool:
+    """Return True if a known name is near as another word of the field, and shares no part with what is written."""
+    own, other = _split(written), _split(known)
+    return nearness(written, known) > _alike(written, own, other) and not set(own) & set(other)
+
+
+def shares(written: str, known: str) -> bool:
+    """Return True if one name has all parts of the other, of which one is rare."""
+    own, other = set(_split(written)), set(_split(known))
+    return (own <= other or other <= own) and bool((own & other) - _COMMON)
 
 
 def _alike(written: str, one: list[str], other: list[str]) -> float:
@@ -132,13 +81,22 @@ def _split(name: str) -> list[str]:
 def _meanings(name: str) -> list[list[str]]:
     """The parts of a name as written, and with the synonyms of the whole name or of its parts."""
     own = _split(name)
-    whole = _SYNONYMS.get("_".join(own), "").split()
-    parts = product(*([part, *_SYNONYMS.get(part, "").split()] for part in own))
+    whole = _SYNONYMS.get("_".join(own), [])
+    parts = product(*([part, *_SYNONYMS.get(part, [])] for part in own))
     return [_split("_".join(words)) for words in (*((one,) for one in whole), *parts)]
+
+
+def nearest_words(written: object, known: Iterable[str], *, least: float = 0.6) -> list[str]:
+    """Return the most similar known words, the first first; empty if the similarity of all is below `least`.
+
+    Several if the word is a part of each, as `cnn` of cnn2 and cnn3.
+    """
+    alike = {other: nearness(str(written), other) for other in known}
+    best = max(alike.values(), default=0.0)
+    enough = 0.8 if 0.8 <= best < 1.0 else best
+    return [other for other in sorted(alike, key=lambda one: -alike[one]) if alike[other] >= max(enough, least)]
 
 
 def nearest(written: object, known: Iterable[str], *, least: float = 0.6) -> str | None:
     """Return the most similar known word, or None if the similarity of all is below `least`."""
-    word = str(written)
-    best = max(known, key=lambda other: nearness(word, other), default=None)
-    return best if best is not None and nearness(word, best) >= least else None
+    return next(iter(nearest_words(written, known, least=least)), None)

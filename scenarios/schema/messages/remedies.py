@@ -6,41 +6,38 @@ import json
 import re
 from collections.abc import Collection, Iterable, Iterator
 from copy import deepcopy
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from phy.config.conflict import problem_and_remedy
 from scenarios.schema.errors import KeyPath, dotted, flow, listing, mapping, names_of, shorten, value_at
-from scenarios.schema.labels.units import in_unit_of, likely_unit, unit_of
-from scenarios.schema.messages.forms import FORMS, LENGTHS, LIMITS, TYPES, number_in, pattern_of, share_of_devices
-from scenarios.schema.messages.nearest import nearest
+from scenarios.schema.labels.units import in_unit_of, likely_unit, range_in, unit_of
+from scenarios.schema.messages.forms import (
+    FORMS,
+    LENGTHS,
+    LIMITS,
+    TYPES,
+    Answer,
+    Change,
+    number_in,
+    share_of_devices,
+)
+from scenarios.schema.messages.nearest import nearest, nearest_words
 from scenarios.schema.schema import validate_quickly
-from scenarios.schema.schema_keys import SECTIONS, TAGS, allows, choices, nearest_key, schema_keys, unknown_key
+from scenarios.schema.schema_keys import (
+    SECTIONS,
+    TAGS,
+    allows,
+    choices,
+    keys_within,
+    meant_key,
+    owner_of,
+    schema_keys,
+)
 
 _SWEPT = ("link.", "learning.", "privacy.")
-
-
-class Change(NamedTuple):
-    """What a remedy does to a document: keys that go, and keys that come with their values.
-
-    Not `sure`: the keys go because the remedy leaves their values to the user.
-    """
-
-    gone: tuple[KeyPath, ...] = ()
-    new: tuple[tuple[KeyPath, Any], ...] = ()
-    sure: bool = True
-
-
-class Answer(NamedTuple):
-    """The key that is wrong, its value if that is shown, problem and remedy in words, and what the remedy does."""
-
-    path: KeyPath
-    problem: str
-    remedy: str
-    change: Change
-    value: object = None
 
 
 def answer(
@@ -50,12 +47,10 @@ def answer(
     document: dict[str, Any],
     written: Collection[KeyPath],
     prefer: Collection[KeyPath] = (),
-    missing: Collection[KeyPath] = (),
 ) -> Answer:
     """Return the answer to one error of pydantic.
 
     `written`: paths that the user wrote; an error about several keys names one of `prefer` before the others.
-    `missing`: paths of keys that are missing.
     """
     kind, value = item["type"], value_at(document, path)
     left_out = Change(gone=(path,), sure=False)
@@ -66,13 +61,15 @@ def answer(
         keys = [key for word in words if (key := (*path, *word.split("."))) in written]
         named = min(keys, key=lambda one: one not in prefer, default=path)
         sure = remedy.startswith(("leave it out", f"leave {named[-1]} out")) if named else False
-        return Answer(named, problem, remedy, Change(gone=(named,), sure=sure), _scalar(value_at(document, named)))
+        word = remedy.removeprefix("did you mean ")
+        change = Change(gone=(named,), sure=sure) if word == remedy else Change(new=((named, word),))
+        return Answer(named, problem, remedy, change, _scalar(value_at(document, named)))
     if kind == "no_word":
         return _without_kind(path, item["ctx"], value)
     if kind == "union_tag_invalid":
-        return _wrong_kind(path, item["ctx"], written)
+        return _wrong_kind(path, item["ctx"], written, document)
     if kind == "extra_forbidden":
-        return _unknown(path, document, [one for one in missing if one[:-1] == path[:-1]])
+        return _unknown(path, document)
     if kind == "missing":
         return Answer(path, "the key is missing", _addition(path), Change(sure=False))
     problem, remedy, new = _wrong_value(kind, path, item, document)
@@ -82,9 +79,6 @@ def answer(
 def _scalar(value: object) -> object:
     """None for a section: the error is about the key, not about its contents."""
     return None if isinstance(value, dict | list) else value
-
-
-# --- kinds of sections -----------------------------------------------------------------------------
 
 
 def _without_kind(path: KeyPath, context: dict[str, str], section: Any) -> Answer:
@@ -99,20 +93,40 @@ def _without_kind(path: KeyPath, context: dict[str, str], section: Any) -> Answe
     return Answer(path, problem, f"write {tag}: {near} in place of {key}: {section[key]}", change, {**section})
 
 
-def _wrong_kind(path: KeyPath, context: dict[str, str], written: Collection[KeyPath]) -> Answer:
+def _wrong_kind(
+    path: KeyPath, context: dict[str, str], written: Collection[KeyPath], document: dict[str, Any]
+) -> Answer:
     """A section of an unknown kind."""
     given, named = context["tag"], context["discriminator"].strip("'")
     at = next((one for name in (*TAGS, named) if (one := (*path, name)) in written), path)
     tag = named if named.isidentifier() else SECTIONS[str(path[0])][0]
-    problem, remedy, near = _choice(context["expected_tags"], given)
-    change = Change(new=(((*path, tag), near),)) if near else Change(gone=((*path, tag),), sure=False)
+    place = path if isinstance(value_at(document, path), str) else (*path, tag)
+    problem, remedy, near = _choice(context["expected_tags"], given, place, document)
+    change = Change(new=((place, near),)) if near else Change(gone=(place,), sure=False)
     if near is None and (key := _selector(f"{names_of(path)}.{tag}", given)) is not None:
         around = next(iter(schema_keys()[f"{names_of(path)}.{key}"].variants), "")
         remedy = f"write {tag}: {around} and {key}: {given}"
         change = Change(new=(((*path, tag), around), ((*path, key), given)))
+    elif near is None and (home := _home(path, given, document)) is not None:
+        remedy = f"write {dotted(home[0])}: {flow(home[1])} in place of {dotted(path)}"
+        change = Change(gone=(path,), new=(home,))
     elif near is None and path[:1] == ("learning",) and path[1:2] != ("task",):
         remedy += ", or a plug-in of your own (docs/plugins.md)"
     return Answer(at, problem, remedy, change, given)
+
+
+def _home(path: KeyPath, kind: str, document: dict[str, Any]) -> tuple[KeyPath, dict[str, Any]] | None:
+    """Path and value of the only section elsewhere of this kind, with the keys written here that it has, too."""
+    words = (one.rpartition(".") for one in schema_keys() if kind in choices(one))
+    tags = {home: tag for home, _, tag in words if tag in TAGS and not home.startswith(str(path[0]))}
+    if len(tags) != 1:
+        return None
+    ((home, tag),) = tags.items()
+    section = mapping(value_at(document, path))
+    return tuple(home.split(".")), {
+        tag: kind,
+        **{key: value for key, value in section.items() if _belongs(f"{home}.{key}", kind)},
+    }
 
 
 def of_other_kinds(unknown: Iterable[KeyPath], document: dict[str, Any]) -> tuple[list[Answer], set[KeyPath]]:
@@ -131,7 +145,8 @@ def of_other_kinds(unknown: Iterable[KeyPath], document: dict[str, Any]) -> tupl
         word = min(sorted(able), key=lambda one: _num_errors({**document, section: {**inside, tag: one}}))
         keys = listing((path[-1] for path in paths), last="and")
         problem = f"{keys} belong{'s' if len(paths) == 1 else ''} to {tag} {listing(sorted(able))}"
-        own = [key for key in inside if key != tag and _belongs(f"{section}.{key}", inside.get(tag, usual), word)]
+        kept = [f"{section}.{key}" for key in inside if key != tag]
+        own = [one for one in kept if _belongs(one, inside.get(tag, usual)) and not _belongs(one, word)]
         kind = (section, tag)
         change = Change(new=((kind, word),))
         if tag not in inside:
@@ -149,7 +164,7 @@ def of_other_kinds(unknown: Iterable[KeyPath], document: dict[str, Any]) -> tupl
 
 def _is_foreign(path: KeyPath, document: dict[str, Any]) -> bool:
     """Return True if another kind of the section has the key, and this kind has none of its name inside."""
-    key, kind = schema_keys().get(names_of(path)), _owner(path, document)
+    key, kind = schema_keys().get(names_of(path)), owner_of(document, section=str(path[0]))
     if key is None or not key.variants or kind in key.variants:
         return False
     within, named = f"{path[0]}.", f".{path[-1]}"
@@ -157,26 +172,9 @@ def _is_foreign(path: KeyPath, document: dict[str, Any]) -> bool:
     return not any(kind in one.fields for one in others if one is not key)
 
 
-def _belongs(name: str, kind: str, other: str) -> bool:
-    """Return True if a section has a key as of one kind, and not as of another."""
-    key = schema_keys().get(name)
-    return key is not None and kind in key.variants and other not in key.variants
-
-
-def _num_errors(document: dict[str, Any]) -> int:
-    try:
-        validate_quickly(document)
-    except ValidationError as error:
-        return error.error_count()
-    return 0
-
-
-def _owner(path: KeyPath, document: dict[str, Any]) -> str:
-    """The algorithm or mechanism of the section around `path`; empty for the other sections."""
-    if not path or path[0] not in SECTIONS:
-        return ""
-    tag, usual = SECTIONS[str(path[0])]
-    return str(mapping(document.get(str(path[0]))).get(tag, usual))
+def _belongs(name: str, kind: str) -> bool:
+    """Return True if a section of this kind has a key of its own."""
+    return name in schema_keys() and kind in schema_keys()[name].variants
 
 
 def _variant(path: KeyPath, document: dict[str, Any]) -> str:
@@ -185,14 +183,8 @@ def _variant(path: KeyPath, document: dict[str, Any]) -> str:
     return next((str(section[tag]) for tag in TAGS if tag in section), "")
 
 
-# --- keys -------------------------------------------------------------------------------------------
-
-
-def _unknown(path: KeyPath, document: dict[str, Any], missing: Collection[KeyPath]) -> Answer:
-    """A key that the section does not have.
-
-    If none is near, the only key that is `missing` there is meant.
-    """
+def _unknown(path: KeyPath, document: dict[str, Any]) -> Answer:
+    """A key that the section does not have."""
     name, leaf, value = names_of(path), path[-1], value_at(document, path)
     problem, shown = "unknown key", _scalar(value)
     if isinstance(leaf, str) and "." in leaf:
@@ -204,21 +196,12 @@ def _unknown(path: KeyPath, document: dict[str, Any], missing: Collection[KeyPat
         word = value if isinstance(value, str) else flow(value)
         change = Change(gone=(path,), new=(((*path[:-1], tag), value),))
         return Answer(path, problem, f"write {tag}: {word} in place of {leaf}: {word}", change, shown)
-    owner, section = _owner(path, document), f"{path[0]}."
-    around = value_at(document, path[:-1]) or {}
-    known = [
-        one for one, key in schema_keys().items() if not owner or owner in key.fields or not one.startswith(section)
-    ]
-    beside = {f"{name.rpartition('.')[0]}.{key}" for key in around}
-    variant = _variant(path, document)
-    remedy = unknown_key(name, among=known, value=value, written=beside, kind=variant)
-    near, text = nearest_key(name, among=known, value=value, written=beside)
-    converted = value if text is None else json.loads(text)
-    able = [one for one in map(names_of, missing) if one not in schema_keys() or schema_keys()[one].takes(value)]
-    if near is None and len(able) == 1 and name not in schema_keys():
-        near, remedy = able[0], f"did you mean {able[0]}"
-    if near is None or name in schema_keys():
+    beside = {f"{name.rpartition('.')[0]}.{key}" for key in value_at(document, path[:-1]) or {}}
+    known = keys_within(document, section=str(path[0]))
+    near, text, remedy = meant_key(name, among=known, value=value, written=beside, kind=_variant(path, document))
+    if near is None:
         return Answer(path, problem, remedy, Change(gone=(path,), sure=name in schema_keys()), shown)
+    converted = value if text is None else json.loads(text)
     parts: list[str | int] = [*path[:-1], near.rpartition(".")[2]] if _beside(near, name) else [*near.split(".")]
     return Answer(path, problem, remedy, Change(gone=(path,), new=((tuple(parts), converted),)), shown)
 
@@ -243,24 +226,14 @@ def _selector(path: str, value: object) -> str | None:
 
 
 def _addition(path: KeyPath) -> str:
-    """Remedy for a missing key."""
+    """Remedy for a missing key: its only word, which lets phyloop choose the value, before an example."""
     name, leaf = names_of(path), path[-1]
     where = f"under {dotted(path[:-1])}" if path[:-1] else "at the top"
-    if (example := _example(name)) is not None:
-        return f"add {leaf} {where}: write for example {leaf}: {flow(example)}"
-    words = choices(name)
+    words, example = choices(name), _example_of(name)
+    if example is not None:
+        alone = f"{leaf}: {words[0]}, or " if len(words) == 1 else ""
+        return f"add {leaf} {where}: write {alone}for example {leaf}: {flow(example)}"
     return f"add {leaf}: {listing(words)}{' ' * bool(words)}{where}"
-
-
-def _example(name: str) -> Any:
-    """A value of a key without a default."""
-    if name in FORMS:
-        return FORMS[name][1]
-    key = schema_keys().get(name)
-    return next((one.examples[0] for one in (key.definitions if key else ()) if one.examples), None)
-
-
-# --- values -----------------------------------------------------------------------------------------
 
 
 def _wrong_value(kind: str, path: KeyPath, item: dict[str, Any], document: dict[str, Any]) -> tuple[str, str, Any]:
@@ -273,9 +246,8 @@ def _wrong_value(kind: str, path: KeyPath, item: dict[str, Any], document: dict[
     fits = isinstance(value, dict) or any(allows(one, [value]) for one in fields)
     if kind in ("tuple_type", "list_type") and (fits or name not in FORMS) and not isinstance(value, list):
         return TYPES[kind][0], f"write [{flow(value)}]", [value]
-    if path == ("sweep",) and isinstance(value, str) and value in schema_keys():
-        swept = {value: [schema_keys()[value].meant().default]}
-        return f"must be {FORMS[name][0]}", f"write sweep: {flow(swept)}", swept
+    if (levels := range_in(value)) is not None and any(allows(one, levels) for one in fields):
+        return f"must be {FORMS[name][0]}", f"write {flow(levels)}", levels
     if (form := _in_a_mapping(path, value, document)) is not None:
         problem = f"must be {FORMS[name][0]}" if name in FORMS else TYPES["model_type"][0]
         return problem, f"write {flow(form)}", form
@@ -284,13 +256,11 @@ def _wrong_value(kind: str, path: KeyPath, item: dict[str, Any], document: dict[
         alone = f", or {known[0]}" if len(known := choices(name)) == 1 else ""
         return f"must be {allowed}", f"write for example {flow(example)}{alone}", example if path[-1] == leaf else None
     if kind == "literal_error":
-        problem, remedy, near = _choice(item["ctx"]["expected"], value)
+        problem, remedy, near = _choice(item["ctx"]["expected"], value, path, document)
         beside = _selector(name, value)
         if beside is not None:
             return problem, f"write {beside}: {value} in place of {leaf}: {value}", None
         return problem, remedy, near
-    if kind == "string_pattern_mismatch":
-        return *pattern_of(name), None
     if kind in LENGTHS:
         problem, remedy = (one.format(**item["ctx"]) for one in LENGTHS[kind])
         return problem, remedy, None
@@ -298,15 +268,18 @@ def _wrong_value(kind: str, path: KeyPath, item: dict[str, Any], document: dict[
     default = getattr(field, "default", None)
     usual = isinstance(default, int | float | str) and default != ""
     if kind in LIMITS:
-        return _beyond(kind, leaf, item, default, _example(name))
+        return _beyond(kind, leaf, item, default, _example_of(name))
     if kind not in TYPES:
         return item["msg"][:1].lower() + item["msg"][1:], "see the documentation of this key", None
     problem, remedy = TYPES[kind]
     if isinstance(value, list) and field is not None and dotted(path) == name and name.startswith(_SWEPT):
         remedy = f"write one value, or move the list into the sweep: {name}: {shorten(value)}"
         return problem, remedy, value[0] if value else None
-    if kind == "float_type" and (converted := in_unit_of(leaf, value)) is not None:
-        return f"{problem} without a unit", f"write {converted}", float(converted)
+    if kind in ("float_type", "int_type") and (converted := in_unit_of(leaf, value)) is not None:
+        return f"{problem} without a unit", f"write {converted}", number_in(converted)
+    if kind == "bool_type" and str(value).lower() in ("yes", "on", "no", "off"):
+        meant = str(value).lower() in ("yes", "on")
+        return problem, f"write {flow(meant)}", meant
     if isinstance(value, str) and kind in ("float_type", "int_type"):
         words = re.split(r"[\s;,]+", value.strip(" ;,"))
         numbers = [number_in(word) for word in words]
@@ -336,19 +309,31 @@ def _beyond(kind: str, leaf: str, item: dict[str, Any], default: object, example
     return problem, f"write a {direction} value" if example is None else f"write for example {flow(example)}", None
 
 
-def _choice(expected: str, given: object) -> tuple[str, str, str | None]:
-    """Problem and remedy for a wrong word, and the word that was likely meant."""
+def _choice(expected: str, given: object, path: KeyPath, document: dict[str, Any]) -> tuple[str, str, str | None]:
+    """Problem and remedy for a wrong word, and the word that was likely meant: of several, one with fewest errors."""
     # A privacy section without `mechanism` has the tag `amplitude`, which nobody writes.
     words = [word for word in re.findall(r"'([^']*)'", expected) if word != "amplitude" and " " not in word]
     if not words:  # numbers, which pydantic does not quote
         return f"must be {expected}", "write one of these numbers", None
-    near = nearest(given, words)
-    return f"must be {listing(words)}", f"did you mean {near}" if near else "write one of these words", near
+    near = nearest_words(given, words)
+    if len(near) > 1:
+        errors = {word: _num_errors(_with(document, path, word)) for word in near}
+        near = [word for word in near if errors[word] == min(errors.values())]
+    remedy = f"did you mean {listing(near)}" if near else "write one of these words"
+    return f"must be {listing(words)}", remedy, next(iter(near), None)
 
 
 def _field(path: KeyPath, document: dict[str, Any]) -> FieldInfo | None:
     key = schema_keys().get(names_of(path))
-    return None if key is None else key.meant(_variant(path, document), _owner(path, document))
+    return None if key is None else key.meant(_variant(path, document), owner_of(document, section=str(*path[:1])))
+
+
+def _example_of(name: str) -> Any:
+    """A value of a key without a default."""
+    if name in FORMS:
+        return FORMS[name][1]
+    key = schema_keys().get(name)
+    return next((one.examples[0] for one in (key.definitions if key else ()) if one.examples), None)
 
 
 def _in_a_mapping(path: KeyPath, value: Any, document: dict[str, Any]) -> dict[str, Any] | None:
@@ -369,7 +354,7 @@ def _in_a_mapping(path: KeyPath, value: Any, document: dict[str, Any]) -> dict[s
         takers = [(key, one) for key, one in inside.items() if any(allows(field, value) for field in one.definitions)]
         required = {key for key, one in takers if any(field.is_required() for field in one.definitions)}
         whole = {key for key, one in takers if any(type(field.default) is type(value) for field in one.definitions)}
-        takers.sort(key=lambda taker: (taker[0] not in whole, taker[0] not in required))
+        takers.sort(key=lambda taker: (taker[0] not in required, taker[0] not in whole))
         able = ((key, value) for key, _ in takers if anyone or key in required)
     if (found := next(able, None)) is None:
         return None
@@ -380,12 +365,25 @@ def _in_a_mapping(path: KeyPath, value: Any, document: dict[str, Any]) -> dict[s
 
 def _completed(path: KeyPath, section: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
     """A section with an example of each further key that it needs."""
-    tried = deepcopy(document)
-    value_at(tried, path[:-1])[path[-1]] = section
     try:
-        validate_quickly(tried)
+        validate_quickly(_with(document, path, section))
     except ValidationError as error:
         lacking = (str(one["loc"][-1]) for one in error.errors() if one["type"] == "missing")
-        examples = ((key, _example(f"{names_of(path)}.{key}")) for key in lacking)
+        examples = ((key, _example_of(f"{names_of(path)}.{key}")) for key in lacking)
         return section | {key: example for key, example in examples if example is not None}
     return section
+
+
+def _with(document: dict[str, Any], path: KeyPath, value: Any) -> dict[str, Any]:
+    """A copy of a document with another value at a path."""
+    tried = deepcopy(document)
+    value_at(tried, path[:-1])[path[-1]] = value
+    return tried
+
+
+def _num_errors(document: dict[str, Any]) -> int:
+    try:
+        validate_quickly(document)
+    except ValidationError as error:
+        return error.error_count()
+    return 0

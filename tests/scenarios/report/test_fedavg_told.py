@@ -121,7 +121,7 @@ def test_a_network_of_the_user_has_no_known_size(tmp_path: Path) -> None:
     [
         ("fedavg", "{x: learning.rounds, y: mse}", "names nothing that is measured; did you mean expected_mse"),
         ("flmc", "{x: learning.rounds, y: test_accuracy}", "names nothing that is measured; write one of mse"),
-        ("fedavg", "{x: value, y: test_accuracy}", "names no key of a scenario; did you mean measure.values"),
+        ("fedavg", "{x: value, y: test_accuracy}", "names no key of a scenario; write round, channel_uses"),
         ("flip-moments", "{x: value, y: mse}", "write one of value, recovered_mean"),
         ("bit-distance", "{x: round, y: kappa}", "names no key of a scenario; did you mean learning.rounds"),
         ("fedavg", "{x: round, y: kappa}", "is no number of one round, which x = round asks for"),

@@ -58,7 +58,7 @@ SENTENCES = {
     ),
     "yes as a boolean": (
         "name: a\nlearning: {debias: yes}\n",
-        "s.yaml:2: learning.debias = yes: must be true or false; write for example false.",
+        "s.yaml:2: learning.debias = yes: must be true or false; write true.",
     ),
     "a fractional count": (
         "name: a\nlearning: {num_devices: 2.5}\n",
@@ -175,7 +175,7 @@ SENTENCES = {
     "a sweep that is no mapping": (
         "name: a\nsweep: 5\n",
         "s.yaml:2: sweep = 5: must be a mapping of dotted paths to lists, or a list of such mappings; write for "
-        "example {learning.scheme: [analog, digital]}.",
+        "example {link.power.snr_max_db: [0, 10, 20]}.",
     ),
     "a swept value out of range": (
         "name: a\nsweep:\n  link.channel.noise_power:\n  - 1\n  - -1\n",

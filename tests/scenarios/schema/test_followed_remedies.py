@@ -18,7 +18,7 @@ ERRORS = {
     ),
     "a whole number for a section": (FEDAVG + "  codec: 8\n", ["write {name: uniform, bits: 8}"]),
     "a near key whose value does not fit": (
-        FEDAVG + "link: {channel: {noise_power_dbm: -90}}\n",
+        FEDAVG + "link: {channel: {noise_powr: -90}}\n",
         ["did you mean link.channel.noise_power", "write a larger value (the default is 1.0)"],
     ),
     "one number for a list that needs two": (
@@ -35,7 +35,7 @@ ERRORS = {
     ),
     "figures over an axis whose range has the wrong form": (
         LINK.replace("[0]", "0:4:20") + "report: {figures: [{x: ebno_db, y: ber}]}\n",
-        ["write for example {start: 0, stop: 20, step: 2}", "did you mean bit_error_rate"],
+        ["write {start: 0, stop: 20, step: 4}", "did you mean bit_error_rate"],
     ),
     "a swept path in another unit": (
         FEDAVG + "sweep: {link.channel.speed_kmh: [36, 1800]}\n",
@@ -53,9 +53,21 @@ ERRORS = {
         FEDAVG + "link:\n  power:\n    policy: fixed, snr_max_db: 20\n",
         ["write each of these keys on a line of its own"],
     ),
+    "a sweep within a section": (
+        "name: a\nlink:\n  modulation: auto\n  sweep:\n    power.snr_max_db: [0, 10]\n",
+        ["write sweep at the top of the file, outside link", "did you mean link.power.snr_max_db"],
+    ),
+    "a figure over a key of another algorithm": (
+        FEDAVG + "report: {figures: [{x: round, y: test_accuracy, series: scheme}]}\n",
+        ["did you mean learning.aggregation"],
+    ),
+    "metrics of which a word is a part": (
+        FEDAVG + "report: {figures: [{x: round, y: mse}]}\n",
+        ["did you mean expected_mse, alignment_mse or aggregation_mse"],
+    ),
     "a bare path as the sweep": (
         FEDAVG + "sweep: link.power.snr_max_db\n",
-        ["write sweep: {link.power.snr_max_db: [20.0]}"],
+        ["write for example {link.power.snr_max_db: [0, 10, 20]}"],
     ),
 }
 
@@ -88,3 +100,9 @@ def test_a_key_without_effect_is_a_warning(case: str, tmp_path: Path) -> None:
     checked = check(path)
     assert checked.ok
     assert any(warning.startswith(sentence) for warning in checked.warnings)
+
+
+def test_an_error_behind_a_moved_section_has_the_line_where_it_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(FEDAVG + "figures:\n  - {x: round, y: loss}\n")
+    assert [(error.line, error.key) for error in check(path).errors] == [(5, "figures"), (6, "report.figures[0].y")]

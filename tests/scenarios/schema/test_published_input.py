@@ -39,7 +39,7 @@ def said_of(line: str, folder: Path) -> str:
         (
             GOOD.replace("test_accuracy", "test_acuracy").replace("ROWS", "[{values: [1, 2]}]"),
             "s.yaml:8: report.tables[0].metric = test_acuracy: names no number of a whole trial; did you mean "
-            "test_accuracy.",
+            "test_accuracy or best_accuracy.",
         ),
         (
             "{metric: test_loss, unit: percent, source: S, published: [{values: 1}]}",

@@ -23,7 +23,8 @@ SENTENCES = {
         "write kind: dirichlet.\n"
         f"s.yaml:6: learning.aggregation.name = cap: must be {listing(schemes.words())}; did you mean cpa.\n"
         "s.yaml:6: learning.aggregation.gama = 1: unknown key; did you mean learning.aggregation.gamma.\n"
-        "s.yaml:7: learning.epochs = 3: unknown key; did you mean learning.local.steps.",
+        "s.yaml:7: learning.epochs = 3: unknown key; did you mean learning.local.steps (E, local "
+        "iterations per round, samples / batch_size in an epoch).",
     ),
     "no algorithm beside the keys of one": (
         "name: a\nlearning: {data: digits, model: linear, partition: {kind: iid}}\n",
@@ -61,15 +62,18 @@ SENTENCES = {
         "name: a\nreport: {figures: [{x: link.power.snr_max_db, y: mse, yscale: log}]}\n",
         "s.yaml:2: report.figures[0].yscale = log: unknown key; write y_scale: log in place of yscale: log.",
     ),
-    "the only key that is missing beside an unknown one": (
+    "another word for a key that is missing": (
         "name: a\nmeasure: {grid: [0, 1]}\n",
-        "s.yaml:2: measure.grid: unknown key; did you mean measure.values.",
+        "s.yaml:2: measure.grid: unknown key; did you mean measure.values (values of the axis [dB], a list or "
+        "{start, stop, step}).",
     ),
     "a near key that does not take the value, and the only one that does": (
         "name: a\nlearning:\n  algorithm: fedavg\n  local: {step_size: 0.2}\n"
         "  partition: {kind: dirichlet, beta: 0.5}\n",
-        "s.yaml:4: learning.local.step_size = 0.2: unknown key; did you mean learning.local.learning_rate.\n"
-        "s.yaml:5: learning.partition.beta = 0.5: unknown key; did you mean learning.partition.alpha.",
+        "s.yaml:4: learning.local.step_size = 0.2: unknown key; did you mean learning.local.learning_rate (step "
+        "size eta).\n"
+        "s.yaml:5: learning.partition.beta = 0.5: unknown key; did you mean learning.partition.alpha "
+        "(concentration, a small one is far from IID (kind dirichlet)).",
     ),
     "a number in place of a list, and a mapping": (
         "name: a\nmeasure: {values: 10, stop: 100}\nreport: {figures: {x: ebno_db, y: bit_error_rate}}\n",

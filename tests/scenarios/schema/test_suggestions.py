@@ -13,6 +13,7 @@ from fl.config.scheme import schemes
 from fl.learning.fedavg import FedAvgConfig
 from fl.schemes.probit.scheme import ProbitScheme
 from phy.config import LinkConfig
+from phy.config.power import power_policies
 from privacy.config import SchemeBudget
 from scenarios.plan.plan import expand
 from scenarios.report.settings import setting_in_words
@@ -39,28 +40,30 @@ SENTENCES = {
     ),
     "a part of a key in another section": (
         "name: a\nlink: {channel: {rician_factor: 1}}\n",
-        "s.yaml:2: link.channel.rician_factor = 1: unknown key; did you mean link.channel.rician_k_db.",
+        "s.yaml:2: link.channel.rician_factor = 1: unknown key; did you mean link.channel.rician_k_db (Rician "
+        "K-factor: power of the fixed path over that of the scattered ones [dB]).",
     ),
-    "a part of the section's own name": (
+    "a power in a link that knows ratios alone": (
         "name: a\nlink: {power: {max_power: 1}}\n",
-        "s.yaml:2: link.power.max_power = 1: unknown key; leave it out: the keys of link.power are policy, "
-        "snr_max_db, cutoff_db, loop and budget.",
+        "s.yaml:2: link.power.max_power = 1: unknown key; did you mean link.power.snr_max_db (10 log10(P0 / N0) [dB]).",
     ),
     "shares of devices in the words of other programs": (
         "name: a\nlearning:\n  algorithm: fedavg\n  participation: {fraction_fit: 0.3}\n"
         "  attack: {kind: sign-flip, fraction: 0.2}\n",
         "s.yaml:4: learning.participation.fraction_fit = 0.3: unknown key; did you mean "
-        "learning.participation.devices_per_round.\n"
+        "learning.participation.devices_per_round (devices drawn anew for each round).\n"
         "s.yaml:4: learning.participation.devices_per_round = 0.3: must be a whole number of devices; write 6 for 30 "
         "% of 20 devices.\n"
-        "s.yaml:5: learning.attack.fraction = 0.2: unknown key; did you mean learning.attack.share.",
+        "s.yaml:5: learning.attack.fraction = 0.2: unknown key; did you mean learning.attack.share (share of "
+        "the devices).",
     ),
     "attackers counted, and the epsilon of the whole run": (
         "name: a\nlearning: {algorithm: fedavg, attackers: 0.2}\nprivacy: {mechanism: gaussian, eps_total: 5}\n",
-        "s.yaml:2: learning.attackers = 0.2: unknown key; did you mean learning.attack.share.\n"
+        "s.yaml:2: learning.attackers = 0.2: unknown key; did you mean learning.attack.share (share of the devices).\n"
         "s.yaml:2: learning.attack = {share: 0.2}: the key kind is missing; add kind: boost, duplicate, gaussian, "
         "invert, jam, labels, ones, random, scale, sign-flip or zero-gradient.\n"
-        "s.yaml:3: privacy.eps_total = 5: unknown key; did you mean privacy.budget.epsilon.",
+        "s.yaml:3: privacy.eps_total = 5: unknown key; did you mean privacy.budget.epsilon (epsilon of the whole run "
+        "[nats]).",
     ),
     "names of schemes, data sets and models in papers": (
         "name: a\nlearning:\n  algorithm: fedavg\n  aggregation: fedavg\n  data: fmnist\n  model: softmax\n",
@@ -85,14 +88,16 @@ SENTENCES = {
         "s.yaml:4: learning.codec.kind = uniform: unknown key; write name: uniform in place of kind: uniform.\n"
         "s.yaml:5: learning.attack = {type: signflip, fraction: 0.2}: the key kind is missing; write kind: sign-flip "
         "in place of type: signflip.\n"
-        "s.yaml:5: learning.attack.fraction = 0.2: unknown key; did you mean learning.attack.share.",
+        "s.yaml:5: learning.attack.fraction = 0.2: unknown key; did you mean learning.attack.share (share of "
+        "the devices).",
     ),
     "the kind of a section, and the keys beside it": (
         "name: a\nlearning: {algorithm: fedavg}\nprivacy: {mechanism: bitflip, eps: 10, kappa: auto}\n",
         "s.yaml:3: privacy.mechanism = bitflip: must be bit-flipping, device-noise, gaussian, receiver-noise or "
         "scheme; did you mean bit-flipping.\n"
         "s.yaml:3: privacy.kappa = auto: must be a number above 0, or measured; write for example 0.02, or measured.\n"
-        "s.yaml:3: privacy.eps = 10: unknown key; did you mean privacy.epsilon.",
+        "s.yaml:3: privacy.eps = 10: unknown key; did you mean privacy.epsilon (epsilon of Renyi DP of this order for "
+        "the whole run [nats]).",
     ),
     "ranges in a sweep": (
         "name: a\nsweep:\n  link.power.snr_max_db: {start: 0, stop: 20, step: 5}\n  learning.num_devices: 2..4\n"
@@ -156,7 +161,7 @@ SENTENCES = {
     ),
     "a section within another": (
         "name: a\nlearning:\n  algorithm: fedavg\n  privacy: {mechanism: gaussian}\n",
-        "s.yaml:4: learning.privacy: unknown key; did you mean privacy.\n"
+        "s.yaml:4: learning.privacy: unknown key; write privacy at the top of the file, outside learning.\n"
         "s.yaml:4: privacy.epsilon: the key is missing; add epsilon under privacy: write for example epsilon: 5.",
     ),
     "a key of another form": (
@@ -166,7 +171,8 @@ SENTENCES = {
     ),
     "a misspelt key that is missing": (
         "name: a\nprivacy: {eps: 5}\n",
-        "s.yaml:2: privacy.eps = 5: unknown key; did you mean privacy.epsilon.",
+        "s.yaml:2: privacy.eps = 5: unknown key; did you mean privacy.epsilon (epsilon of each round of each device "
+        "[nats]).",
     ),
     "no name of the code": (
         "name: a\nlink: {coding: {rate: 1/2}}\n",
@@ -211,9 +217,10 @@ SENTENCES = {
     ),
     "the opposite of a word": (
         "name: a\nlearning:\n  algorithm: fedavg\n  partition: {kind: non-iid}\n",
-        "s.yaml:4: learning.partition.kind = non-iid: must be iid, labels or dirichlet; did you mean dirichlet.\n"
-        "s.yaml:4: learning.partition.kind = dirichlet: kind dirichlet needs alpha; write for example partition: "
-        "{kind: dirichlet, alpha: 0.5}.",
+        "s.yaml:4: learning.partition.kind = non-iid: must be iid, labels or dirichlet; did you mean labels or "
+        "dirichlet.\n"
+        "s.yaml:4: learning.partition.kind = labels: kind labels needs labels_per_device; write for example partition: "
+        "{kind: labels, labels_per_device: 2}.",
     ),
     "another key for the name of a kind": (
         "name: a\nlink: {channel: {kind: tdl-a}}\nlearning:\n  algorithm: fedavg\n  partition: {name: iid}\n"
@@ -238,15 +245,17 @@ SENTENCES = {
     ),
     "a word of the field that names another section's key as well": (
         "name: a\nlink: {noma: {users: 3}}\nlearning: {algorithm: fedavg, participation: {share: 0.5}}\n",
-        "s.yaml:2: link.noma.users = 3: unknown key; did you mean link.noma.group_size.\n"
+        "s.yaml:2: link.noma.users = 3: unknown key; did you mean link.noma.group_size (devices on the same "
+        "resources).\n"
         "s.yaml:3: learning.participation.share = 0.5: unknown key; did you mean "
-        "learning.participation.devices_per_round.\n"
+        "learning.participation.devices_per_round (devices drawn anew for each round).\n"
         "s.yaml:3: learning.participation.devices_per_round = 0.5: must be a whole number of devices; write 10 for "
         "50 % of 20 devices.",
     ),
     "a missing key with an example": (
         "name: a\nprivacy: {mechanism: bit-flipping, epsilon: 5}\n",
-        "s.yaml:2: privacy.kappa: the key is missing; add kappa under privacy: write for example kappa: 0.02.",
+        "s.yaml:2: privacy.kappa: the key is missing; add kappa under privacy: write kappa: measured, or for "
+        "example kappa: 0.02.",
     ),
     "kinds with other keys in one sweep": (
         "name: a\nlearning: {algorithm: fedavg, local: {clip: 1}}\nprivacy: {mechanism: bit-flipping, epsilon: 5, "
@@ -271,10 +280,65 @@ SENTENCES = {
         "s.yaml:2: learning.aggregation.l1_clip = 1.0: l1_clip limits updates for an epsilon, and there is neither an "
         "epsilon nor a budget that sets it; add for example epsilon: 1.0, or leave l1_clip out.",
     ),
+    "a key of another section by a part of its name": (
+        "name: a\nlink: {channel: {snr_db: 15}}\n",
+        "s.yaml:2: link.channel.snr_db = 15: unknown key; did you mean link.power.snr_max_db.",
+    ),
+    "a key of another kind that is near one of this kind": (
+        "name: a\nlearning:\n  algorithm: fedavg\n  aggregation: {name: jopeq, bits: 2}\n",
+        "s.yaml:4: learning.aggregation.bits = 2: unknown key; did you mean learning.aggregation.rate_bits.",
+    ),
+    "a key that is near none of its kind": (
+        "name: a\nlearning:\n  algorithm: fedavg\n  aggregation: {name: mvu, hops: 2}\n",
+        "s.yaml:4: learning.aggregation.hops = 2: unknown key; leave it out: the keys of learning.aggregation are "
+        "name, epsilon, clip, input_bits and output_bits.",
+    ),
+    "a scheme as the mechanism": (
+        "name: a\nlearning: {algorithm: fedavg}\nprivacy: {mechanism: laplace, epsilon: 2, delta: 0.1}\n",
+        "s.yaml:3: privacy.mechanism = laplace: must be bit-flipping, device-noise, gaussian, receiver-noise or "
+        "scheme; write learning.aggregation: {name: laplace, epsilon: 2} in place of privacy.",
+    ),
+    "a word near two, of which one fits the keys beside it": (
+        "name: a\nlearning:\n  algorithm: fedavg\n  partition: {kind: noniid, labels_per_device: 2}\n",
+        "s.yaml:4: learning.partition.kind = noniid: must be iid, labels or dirichlet; did you mean labels.",
+    ),
+    "a word that is a part of several": (
+        "name: a\nlearning:\n  algorithm: fedavg\n  model: cnn\n",
+        f"s.yaml:4: learning.model = cnn: must be {listing(models.words())}; did you mean cnn2, cnn3, emnist-cnn or "
+        "mcmahan-cnn.",
+    ),
+    "keys of learning at the top of the file": (
+        "name: a\nlearning: {algorithm: fedavg}\nnum_devices: 9\n",
+        "s.yaml:3: num_devices = 9: unknown key; did you mean learning.num_devices.",
+    ),
+    "linear keys in decibels": (
+        "name: a\nlink: {channel: {gain_db: -20, noise_power_dbm: 20}}\n",
+        "s.yaml:2: link.channel.gain_db = -20: unknown key; write link.channel.gain: 0.1.\n"
+        "s.yaml:2: link.channel.noise_power_dbm = 20: unknown key; write link.channel.noise_power: 0.1.",
+    ),
+    "a whole number with its unit": (
+        "name: a\nlink: {packet_size_bytes: 128 bytes}\n",
+        "s.yaml:2: link.packet_size_bytes = 128 bytes: must be a whole number without a unit; write 128.",
+    ),
+    "one number for a section, which has one key that must be written": (
+        "name: a\nlink: {access: superposition, power: {budget: 1.5e-3}}\n",
+        "s.yaml:2: link.power.budget = 0.0015: must be a mapping of keys to values; write {energy_j: 0.0015}.",
+    ),
+    "a word of the key itself for a number of the section inside": (
+        "name: a\nlink: {power: {policy: closed_loop, target: 0.1}}\nlearning: {algorithm: fedavg}\n",
+        f"s.yaml:2: link.power.policy = closed_loop: must be {listing(power_policies.words())}; did you mean "
+        "closed-loop.\n"
+        "s.yaml:2: link.power.target = 0.1: unknown key; did you mean link.power.loop.target_rate.",
+    ),
+    "a share of all, which nobody means": (
+        "name: a\nlearning:\n  algorithm: fedavg\n  aggregation: {name: top-k, k: 100}\n",
+        "s.yaml:4: learning.aggregation.k = 100: unknown key; did you mean learning.aggregation.share (k / M, share of "
+        "the numbers that are sent).\n"
+        "s.yaml:4: learning.aggregation.share = 100: must be at most 1; write a smaller value (the default is 0.05).",
+    ),
     "a range as text": (
         "name: a\nmeasure: {values: 0:2:20}\n",
-        "s.yaml:2: measure.values = 0:2:20: must be a list or a range; write for example {start: 0, "
-        "stop: 20, step: 2}.",
+        "s.yaml:2: measure.values = 0:2:20: must be a list or a range; write {start: 0, stop: 20, step: 2}.",
     ),
     "a tab": (
         "name: a\nlink:\n\taccess: auto\n",
