@@ -105,7 +105,7 @@ class _OnAir(_Rounds):
     def __init__(self, config: FlmcConfig, *, task: PosteriorTask, sampling: Sampling) -> None:
         super().__init__(config, task=task, sampling=sampling)
         self._caps = {name: constant(cap) for name, cap in sampling.caps.items()}
-        self._codec = config.sending.codec(config)
+        self.codec = config.sending.codec(config)
         self._observed = LastResult(observed)
 
     def _within(self, budget: ArrayLike | None) -> Mapping[str, ArrayLike]:
@@ -115,11 +115,11 @@ class _OnAir(_Rounds):
     def _sent(self, gradients: F64, lost: Bools, *, context: UplinkContext) -> NDArray[Any]:
         """Amplitudes, or packed bits; no codec takes NaN, for which it gets 0."""
         told = self._attackers.gradients(gradients, context=context)
-        if self._codec is None:
+        if self.codec is None:
             return told
         if lost.any() or told is not gradients:
             told = np.where(np.isnan(told), 0.0, told)
-        payload = self._codec.encode(told, keys=context.keys(Purpose.LOCAL_TRAINING)).payload
+        payload = self.codec.encode(told, keys=context.keys(Purpose.LOCAL_TRAINING)).payload
         return self._attackers.bits(payload, num_bits=self._task.dimension, context=context)
 
 
@@ -131,7 +131,7 @@ class OverTheAir(_OnAir):
         if self._attackers.jam:
             # A jammer's symbols need not be signs: those of bpsk travel as the amplitudes that they are.
             link = link.model_copy(update={"modulation": "analog"})
-        self._uplink: AirUplink = compile_air(
+        self.uplink: AirUplink = compile_air(
             link,
             num_devices=config.num_devices,
             num_symbols=task.dimension,
@@ -145,9 +145,9 @@ class OverTheAir(_OnAir):
         payload, jammers = self._sent(gradients, lost, context=context), None
         if self._attackers.jam:
             jammers = self._attackers.who(context)
-            amplitudes = self._codec.decode(payload, num_values=self._task.dimension) if self._codec else payload
+            amplitudes = self.codec.decode(payload, num_values=self._task.dimension) if self.codec else payload
             payload = self._attackers.symbols(amplitudes, context=context)
-        heard = self._uplink.superpose(payload, context=context, caps=self._within(budget), jammers=jammers)
+        heard = self.uplink.superpose(payload, context=context, caps=self._within(budget), jammers=jammers)
         estimate = sum_from_superposition(heard, num_devices=self._config.num_devices)
         together = None if heard.airtime_s is None else self._round_airtime_s(heard.airtime_s)
         return RoundOutcome(
@@ -167,22 +167,22 @@ def _mean_of_columns(counts: I64) -> F64:
 class DetectedSigns(_OnAir):
     """`digital-orthogonal`: each device's bits are detected on their own, then summed; here the BER acts."""
 
-    kept = ("_uplink",)
+    kept = ("uplink",)
 
     def __init__(self, config: FlmcConfig, *, task: PosteriorTask, sampling: Sampling, link: LinkConfig) -> None:
         super().__init__(config, task=task, sampling=sampling)
         self._link = link
-        self._uplink: DigitalUplink = compile_digital(link, num_devices=config.num_devices, num_bits=task.dimension)
+        self.uplink: DigitalUplink = compile_digital(link, num_devices=config.num_devices, num_bits=task.dimension)
 
     def round(self, theta: F64, *, context: UplinkContext, budget: ArrayLike | None = None) -> RoundOutcome:
         link, size, caps = self._link, self._task.dimension, self._within(budget)
         rate, known = None, None
         if self._config.debias:
-            rate = self._uplink.probe(link.probe_bits, context=context, caps=caps).bit_error_rate
+            rate = self.uplink.probe(link.probe_bits, context=context, caps=caps).bit_error_rate
         gradients, lost = self._clipped(theta)
-        heard = self._uplink.send(self._sent(gradients, lost, context=context), context=context, caps=caps)
-        assert self._codec is not None
-        signs = self._codec.decode(heard.payload, num_values=size)
+        heard = self.uplink.send(self._sent(gradients, lost, context=context), context=context, caps=caps)
+        assert self.codec is not None
+        signs = self.codec.decode(heard.payload, num_values=size)
         if heard.delivered is not None and not heard.delivered.all():
             known = known_bits(heard.delivered, packet_bits=8 * link.packet_size_bytes, num_bits=size)
         estimate = sum_of_devices(signs, active=heard.decision.active, bit_error_rate=rate, known=known)

@@ -23,13 +23,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fl.accounting.flmc import AmplitudeAllowance
-from fl.algorithms.amplitude_caps import sampling_of
+from fl.algorithms.flmc import build_flmc
 from fl.algorithms.flmc_kernels import clipped
 from fl.arrays import F32, F64, I64, Bools
 from fl.attacks.flmc_attackers import AttackersOfTrials, check_attack
 from fl.audit.game import beside_attackers, weakest_rounds
 from fl.tasks import build_task
-from phy.compile import compile_air, compile_digital
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.links.link import AirUplink, DigitalUplink
@@ -79,18 +78,17 @@ class FlmcGame:
         )
         size = self._dimension = config.task.dimension
         self._noise_power = link.channel.noise_power
-        sending = config.sending
-        self._codec = sending.codec(config)
-        self._air: AirUplink | None = None
-        self._digital: DigitalUplink | None = None
-        if config.superposes:
-            bound = sending.payload_bound(config)
-            self._air = compile_air(link, num_devices=config.num_devices, num_symbols=size, payload_bound=bound)
-        else:
-            self._digital = compile_digital(link, num_devices=config.num_devices, num_bits=size)
+        # Jammers change nothing of a game, in which what the others send is known.
+        honest = config.model_copy(update={"attack": None})
+        task = build_task(config.task, num_devices=config.num_devices, seed=seed, trials=(0,))
+        bound = None if privacy is None else privacy.of_rounds
+        algorithm: Any = build_flmc(honest, link=link, privacy=bound, task=task)
+        self._codec, self._sampling = algorithm.codec, algorithm.sampling
+        self._air: AirUplink | None = algorithm.uplink if config.superposes else None
+        self._digital: DigitalUplink | None = None if config.superposes else algorithm.uplink
         plain = link.csi == "perfect" and link.impairments.none and link.ofdm == "none" and link.coding == "none"
         self.law_known = plain and link.error_model in ("measured", "error_free")
-        self.gaussian = sending.claimed_as == "analog" and self.law_known
+        self.gaussian = config.sending.claimed_as == "analog" and self.law_known
         fit = max(min(_NUMBERS_AT_ONCE // (config.num_devices * size), _MOST_TRIALS), 1)
         # Devices that share their resources (NOMA) err together: one of each group is a game.
         self._step = link.noma.group_size if link.access == "noma" else 1
@@ -100,24 +98,21 @@ class FlmcGame:
         self._caps, self._fresh = self._limits(link)
         self._left = self._fresh
         found = None if self._fresh is None else self._fresh.found
-        self._played = weakest_rounds(np.zeros(config.rounds) if found is None else found, count=rounds)
+        self._played, when = weakest_rounds(np.zeros(config.rounds) if found is None else found, count=rounds)
         self._peaks: dict[int, float] = {}
         whose = "what the others sent is known" if config.superposes else "every device on resources of its own"
-        beside = beside_attackers(config.attack, num_devices=config.num_devices, superposes=config.superposes)
+        beside = beside_attackers(config.attack, num_devices=config.num_devices)
         self.facts = GameFacts(
             scope="round",
             unit="device",
             worlds=f"gradient -l or +l in all {size} entries of one device; {whose}{beside}",
             rounds=rounds,
-            when=self._played.describe(),
+            when=when,
         )
 
     def _limits(self, link: LinkConfig) -> tuple[dict[str, float], AmplitudeAllowance | None]:
         """The caps of every round, for a run whose data are those of trial 0, and what a budget allows beside them."""
-        config, privacy = self._config, self._privacy
-        task = build_task(config.task, num_devices=config.num_devices, seed=self._seed, trials=(0,))
-        asked = None if privacy is None else privacy.of_rounds
-        sampling = sampling_of(config, link=link, privacy=asked, task=task)
+        config, privacy, sampling = self._config, self._privacy, self._sampling
         caps = {"lmc": float(sampling.lmc[0]), "privacy": sampling.privacy.amplitude_cap()}
         if privacy is None or privacy.budget is None:
             return caps, None
@@ -133,7 +128,7 @@ class FlmcGame:
         if self._left is not None:
             self._left.note(peak_amplitude)
         # Without a budget all rounds are alike: what fades in one may in another.
-        kind = self._played.indices[0] if self._left is None else round_index
+        kind = self._played[0] if self._left is None else round_index
         self._peaks[kind] = max(self._peaks.get(kind, 0.0), float(peak_amplitude.max(initial=0.0)))
 
     def play(self, number: int) -> Batch:
@@ -146,7 +141,7 @@ class FlmcGame:
         total: F64 = np.zeros(worlds.shape)
         seen = []
         self._left = copy.deepcopy(self._fresh)
-        for index in self._played.indices:
+        for index in self._played:
             context = UplinkContext(seed=self._seed, trials=trials, round_index=index)
             payload = self._payload(worlds, audited, context)
             if self._air is not None:
@@ -231,9 +226,9 @@ class FlmcGame:
     def claims(self, delta: float) -> tuple[Claim, ...]:
         """See `Game.claims`; at the amplitudes that the rounds were sent with."""
         config, privacy, rounds = self._config, self._privacy, self.facts.rounds
-        first = self._played.indices[0]
+        first = self._played[0]
         # None where nothing was played yet; 0 where nothing was sent.
-        peaks = [self._peaks.get(index, self._peaks[first]) for index in self._played.indices] if self._peaks else []
+        peaks = [self._peaks.get(index, self._peaks[first]) for index in self._played] if self._peaks else []
         sending, sent, found = config.sending, [peak for peak in peaks if peak > 0.0], []
         labels: dict[str, Any] = {"unit": "device", "scope": "round"}
         published = partial(claim, accountant="paper", standing="as published", channel_credited=True, **labels)

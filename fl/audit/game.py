@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from fl.arrays import F64, Bools
@@ -19,34 +17,20 @@ def draw_worlds(seed: int, number: int, count: int) -> Bools:
     return drawn.integers(0, 2, count).astype(np.bool_)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlayedRounds:
-    """`indices` of the run's `num_rounds` rounds, ascending; `why` these and no others, in words."""
+def weakest_rounds(released: F64, *, count: int) -> tuple[tuple[int, ...], str]:
+    """Return the `count` rounds of a run in which most is `released` `[num_rounds]`, the first ones among equals.
 
-    indices: tuple[int, ...]
-    num_rounds: int
-    why: str
-
-    def describe(self) -> str:
-        """Such as `rounds 3 to 5 of 10, where most is released`; counted from 1."""
-        first, last = self.indices[0] + 1, self.indices[-1] + 1
-        if first == last:
-            which = f"round {first}"
-        elif last - first + 1 == len(self.indices):
-            which = f"rounds {first} to {last}"
-        else:
-            which = f"{len(self.indices)} rounds from {first} to {last}"
-        return f"{which} of {self.num_rounds}, {self.why}" if self.num_rounds > 1 else which
-
-
-def weakest_rounds(released: F64, *, count: int) -> PlayedRounds:
-    """The `count` rounds of a run in which most is `released` `[num_rounds]`: the first ones among equals."""
+    In ascending order; with words such as `rounds 3 to 5 of 10, where most is released`, counted from 1.
+    """
     num_rounds = len(released)
     if not 1 <= count <= num_rounds:
         raise LearningError(f"a game of {count} rounds does not fit a run of {num_rounds}; play fewer")
     chosen = np.sort(np.argsort(-released, kind="stable")[:count])
+    first, last = chosen[0] + 1, chosen[-1] + 1
+    span = f"rounds {first} to {last}" if last - first + 1 == count else f"{count} rounds from {first} to {last}"
+    which = f"round {first}" if count == 1 else span
     why = "all of them alike" if np.all(released == released[0]) else "where most is released"
-    return PlayedRounds(indices=tuple(chosen.tolist()), num_rounds=num_rounds, why=why)
+    return tuple(chosen.tolist()), f"{which} of {num_rounds}, {why}" if num_rounds > 1 else which
 
 
 def nobody_honest(attack: Attack | None, *, num_devices: int) -> str | None:
@@ -57,7 +41,7 @@ def nobody_honest(attack: Attack | None, *, num_devices: int) -> str | None:
     return f"all {num_devices} devices attack, and an audit plays against an honest one" if surely else None
 
 
-def beside_attackers(attack: Attack | None, *, num_devices: int, superposes: bool) -> str:
+def beside_attackers(attack: Attack | None, *, num_devices: int) -> str:
     """Words on what attackers among the other devices change of a game: nothing. Empty without attackers.
 
     The audited device is honest, and whoever listens knows what attackers send, as what all others send. Attackers
@@ -67,6 +51,4 @@ def beside_attackers(attack: Attack | None, *, num_devices: int, superposes: boo
     if attack is None or not count:
         return ""
     who = f"attackers among the others ({count}, {attack.kind})"
-    if superposes:
-        return f"; the device is honest, and what {who} send is known as well"
     return f"; the device is honest, and {who} change nothing of what it is heard to send"

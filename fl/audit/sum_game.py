@@ -59,14 +59,14 @@ class SumGame:
         steady = link.steady and link.csi == "perfect" and not self._attackers.jam
         self.law_known = self.gaussian = steady
         z = multipliers(config, link=link, privacy=privacy)
-        self._played = weakest_rounds(1.0 / z, count=rounds)
-        beside = beside_attackers(config.attack, num_devices=config.num_devices, superposes=True)
+        self._played, when = weakest_rounds(1.0 / z, count=rounds)
+        beside = beside_attackers(config.attack, num_devices=config.num_devices)
         self.facts = GameFacts(
             scope="round",
             unit="device",
             worlds=f"an update of {size} numbers of one device or its negative; what the others sent is known{beside}",
             rounds=rounds,
-            when=self._played.describe(),
+            when=when,
         )
         self._least: dict[int, float] = {}
         self._uplink = SuperposedUplink(
@@ -88,7 +88,7 @@ class SumGame:
     def _game(self, trial: int, *, world: bool) -> tuple[float, list[float]]:
         """The score of a game, and of each of its rounds."""
         seen = []
-        for index in self._played.indices:
+        for index in self._played:
             context = UplinkContext(seed=self._seed, trials=(trial,), round_index=index)
             null, alternative = (self._transmit(sign, context) for sign in (-1.0, 1.0))
             found, who = (alternative if world else null).found, self._audited

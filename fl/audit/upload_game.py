@@ -62,9 +62,9 @@ class UploadGame:
         self.law_known, self.gaussian = law.known, law.gaussian
         self._law, self._seed = law, seed
         self._budget, self._num_rounds = budget, num_rounds
-        self._played = weakest_rounds(law.released(num_rounds), count=rounds)
-        when = self._played.describe() + law.note
-        self.facts = GameFacts(scope=law.scope, unit=law.unit, worlds=law.worlds + beside, rounds=rounds, when=when)
+        self._played, when = weakest_rounds(law.released(num_rounds), count=rounds)
+        worlds, when = law.worlds + beside, when + law.note
+        self.facts = GameFacts(scope=law.scope, unit=law.unit, worlds=worlds, rounds=rounds, when=when)
         self._coder = coder(places.num_values)
         self._begin_with = copy.deepcopy(self._coder.state())
         self._transport = BitTransport(
@@ -76,7 +76,7 @@ class UploadGame:
         worlds = draw_worlds(self._seed, number, places.count).reshape(len(places.audited), len(places.places))
         self._coder.restore(copy.deepcopy(self._begin_with))
         total, seen = np.zeros(places.count), []
-        for index in self._played.indices:
+        for index in self._played:
             context = UplinkContext(seed=self._seed, trials=(number,), round_index=index)
             score, observed = self._law.score(self._send(worlds, context))
             total += score
@@ -123,7 +123,7 @@ class UploadGame:
         return np.ascontiguousarray(cells.transpose(0, 2, 1, 3)).reshape(places.count, law.responses * per_block)
 
     def claims(self, delta: float) -> tuple[Claim, ...]:
-        return self._law.claims(delta, played=self._played.indices, num_rounds=self._num_rounds, budget=self._budget)
+        return self._law.claims(delta, played=self._played, num_rounds=self._num_rounds, budget=self._budget)
 
 
 def scheme_game(scheme: Scheme, *, num_values: int | None, link: LinkConfig, **run: Any) -> UploadGame:
@@ -217,7 +217,7 @@ def _upload_game(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism |
                 f"{rounds} was asked for; play fewer rounds, or raise the budget"
             )
     config = config.settled(link=on_air, privacy=privacy)
-    beside = beside_attackers(config.attack, num_devices=config.num_devices, superposes=False)
+    beside = beside_attackers(config.attack, num_devices=config.num_devices)
     run |= {"rounds": rounds, "num_rounds": config.rounds, "num_devices": config.num_devices}
     run |= {"budget": budget, "beside": beside}
     if not config.aggregation.uses_codec:

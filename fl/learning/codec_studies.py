@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
+from fl.checkpoints import Trials
 from fl.config.base import PositiveFloat, Probability, whole
 from fl.config.codec import Codec, CodecConfig, codecs
 from fl.config.learning import Label, Learning, algorithms
@@ -14,9 +15,6 @@ from fl.config.measured import LINK, LINK_RATES, Measured
 from phy.config.conflict import Conflict
 from phy.config.link import LinkConfig
 from privacy.config import Mechanism
-
-if TYPE_CHECKING:
-    from fl.algorithms.codec_studies import BitDistance, FlipMoments
 
 _SERIES_PER_DEVICE = 24
 _BYTES_PER_VALUE = 32
@@ -64,14 +62,12 @@ class FlipMomentsConfig(Learning):
         yield from super().conflicts(link=link, privacy=privacy)
         limit = self.codec.value_range
         if limit is not None and self.largest > limit:
-            yield Conflict(
-                "learning.largest learning.codec.bound learning.codec",
-                f"values up to {self.largest:g} exceed the limit {limit:g} of codec {self.codec.name}, which clips "
-                "them",
-                f"write largest: {limit:g}, or raise codec.bound",
-            )
+            codec = f"codec {self.codec.name}, which clips them"
+            problem = f"values up to {self.largest:g} exceed the limit {limit:g} of {codec}"
+            remedy = f"write largest: {limit:g}, or raise codec.bound"
+            yield Conflict("learning.largest learning.codec.bound learning.codec", problem, remedy)
 
-    def build(self, *, link: LinkConfig, privacy: Any, seed: int, trials: tuple[int, ...]) -> FlipMoments:
+    def build(self, *, link: LinkConfig, privacy: Any, seed: int, trials: tuple[int, ...]) -> Trials:
         from fl.algorithms.codec_studies import FlipMoments
 
         return FlipMoments(self, link=link, privacy=privacy, seed=seed, trial=trials[0])
@@ -133,7 +129,7 @@ class BitDistanceConfig(Learning):
         """Nothing is transmitted."""
         return None
 
-    def build(self, *, link: LinkConfig, privacy: Any, seed: int, trials: tuple[int, ...]) -> BitDistance:
+    def build(self, *, link: LinkConfig, privacy: Any, seed: int, trials: tuple[int, ...]) -> Trials:
         from fl.algorithms.codec_studies import BitDistance
 
         return BitDistance(self, link=link, privacy=privacy, seed=seed, trial=trials[0])

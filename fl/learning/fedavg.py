@@ -196,11 +196,9 @@ class FedAvgConfig(Learning):
     def privacy_conflict(self, privacy: Mechanism | None) -> Conflict | None:
         if privacy is None or privacy.protects != "amplitude":
             return None
-        return Conflict(
-            "privacy learning.algorithm",
-            "privacy without a mechanism bounds the amplitudes of flmc, the algorithm is fedavg",
-            "write for example {mechanism: gaussian, epsilon: 5, delta: 1e-5} beside learning.local.clip: 1",
-        )
+        problem = "privacy without a mechanism bounds the amplitudes of flmc, the algorithm is fedavg"
+        remedy = "write for example {mechanism: gaussian, epsilon: 5, delta: 1e-5} beside learning.local.clip: 1"
+        return Conflict("privacy learning.algorithm", problem, remedy)
 
     def budget_conflicts(self, *, link: LinkConfig, privacy: Any) -> Iterator[Conflict]:
         upload_parameters(self, link=link, privacy=privacy)

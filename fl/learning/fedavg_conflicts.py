@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
+from fl.accounting.fedavg import training_of
 from fl.attacks.attacks import attack_conflicts, choose_attackers
 from fl.config.codec import codecs
 from fl.config.scheme import SCHEME_KEYS, schemes
@@ -55,8 +56,6 @@ def fedavg_conflicts(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechani
         yield from _receiver_noise(config, link=link, privacy=privacy)
     if privacy is not None and privacy.for_uploads is not None and config.aggregation.uses_codec:
         # A budget for the scheme is checked as a budget; a scheme with bits of its own protects them itself.
-        from fl.accounting.fedavg import training_of
-
         for keys, problem, remedy in privacy.for_uploads.conflicts(training_of(config), lost=_lost(link)):
             yield Conflict(keys, problem, remedy)
 

@@ -13,12 +13,14 @@ from fl.accounting.flmc import amplitude_caps, uncreditable
 from fl.attacks.attacks import attack_conflicts, attack_in_words
 from fl.attacks.flmc_attackers import check_attack
 from fl.audit.game import nobody_honest
+from fl.checkpoints import Trials
 from fl.config.attack import AttackConfig
 from fl.config.base import PositiveFloat, whole
 from fl.config.learning import Label, Learning, PointFacts, algorithms
 from fl.config.measured import ALONG, LINK, LINK_RATES, RADIO, SPENT, Measured
 from fl.config.task import GaussianLinearConfig, LmcCap, TaskConfig
 from fl.learning.flmc_schemes import SCHEME, FlmcScheme, Sending
+from fl.results import CAP_NAMES
 from fl.uplink.channel_credit import sure_noise_power
 from phy.config.base import Access, Modulation
 from phy.config.conflict import Conflict
@@ -27,7 +29,6 @@ from privacy.config import AmplitudeMechanism, Mechanism
 
 if TYPE_CHECKING:
     from fl.algorithms.amplitude_caps import Caps
-    from fl.algorithms.flmc_trials import FlmcTrials
 
 _SERIES = 12
 _LINK_SERIES = 12
@@ -218,42 +219,32 @@ class FlmcConfig(Learning):
     def privacy_conflict(self, privacy: Mechanism | None) -> Conflict | None:
         if privacy is None or isinstance(privacy, AmplitudeMechanism):
             return None
-        return Conflict(
-            "privacy.mechanism privacy learning.algorithm",
-            f"mechanism {privacy.mechanism} protects the uploads of fedavg; flmc bounds the amplitude of every round "
-            "instead",
-            "leave mechanism out and write {epsilon: 5, delta: 0.01}, or use algorithm: fedavg",
-        )
+        what = "protects the uploads of fedavg; flmc bounds the amplitude of every round instead"
+        remedy = "leave mechanism out and write {epsilon: 5, delta: 0.01}, or use algorithm: fedavg"
+        return Conflict("privacy.mechanism privacy learning.algorithm", f"mechanism {privacy.mechanism} {what}", remedy)
 
     def budget_conflicts(self, *, link: LinkConfig, privacy: Any) -> Iterator[Conflict]:
         """See `Learning`: a budget relies on the noise of the receiver."""
         if privacy.protects != "amplitude":
             return
         if not self.uses_radio:
-            yield Conflict(
-                "privacy.budget learning.scheme",
-                f"scheme {self.scheme} sends nothing, so that a budget has nothing to limit",
-                "write privacy: none, or scheme: digital",
-            )
+            problem = f"scheme {self.scheme} sends nothing, so that a budget has nothing to limit"
+            yield Conflict("privacy.budget learning.scheme", problem, "write privacy: none, or scheme: digital")
             return
         reason = uncreditable(self, link=link)
         if reason is not None and link.error_model != "error_free":
-            yield Conflict(
-                "privacy.budget link.error_model link.modulation link.coding",
-                f"a budget relies on the receiver's noise, but {reason}",
-                "write error_model: measured and an uncoded bpsk or qpsk link, or leave budget out",
-            )
+            problem = f"a budget relies on the receiver's noise, but {reason}"
+            remedy = "write error_model: measured and an uncoded bpsk or qpsk link, or leave budget out"
+            yield Conflict("privacy.budget link.error_model link.modulation link.coding", problem, remedy)
         elif link.csi != "perfect" or link.error_model == "error_free":
-            yield Conflict(
-                "privacy.budget link.csi link.error_model",
-                "a budget limits the received amplitude, which is unknown with an estimated channel and without a "
-                "channel",
-                "write csi: perfect and error_model: measured, or leave budget out",
-            )
+            unknown = "unknown with an estimated channel and without a channel"
+            problem = f"a budget limits the received amplitude, which is {unknown}"
+            remedy = "write csi: perfect and error_model: measured, or leave budget out"
+            yield Conflict("privacy.budget link.csi link.error_model", problem, remedy)
         elif privacy.calibrated:
             amplitude_caps(self, budget=privacy.budget, noise_power=sure_noise_power(link, privacy=privacy))
 
-    def build(self, *, link: LinkConfig, privacy: Any, seed: int, trials: tuple[int, ...]) -> FlmcTrials:
+    def build(self, *, link: LinkConfig, privacy: Any, seed: int, trials: tuple[int, ...]) -> Trials:
         from fl.algorithms.flmc_trials import FlmcTrials
 
         return FlmcTrials(self, link=link, privacy=privacy, seed=seed, trials=trials)
@@ -290,8 +281,6 @@ class FlmcConfig(Learning):
         return super().depends_on(path) and self.sends.depends_on(path)
 
     def findings(self, facts: PointFacts) -> Iterator[str]:
-        from fl.results import CAP_NAMES
-
         if math.isfinite(facts.metrics.get("mse", 0.0)) and not facts.growth > 2.0:
             return
         far = f"samples are {facts.growth:.3g} times as far from the truth as at the start"

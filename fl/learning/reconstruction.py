@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import prod
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from fl.checkpoints import Trials
 from fl.config.base import PositiveFloat, whole
 from fl.config.codec import CodecConfig, codecs
 from fl.config.data import DataSet, PartitionConfig, data_sets
@@ -22,9 +23,6 @@ from fl.learning.fedavg import FedAvgConfig
 from phy.config import LinkConfig
 from phy.config.conflict import Conflict
 from privacy.config import Mechanism
-
-if TYPE_CHECKING:
-    from fl.attacks.reconstruction import Reconstruction
 
 _SERIES_PER_DEVICE = 28
 _BYTES_PER_MATCH = 16
@@ -130,28 +128,24 @@ class ReconstructionConfig(Learning):
         there = training_samples(self.data)
         each = self.samples_per_device + 1
         if (needed := self.num_devices * each) > there >= 1:
-            yield Conflict(
-                "learning.num_devices learning.samples_per_device learning.data.train_samples learning.data",
-                f"{self.num_devices} devices with {self.samples_per_device} images and a target each need "
-                f"{needed} images that differ, there are {there}",
-                f"write num_devices: {max(there // each, 2)} or less, and more rounds",
-            )
+            keys = "learning.num_devices learning.samples_per_device learning.data.train_samples learning.data"
+            images = f"{self.samples_per_device} images and a target each need {needed} images that differ"
+            problem = f"{self.num_devices} devices with {images}, there are {there}"
+            yield Conflict(keys, problem, f"write num_devices: {max(there // each, 2)} or less, and more rounds")
         yield from super().conflicts(link=link, privacy=privacy)
         yield from self.played.conflicts(link=link, privacy=privacy)
 
     def privacy_conflict(self, privacy: Mechanism | None) -> Conflict | None:
         if privacy is None or (privacy.for_uploads is not None and not privacy.calibrated):
             return None
-        return Conflict(
-            "privacy.budget privacy.mechanism privacy learning.algorithm",
-            "reconstruction attacks one upload, but this privacy is that of a whole run",
-            "write mechanism: bit-flipping or gaussian with an epsilon and no budget, or privacy: none",
-        )
+        problem = "reconstruction attacks one upload, but this privacy is that of a whole run"
+        remedy = "write mechanism: bit-flipping or gaussian with an epsilon and no budget, or privacy: none"
+        return Conflict("privacy.budget privacy.mechanism privacy learning.algorithm", problem, remedy)
 
     def settled(self, *, link: LinkConfig, privacy: Mechanism | None) -> Self:
         return self.model_copy(update={"aggregation": self.played.settled(link=link, privacy=privacy).aggregation})
 
-    def build(self, *, link: LinkConfig, privacy: Any, seed: int, trials: tuple[int, ...]) -> Reconstruction:
+    def build(self, *, link: LinkConfig, privacy: Any, seed: int, trials: tuple[int, ...]) -> Trials:
         from fl.attacks.reconstruction import Reconstruction
 
         return Reconstruction(self, link=link, privacy=privacy, seed=seed, trial=trials[0])
