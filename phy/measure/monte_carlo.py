@@ -22,6 +22,8 @@ Independent = Literal["bits", "packets", "transmissions"]
 
 WORST_BIT_ERROR_RATE = 0.5
 """Of a packet in error, where its bits err together: what guessing gives."""
+_FEW_UNITS_IN_ERROR = 20
+"""Below, the spread between units in error is not known well enough to bound their bit error rate."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,7 +232,8 @@ def estimate_rates(
 
     Without an error the upper limit is `silent_limit` of what is `independent`. Packets count as one unit each, or as
     one per transmission. Bits do if they are independent; else the limit is that of the packets that the receiver
-    holds (of transmissions), half of whose bits may be wrong.
+    holds (of transmissions), half of whose bits may be wrong. With fewer than 20 packets in error, whose bits err
+    together, the upper limit of the bit error rate is at least `_few_errors_limit`.
     """
     bits, packets = tally.bits, tally.packets
     bit_rate = packet_rate = None
@@ -257,7 +260,22 @@ def estimate_rates(
         else one
         for one, unit, share in zip(found, units, (worst, 1.0), strict=True)
     )
+    few = 0 < packets.errors < _FEW_UNITS_IN_ERROR and independent != "bits"
+    if bit is not None and bit.errors and few:
+        limit = _few_errors_limit(bits, in_error=min(packets.errors, units[1]), units=units[1], confidence=confidence)
+        bit = replace(bit, high=max(bit.high, limit))
     return bit, packet
+
+
+def _few_errors_limit(bits: ClusteredCounts, *, in_error: int, units: int, confidence: float) -> float:
+    """Upper limit of the bit error rate with few units in error, of which one may be far from typical.
+
+    Clopper and Pearson's upper limit of the share of units in error, times their mean bit error rate with one more unit
+    at `WORST_BIT_ERROR_RATE`: one packet with one wrong bit does not say that the next has as few.
+    """
+    _, high = rate_interval(in_error, units, confidence=confidence)
+    errors_in_units = bits.errors * units / bits.observations
+    return float(high) * (errors_in_units + WORST_BIT_ERROR_RATE) / (in_error + 1)
 
 
 def _unbiased(counts: ClusteredCounts, last: ClusteredCounts, target: int) -> float | None:

@@ -13,6 +13,7 @@ from scipy.stats import norm
 from phy.measure.counts import rate_interval
 from phy.measure.monte_carlo import (
     ClusteredCounts,
+    Independent,
     LinkTally,
     Stop,
     StopReason,
@@ -153,6 +154,38 @@ def test_the_limit_after_silence_covers_fades_that_hold_for_a_packet() -> None:
             silent, covered = silent + 1, covered + (bits.high > truth)
     assert silent > 20
     assert covered == silent
+
+
+def share_above_the_limit(independent: Independent, *, bad: float, repetitions: int = 3000) -> float:
+    """Share of measurements whose upper limit is below the bit error rate; about 55 bits of a bad packet are wrong."""
+    rng = np.random.default_rng(7)
+    sent, bits, mean_wrong = 512, 1024, 55.0
+    missed = 0
+    for _ in range(repetitions):
+        is_bad = rng.random(sent) < bad
+        wrong = np.where(is_bad, np.minimum(rng.geometric(1.0 / mean_wrong, sent), bits), 0)
+        counted = LinkTally(
+            bits=ClusteredCounts.of(wrong, np.full(sent, bits)),
+            packets=ClusteredCounts.of(is_bad.astype(np.int64), np.ones(sent, np.int64)),
+            sent_bits=sent * bits,
+            batches=1,
+        )
+        bit, _ = estimate_rates(counted, last=counted, stop=None, independent=independent)
+        assert bit is not None
+        missed += bit.high < bad * mean_wrong / bits
+    return missed / repetitions
+
+
+@pytest.mark.parametrize("bad", [0.001, 0.004, 0.02])
+def test_a_few_bad_packets_leave_room_for_worse_ones(bad: float) -> None:
+    # One side of a 95 % interval, and after silence its whole risk; four standard errors of 3000 measurements.
+    allowed = 0.05 if (1.0 - bad) ** 512 > 0.01 else 0.025
+    assert share_above_the_limit("packets", bad=bad) < allowed + 4.0 * np.sqrt(allowed / 3000)
+
+
+def test_a_limit_that_takes_bits_as_independent_is_detected() -> None:
+    # The planted fault: one packet with a wrong bit or two would bound the rate of packets with 55.
+    assert share_above_the_limit("bits", bad=0.004) > 0.05 + 4.0 * np.sqrt(0.05 / 3000)
 
 
 def test_one_cluster_alone_is_one_event() -> None:
