@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent))
 
-from docs.generators import equations, pages, tutorials  # noqa: E402  # the tree is on the path only now
+from docs.generators import crossrefs, equations, pages, tutorials  # noqa: E402  # the tree is on the path only now
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -59,5 +59,6 @@ html_theme_options = {
 def setup(app: Sphinx) -> None:
     """Write the generated pages before Sphinx looks for files, and give it executed notebooks to read."""
     app.add_html_math_renderer("svg", inline_renderers=equations.INLINE, block_renderers=equations.BLOCK)
+    app.add_post_transform(crossrefs.NamesToPages)
     app.connect("builder-inited", lambda _: pages.write(DOCS / "generated"))
     app.connect("source-read", tutorials.use_executed)

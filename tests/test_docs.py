@@ -15,6 +15,7 @@ from command import phyloop as run_command
 
 import phyloop
 from docs.generators import api, gallery, keys, links
+from docs.generators.crossrefs import page_of
 from docs.generators.equations import svg
 from scenarios.cli.app import app
 from scenarios.report.library import library_scenario
@@ -146,6 +147,13 @@ def test_pages_of_papers_name_scenarios_and_tests_that_exist() -> None:
         assert words
         assert [word for word in words if word not in known and not word.startswith("flmc-caps")] == []
         assert [one for one in re.findall(r"`(tests/\S+)`", text) if not (ROOT / one).exists()] == []
+
+
+def test_names_of_scenarios_and_keys_lead_to_their_pages() -> None:
+    assert page_of("cpa-table5") == ("generated/gallery/cpa-table5", "")
+    assert page_of("link.channel.speed_m_s") == ("generated/keys/link", "#link-channel")
+    assert page_of("link.channel.fading") == ("generated/keys/link", "#link-channel-fading")
+    assert [page_of(name) for name in ("epsilon", "link", "no.such.key", "learning.downlink.csi")] == [None] * 4
 
 
 def test_a_broken_link_and_a_host_are_faults_of_a_site(tmp_path: Path) -> None:
