@@ -12,13 +12,13 @@ not learn whether its upload arrived: what was lost is not sent again.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
 
-from fl.arrays import F32, I64, U8
+from fl.arrays import F32, I64, U8, Bools
 from fl.codecs.partwise import Uniform
 from fl.config.base import PositiveFloat, whole
 from fl.config.scheme import Scheme, schemes
@@ -89,12 +89,10 @@ class SparseCoder(Coder):
         """See `Coder.gather`: the weighted mean over the devices of which anything arrived."""
 
         def mean(payload: U8, known: Known) -> F32:
-            total, heard = np.zeros(self.num_values), 0.0
-            for weight, (places, values, arrived) in zip(
-                senders.weights, self._received(payload, known, senders), strict=True
-            ):
-                np.add.at(total, places, weight * values)
-                heard += weight * arrived
+            rows, places, values, arrived = self._received(payload, known, senders)
+            total = np.zeros(self.num_values)
+            np.add.at(total, places, senders.weights[rows] * values)
+            heard = np.cumsum(senders.weights * arrived)[-1]
             return (total / (heard or 1.0)).astype(np.float32)
 
         return WholeRound(mean, num_bits=self._num_bits)
@@ -102,8 +100,8 @@ class SparseCoder(Coder):
     def read(self, payload: U8, senders: Senders) -> F32:
         """See `Coder.read`: the numbers at their places, 0 elsewhere."""
         out = np.zeros((len(senders.devices), self.num_values), np.float32)
-        for row, (places, values, _) in zip(out, self._received(payload, senders.known, senders), strict=True):
-            np.add.at(row, places, values)
+        rows, places, values, _ = self._received(payload, senders.known, senders)
+        np.add.at(out, (rows, places), values)
         return out
 
     def state(self) -> dict[str, Any]:
@@ -128,20 +126,18 @@ class SparseCoder(Coder):
         words = device_words(context.keys(Purpose.CODEBOOK)[0], devices=devices, count=self.num_values)
         return np.sort(np.argpartition(words, self._kept - 1, axis=1)[:, : self._kept], axis=1)
 
-    def _received(self, payload: U8, known: Known, senders: Senders) -> Iterator[tuple[Places, F32, bool]]:
-        """Yield places and numbers that arrived whole of each sender, and whether anything of it arrived."""
-        head, width = self._kept * self._place_bits, self._codec.bits
-        powers = 1 << np.arange(self._place_bits)[::-1]
-        for row, device in enumerate(senders.devices):
-            bits = np.unpackbits(payload[0, row], count=self._num_bits)
-            codes = np.packbits(bits[head:])[None, None]
-            values = self._codec.decode(codes, num_values=self._kept)[0, 0].astype(np.float32)
-            if self._place_bits:
-                places = bits[:head].reshape(self._kept, -1).astype(np.int64) @ powers
-            else:
-                places = self._drawn(np.array([device]), senders.context)[0]
-            held = places < self.num_values
-            if known is not None:
-                held &= known[row, :head].reshape(self._kept, -1).all(axis=1)
-                held &= known[row, head:].reshape(-1, width).all(axis=1)
-            yield places[held], values[held], known is None or bool(known[row].any())
+    def _received(self, payload: U8, known: Known, senders: Senders) -> tuple[I64, Places, F32, Bools]:
+        """Return rows, places and values of numbers that arrived whole, and of whom anything arrived, bool `[K]`."""
+        count, head = len(senders.devices), self._kept * self._place_bits
+        bits = np.unpackbits(payload[0], axis=1, count=self._num_bits)
+        values = self._codec.decode(np.packbits(bits[:, head:], axis=1)[None], num_values=self._kept)[0]
+        if self._place_bits:
+            places = bits[:, :head].reshape(count, self._kept, -1) @ (1 << np.arange(self._place_bits)[::-1])
+        else:
+            places = self._drawn(senders.devices, senders.context)
+        held = places < self.num_values
+        if known is not None:
+            held &= known[:, :head].reshape(*held.shape, -1).all(axis=-1)
+            held &= known[:, head:].reshape(*held.shape, -1).all(axis=-1)
+        arrived = np.asarray(np.ones(count, bool) if known is None else known.any(axis=1))
+        return np.nonzero(held)[0].astype(np.int64), places[held], values[held].astype(np.float32), arrived

@@ -12,6 +12,7 @@ their weighted mean.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -21,6 +22,8 @@ from pydantic import Field
 from fl.arrays import F32, F64, I64
 from fl.config.base import PositiveFloat
 from fl.config.scheme import schemes
+from fl.schemes.coders.air import AirForm, Cover, Heard, OnAir, parts, unchanged
+from fl.schemes.coders.coder import Senders, checked_updates
 from fl.schemes.coders.value_scheme import ValueScheme
 from phy.config.base import Modulation
 from phy.numerics.draws import chosen
@@ -28,7 +31,6 @@ from phy.numerics.random import Purpose
 from privacy.events.releases import Release
 
 if TYPE_CHECKING:
-    from fl.schemes.coders.air import AirForm
     from fl.schemes.coders.value_coder import Part
 
 
@@ -79,9 +81,7 @@ class TypeBasedScheme(ValueScheme):
         return np.asarray(read.mean(axis=1))
 
     def over_air(self, num_values: int) -> AirForm:
-        from fl.schemes.coders.histogram import Histogram
-
-        return Histogram(self, levels=self.levels, num_values=num_values)
+        return Histogram(self, num_values=num_values)
 
     @property
     def air_modulations(self) -> tuple[Modulation, ...]:
@@ -97,3 +97,31 @@ class TypeBasedScheme(ValueScheme):
 
     def release(self, num_values: int) -> Release:
         return self.unprotected("sends levels as they are, which nothing protects and no budget holds")
+
+
+class Histogram(AirForm):
+    """One symbol for each level of each number, on the real or the imaginary axis."""
+
+    distance = math.sqrt(2.0)
+
+    def __init__(self, scheme: TypeBasedScheme, *, num_values: int) -> None:
+        self._scheme, self._levels, self._num_values = scheme, scheme.levels, num_values
+        self.num_symbols = -(-num_values * len(self._levels) // 2)
+        self._amplitude = np.sqrt(len(self._levels) / 2.0)
+
+    def send(self, updates: F32, senders: Senders, *, cover: Cover = unchanged) -> OnAir:
+        from fl.schemes.coders.value_coder import Part
+
+        updates = checked_updates(updates, devices=senders.devices, num_values=self._num_values)
+        codes = self._scheme.to_codes(updates.copy(), part=Part(devices=senders.devices, context=senders.context))
+        payload = np.zeros((len(updates), 2 * self.num_symbols), np.float32)
+        first = np.arange(self._num_values, dtype=np.int64) * len(self._levels)
+        np.put_along_axis(payload, first + codes, self._amplitude, axis=1)
+        return OnAir(payload=payload.view(np.complex64), read=self._read)
+
+    def _read(self, heard: Heard) -> F32:
+        received = parts(heard.total)[: self._num_values * len(self._levels)].reshape(self._num_values, -1)
+        found = np.rint(received / self._amplitude).clip(0.0)
+        devices = found.sum(axis=1)
+        mean = found @ self._levels / np.maximum(devices, 1.0)
+        return np.asarray(np.where(devices > 0.0, mean, 0.0), np.float32)

@@ -134,7 +134,7 @@ class SuperposedUplink:
                 "amplitude": float(found.decision.amplitude[0]),
                 **_spent(found),
                 **(self._votes(payload[:, at], heard) if heard is not None and self._form.bits else {}),
-                **self._form.metrics(),
+                **({} if self._form.coder is None else self._form.coder.metrics()),
                 **self._expected(sent, found, heard, at=at, weights=who.weights),
                 **({} if self._energy is None else {"num_spent": float(len(silent))}),
                 **({} if self._noise is None else limited_by(found.decision)),
@@ -294,10 +294,15 @@ class SuperposedUplink:
         return {"votes": float((true != 0.0).sum()), "wrong_votes": float((true * received < 0.0).sum())}
 
     def state(self) -> State:
-        return {"form": self._form.state(), "energy": None if self._energy is None else self._energy.state()}
+        coder, energy = self._form.coder, self._energy
+        return {
+            "scheme": None if coder is None else coder.state(),
+            "energy": None if energy is None else energy.state(),
+        }
 
     def restore(self, state: State) -> None:
-        self._form.restore(state["form"])
+        if self._form.coder is not None:
+            self._form.coder.restore(state["scheme"])
         if self._energy is not None:
             self._energy.restore(state["energy"])
 

@@ -10,8 +10,8 @@ bits stand for; signs for a vote, one of several symbols for a histogram.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -64,6 +64,8 @@ class AirForm(ABC):
     """Symbols that stand for updates of M numbers; `bits`: they are those of packed bits, one per number."""
 
     bits = False
+    coder: Coder | None = None
+    """Of the scheme whose bits are sent, in whatever form."""
     num_symbols: int
     """Complex symbols of an upload; of `bits` known to the link alone."""
     distance = 2.0
@@ -82,17 +84,6 @@ class AirForm(ABC):
 
         Raises LearningError for NaN and infinity.
         """
-
-    def metrics(self) -> Mapping[str, float]:
-        """Return the numbers that are reported of this round."""
-        return {}
-
-    def state(self) -> Mapping[str, Any]:
-        """Return what the next round begins with, see `fl.checkpoints`."""
-        return {}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from a state."""
 
 
 class Amplitudes(AirForm):
@@ -132,29 +123,20 @@ class Amplitudes(AirForm):
         return OnAir(payload=padded.view(np.complex64), read=read, gain=gain, size=float(largest))
 
 
-@dataclass
 class Coded(AirForm):
     """The bits of a scheme, in whatever form they are sent."""
 
     coder: Coder
-    num_values: int
+
+    def __init__(self, coder: Coder, *, num_values: int) -> None:
+        self.coder, self.num_values = coder, num_values
 
     def encode(self, updates: F32, senders: Senders, *, cover: Cover) -> U8:
         """Return the packed bits of a round after `cover`, `[K, num_bytes]`."""
         self.coder.begin(senders.context, devices=senders.devices, flip_rate=np.zeros(len(senders.devices)))
         return cover(self.coder.encode(updates, devices=senders.devices, context=senders.context)[0])
 
-    def metrics(self) -> Mapping[str, float]:
-        return self.coder.metrics()
 
-    def state(self) -> Mapping[str, Any]:
-        return self.coder.state()
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        self.coder.restore(state)
-
-
-@dataclass
 class Decoded(Coded):
     """The numbers that the server would read from each device's bits, as amplitudes: it needs their mean alone.
 
@@ -162,21 +144,20 @@ class Decoded(Coded):
     it sends is a function of its bits, and reveals no more than they do.
     """
 
-    rows_at_once: int = 1
-    clip: float | None = None
     follows_updates = True
 
-    def __post_init__(self) -> None:
-        self._amplitudes = Amplitudes(self.num_values, clip=self.clip)
+    def __init__(self, coder: Coder, *, num_values: int, rows_at_once: int = 1, clip: float | None = None) -> None:
+        super().__init__(coder, num_values=num_values)
+        self._rows_at_once, self._amplitudes = rows_at_once, Amplitudes(num_values, clip=clip)
         self.num_symbols = self._amplitudes.num_symbols
 
     def clipped(self, clip: float | None) -> Decoded:
-        return replace(self, clip=clip)
+        return Decoded(self.coder, num_values=self.num_values, rows_at_once=self._rows_at_once, clip=clip)
 
     def send(self, updates: F32, senders: Senders, *, cover: Cover = unchanged) -> OnAir:
         bits = self.encode(updates, senders, cover=cover)
         numbers = np.empty((len(bits), self.num_values), np.float32)
-        for rows in spans(len(bits), step=self.rows_at_once):
+        for rows in spans(len(bits), step=self._rows_at_once):
             whose = replace(
                 senders,
                 devices=senders.devices[rows],
@@ -187,12 +168,11 @@ class Decoded(Coded):
         return self._amplitudes.send(numbers, senders)
 
 
-@dataclass
 class Votes(Coded):
     """The bits of a scheme as signs, one vote per device and bit, whatever its weight; see `Coder.of_votes`."""
 
     bits = True
-    num_symbols: int = field(default=0, init=False)
+    num_symbols = 0
 
     def send(self, updates: F32, senders: Senders, *, cover: Cover = unchanged) -> OnAir:
         payload = self.encode(updates, senders, cover=cover)

@@ -11,11 +11,10 @@ import numpy as np
 from fl.aggregation.estimates import by_columns, weighted_mean
 from fl.arrays import F32, I64, U8, U32, Bools
 from fl.audit.law import Law, Received, Scores
-from fl.codecs.partwise import VALUES_PER_GROUP
 from fl.models.federated import Piece
 from fl.schemes.coders.coder import Coder, Known, Senders, WholeRound, checked_updates
 from phy.fading.block_taps import UplinkContext
-from phy.numerics.draws import LANES, device_words
+from phy.numerics.draws import device_words
 from phy.numerics.packing import pack, unpack
 from phy.numerics.random import Purpose
 from phy.numerics.workers import spans
@@ -24,22 +23,18 @@ if TYPE_CHECKING:
     from fl.schemes.coders.value_scheme import ValueScheme
 
 _VALUES_AT_ONCE = 1 << 18
-_BLOCKS_AT_ONCE = LANES * VALUES_PER_GROUP // 64
-"""Parts hold a multiple of this many codes: whole bytes, whole groups of random words."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """Numbers `first` .. of some devices: the random words that belong to them."""
+    """All numbers of some devices: the random words that belong to them."""
 
     devices: I64
-    first: int
     context: UplinkContext
 
     def words(self, purpose: Purpose, *, count: int) -> U32:
         """One word for each of `count` numbers, `[K, count]`, from the round's stream of a purpose."""
-        key = self.context.keys(purpose)[0]
-        return device_words(key, devices=self.devices, count=count, first=self.first)
+        return device_words(self.context.keys(purpose)[0], devices=self.devices, count=count)
 
 
 class TensorScaling:
@@ -51,41 +46,26 @@ class TensorScaling:
     def __init__(self, pieces: Sequence[Piece]) -> None:
         self.places = [piece.place for piece in pieces]
 
-    def measure(self, updates: F32) -> F32:
-        """Scales of updates `[K, M]`, with the std of the tensor's own numbers, divided by their count."""
-        scales = np.empty((2, len(updates), len(self.places)), np.float32)
+    def scale(self, updates: F32) -> tuple[F32, F32]:
+        """x `[K, M]` of updates, 0 where a tensor is constant, and the scales, by the std of a tensor's own numbers."""
+        out, scales = np.empty_like(updates), np.empty((2, len(updates), len(self.places)), np.float32)
         for tensor, place in enumerate(self.places):
             part = updates[:, place]
-            scales[0, :, tensor] = part.mean(axis=1)
-            centred = part - scales[0, :, tensor, None]
-            scales[1, :, tensor] = 3.0 * np.sqrt(np.einsum("km,km->k", centred, centred) / part.shape[1])
-        return scales
-
-    def scale(self, part: F32, scales: F32, *, first: int) -> F32:
-        """x of numbers `first` .. of every device, `[K, n]`; 0 where a tensor is constant."""
-        out = np.empty_like(part)
-        for tensor, inside in self._tensors(first, part.shape[1]):
             mean, spread = scales[:, :, tensor, None]
-            inverse = np.where(spread > 0.0, 1.0 / np.where(spread > 0.0, spread, 1.0), 0.0).astype(np.float32)
-            np.subtract(part[:, inside], mean, out=out[:, inside])
-            out[:, inside] *= inverse
-        return out
+            mean[:, 0] = part.mean(axis=1)
+            centred = part - mean
+            spread[:, 0] = 3.0 * np.sqrt(np.einsum("km,km->k", centred, centred) / part.shape[1])
+            out[:, place] = centred * np.where(spread > 0.0, 1.0 / np.where(spread > 0.0, spread, 1.0), 0.0)
+        return out, scales
 
-    def undo(self, part: F32, scales: F32, *, first: int) -> None:
-        """h of x `[K, n]`, in place."""
+    def undo(self, x: F32, scales: F32) -> None:
+        """h of x `[K, M]`, in place."""
         # A number whose bits were flipped may be as large as any.
         with np.errstate(over="ignore", invalid="ignore"):
-            for tensor, inside in self._tensors(first, part.shape[1]):
+            for tensor, place in enumerate(self.places):
                 mean, spread = scales[:, :, tensor, None]
-                part[:, inside] *= spread
-                part[:, inside] += mean
-
-    def _tensors(self, first: int, count: int) -> Iterator[tuple[int, slice]]:
-        """Tensors that lie within `count` numbers from `first` on, and where."""
-        for tensor, place in enumerate(self.places):
-            start, stop = max(place.start - first, 0), min(place.stop - first, count)
-            if start < stop:
-                yield tensor, slice(start, stop)
+                x[:, place] *= spread
+                x[:, place] += mean
 
 
 class ValueCoder(Coder):
@@ -119,49 +99,42 @@ class ValueCoder(Coder):
         if self._scaling is not None:
             self._devices, self._scales = devices, np.empty((2, len(devices), len(self._scaling.places)), np.float32)
         for rows in self._rows(len(devices)):
+            x = updates[rows].copy()
             if self._scaling is not None:
-                self._scales[:, rows] = self._scaling.measure(updates[rows])
-            for columns in self._columns(rows.stop - rows.start):
-                x, scales = updates[rows, columns], self._scales[:, rows]
-                x = x.copy() if self._scaling is None else self._scaling.scale(x, scales, first=columns.start)
-                if x.shape[1] % self.code.block:
-                    x = np.pad(x, ((0, 0), (0, self.code.block - x.shape[1] % self.code.block)))
-                part = Part(devices=devices[rows], first=columns.start, context=context)
-                codes = self.code.to_codes(x, part=part)
-                payload[rows, self._stored(columns)] = pack(codes, bits=self.code.bits_per_block)
+                x, self._scales[:, rows] = self._scaling.scale(x)
+            if x.shape[1] % self.code.block:
+                x = np.pad(x, ((0, 0), (0, self.code.block - x.shape[1] % self.code.block)))
+            codes = self.code.to_codes(x, part=Part(devices=devices[rows], context=context))
+            payload[rows] = pack(codes, bits=self.code.bits_per_block)
         return payload[None]
 
     def decode(self, payload: U8, *, devices: I64, context: UplinkContext) -> F32:
-        """Numbers `[K, M]` float32 as the server reads them, of the devices whose payload `[1, K, num_bytes]` it is."""
-        return np.concatenate([values for _, values in self._decoded(payload, devices, context)], axis=1)
+        """Numbers `[K, M]` float32 as the server reads them, of the devices whose payload `[1, K, num_bytes]` it is.
 
-    def _decoded(self, payload: U8, devices: I64, context: UplinkContext) -> Iterator[tuple[slice, F32]]:
-        """Numbers `[K, n]` of the round that was encoded last, part by part."""
-        for columns in self._columns(len(devices)):
-            num_values = columns.stop - columns.start
-            num_blocks = -(-num_values // self.code.block)
-            codes = unpack(payload[0][:, self._stored(columns)], bits=self.code.bits_per_block, num_values=num_blocks)
-            part = Part(devices=devices, first=columns.start, context=context)
-            values = self.code.to_values(codes, part=part)[:, :num_values]
+        Those of the round that was encoded last.
+        """
+        out = np.empty((len(devices), self._num_values), np.float32)
+        num_blocks = -(-self._num_values // self.code.block)
+        for rows in self._rows(len(devices)):
+            codes = unpack(payload[0, rows], bits=self.code.bits_per_block, num_values=num_blocks)
+            part = Part(devices=devices[rows], context=context)
+            out[rows] = self.code.to_values(codes, part=part)[:, : self._num_values]
             if self._scaling is not None:
-                self._scaling.undo(values, self._scales_of(devices), first=columns.start)
-            yield columns, values
+                self._scaling.undo(out[rows], self._scales_of(devices[rows]))
+        return out
 
     def gather(self, senders: Senders) -> WholeRound:
         """See `Coder.gather`: the weighted mean of the decoded numbers; `factor` is not used."""
-        zeros = np.zeros(self._num_values, np.float32)
 
         def mean(payload: U8, known: Known) -> F32:
-            out = zeros.copy()
-            for columns, values in self._decoded(payload, senders.devices, senders.context):
-                held = None if known is None else self._held(known, columns)
-                if self._limit is not None:
-                    with np.errstate(invalid="ignore"):
-                        plausible = np.abs(values) <= self._limit  # False for NaN
-                    held = plausible if held is None else held & plausible
-                weights, nothing = senders.weights, zeros[columns]
-                out[columns] = by_columns(weighted_mean, values, weights=weights, known=held, otherwise=nothing)
-            return out
+            out = np.zeros(self._num_values, np.float32)
+            decoded = self.decode(payload, devices=senders.devices, context=senders.context)
+            held = None if known is None else self._held(known)
+            if self._limit is not None:
+                with np.errstate(invalid="ignore"):
+                    plausible = np.abs(decoded) <= self._limit  # False for NaN
+                held = plausible if held is None else held & plausible
+            return by_columns(weighted_mean, decoded, weights=senders.weights, known=held, otherwise=out)
 
         return WholeRound(mean, num_bits=self.num_bits)
 
@@ -169,14 +142,12 @@ class ValueCoder(Coder):
         """See `Coder.read`: the decoded numbers, 0 where one did not arrive whole."""
         values = self.decode(payload, devices=senders.devices, context=senders.context)
         known = senders.known
-        return values if known is None else values * self._held(known, slice(0, self._num_values))
+        return values if known is None else values * self._held(known)
 
-    def _held(self, known: Bools, columns: slice) -> Bools:
-        """Which numbers arrived whole, `[K, n]`, of bits that arrived `[K, num_bits]`."""
-        bits, block = self.code.bits_per_block, self.code.block
-        first, last = columns.start // block, -(-columns.stop // block)
-        whole = known[:, first * bits : last * bits].reshape(len(known), last - first, bits).all(axis=-1)
-        return np.repeat(whole, block, axis=1)[:, : columns.stop - columns.start]
+    def _held(self, known: Bools) -> Bools:
+        """Which numbers arrived whole, `[K, M]`, of bits that arrived `[K, num_bits]`."""
+        whole = known.reshape(len(known), -1, self.code.bits_per_block).all(axis=-1)
+        return np.repeat(whole, self.code.block, axis=1)[:, : self._num_values]
 
     def _scales_of(self, devices: I64) -> F32:
         if np.array_equal(devices, self._devices):
@@ -187,15 +158,6 @@ class ValueCoder(Coder):
 
     def _rows(self, num_devices: int) -> Iterator[slice]:
         return spans(num_devices, step=1 << max((_VALUES_AT_ONCE // self._num_values).bit_length() - 1, 0))
-
-    def _columns(self, num_rows: int) -> Iterator[slice]:
-        step = _BLOCKS_AT_ONCE * self.code.block
-        return spans(self._num_values, step=max(_VALUES_AT_ONCE // max(num_rows, 1) // step, 1) * step)
-
-    def _stored(self, columns: slice) -> slice:
-        """Bytes that hold the codes of some numbers."""
-        bits, block = self.code.bits_per_block, self.code.block
-        return slice(columns.start // block * bits // 8, -(-(-(-columns.stop // block) * bits) // 8))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,7 +173,7 @@ class ValueLaw(Law):
         blocks = places.places // code.block
         rows = received.payload[places.audited]
         codes = unpack(rows, bits=code.bits_per_block, num_values=-(-places.num_values // code.block))
-        part = Part(devices=places.audited, first=0, context=received.context)
+        part = Part(devices=places.audited, context=received.context)
         read = code.to_values(codes, part=part).reshape(len(rows), -1, code.block)[:, blocks].reshape(-1, code.block)
         with np.errstate(invalid="ignore", over="ignore"):
             ratio = code.log_ratio(

@@ -73,25 +73,22 @@ class Codewords:
         )
         return out, beyond == 0
 
-    def histogram(self, received: U8, *, worth: F32) -> F64:
-        """sum_k a_k b_ki v_ki over devices, `[n, num_blocks]` float64: the histogram of Lang et al. 2023 (13).
+    def add_histogram(self, received: U8, *, worth: F32, out: F64) -> None:
+        """Add sum_k a_k b_ki v_ki over devices to `out` `[n, num_blocks]`: the histogram of Lang et al. 2023 (13).
 
         `received` `[K, num_blocks]` is 1 for b = +1, 0 for b = -1, `UNHEARD` for b = 0; `worth` `[K]` is a. Worths that
         differ are added in single precision over the devices of one call: hand in some hundred at once.
         """
         heard = received != UNHEARD
         everybody = bool(heard.all())
-        less = np.array([worth.sum(dtype=np.float64) if everybody else 0.0])
-        out = np.zeros((self.codebook.num_points, received.shape[1]))
-        self._add_agreement((read_only(received), False), worth, step=len(worth), less=less, out=out)
+        total, less = (out, worth.sum(dtype=np.float64)) if everybody else (np.zeros_like(out), np.float64(0.0))
+        law, bits, numbers = self._law(), read_only(received), self._numbers()
+        rows = (read_only(worth), bool((worth == worth[0]).all()), less)
+        run_tasks(
+            lambda first, last: agree(law, bits, rows, numbers, total, first, last), num_tasks=-(-out.shape[1] // SPAN)
+        )
         if not everybody:
-            out -= _weighed(heard, worth)
-        return out
-
-    def add_histograms(self, payload: U8, *, worth: F32, step: int, out: F64) -> None:
-        """Add the `histogram` of every `step` devices to `out`, from packed bits, all of which arrived."""
-        less = np.array([worth[at : at + step].sum(dtype=np.float64) for at in range(0, len(worth), step)])
-        self._add_agreement((read_only(payload), True), worth, step=step, less=less, out=out)
+            out += total - _weighed(heard, worth)
 
     def entries(self, num_blocks: int) -> NDArray[np.int8]:
         """The codewords themselves, +-1 `[K, num_blocks, n]`."""
@@ -101,15 +98,6 @@ class Codewords:
             word, place = divmod(point, MASK_BITS)
             out[..., point] = 2 * ((masks[word] >> np.uint32(place)) & np.uint32(1)).astype(np.int8) - 1
         return out
-
-    def _add_agreement(self, heard: tuple[U8, bool], worth: F32, *, step: int, less: F64, out: F64) -> None:
-        """Add 2 sum_k a_k, over the devices whose bit arrived and equals entry l, less `less`, of every `step`."""
-        starts = np.arange(0, len(worth), step)
-        counted = np.minimum.reduceat(worth, starts) == np.maximum.reduceat(worth, starts)
-        groups = (read_only(worth), read_only(counted), read_only(less), step)
-        law, numbers = self._law(), self._numbers()
-        spans = -(-out.shape[1] // SPAN)
-        run_tasks(lambda first, last: agree(law, heard, groups, numbers, out, first, last), num_tasks=spans)
 
     def _masks(self, num_blocks: int) -> U32:
         """Masks `[num_words, K, num_blocks]`, entry l the bit l mod 32 of word l / 32."""

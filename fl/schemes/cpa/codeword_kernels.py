@@ -28,9 +28,6 @@ _FEW = 8
 _WORDS = np.uint64(1 << 32)
 _SIXTEEN, _LOW = np.uint32(16), np.uint32(0xFFFF)
 _ONE, _INFINITE = np.uint32(1), np.float32(np.inf)
-_COPIES, _OWN_BIT = np.uint64(0x0101010101010101), np.uint64(0x0102040810204080)
-"""A byte times the first has itself in all eight; the second leaves each a bit of its own, the highest first."""
-_CARRY = np.uint64(0x7F7F7F7F7F7F7F7F)
 
 
 class Law(NamedTuple):
@@ -194,14 +191,6 @@ def _quantise(updates: Any, radius: Any, spacing: Any, half: Any, most: Any, rou
     return beyond
 
 
-@inlined
-def _unpack(payload: Any, eights: Any) -> None:
-    """Bytes into zeros and ones, eight in a word: the inverse of `pack_eights`."""
-    for i in range(len(payload)):
-        own = np.uint64(np.uint64(np.uint64(payload[i]) * _COPIES) & _OWN_BIT)
-        eights[i] = np.uint64(np.uint64(np.uint64(own + _CARRY) >> np.uint64(7)) & _COPIES)
-
-
 @kernel
 def fill_masks(law: Any, devices: Any, out: Any, first: Any, last: Any) -> None:
     """Rows `first` to `last` of `out` `[num_words, rows, blocks]`."""
@@ -259,40 +248,35 @@ def fill_payload(
 
 
 @exact_kernel
-def agree(law: Any, heard: Any, groups: Any, devices: Any, out: Any, first: Any, last: Any) -> Any:
+def agree(law: Any, received: Any, rows: Any, devices: Any, out: Any, first: Any, last: Any) -> Any:
     """Spans `first` to `last` of `out` `[n, blocks]`: rows one after the other, so that sums are rounded in one way."""
-    (received, packed), (worth, counted, less, step), blocks = heard, groups, out.shape[1]
+    worth, counted, less = rows
+    blocks = out.shape[1]
     words, left = np.empty(SPAN, np.uint32), np.empty(SPAN, np.uint32)
     masks = np.empty(SPAN * ((law.num_points + MASK_BITS - 1) // MASK_BITS), np.uint32)
-    turned, eights = np.empty(SPAN, np.uint32), np.zeros(SPAN // 8, np.uint64)
-    bits = eights.view(np.uint8)
+    turned, bits = np.empty(SPAN, np.uint32), np.zeros(SPAN, np.uint8)
     counts, sums = np.zeros(law.num_points * SPAN, np.uint32), np.zeros(law.num_points * SPAN, np.float32)
+    equal = np.float64(worth[0])
     for span in range(first, last):
         start = span * SPAN
         here = min(SPAN, blocks - start)
-        for group in range(len(counted)):
-            begin, end = group * step, min((group + 1) * step, len(worth))
-            if counted[group]:
-                counts[:] = np.uint32(0)
-            else:
-                sums[:] = np.float32(0.0)
-            for row in range(begin, end):
-                if packed:
-                    _unpack(received[row, start // 8 : (start + here + 7) // 8], eights)
+        if counted:
+            counts[:] = np.uint32(0)
+        else:
+            sums[:] = np.float32(0.0)
+        for row in range(len(worth)):
+            _copy(received[row, start : start + here], bits)
+            _draw_masks(law, devices[row], start // 2, (here + _TILE - 1) // _TILE, words, left, masks)
+            for lowest in range(0, law.num_points, MASK_BITS):
+                places = min(MASK_BITS, law.num_points - lowest)
+                _turn(masks, lowest // MASK_BITS * SPAN, bits, turned, here)
+                if counted:
+                    _count(turned, places, counts, lowest * SPAN, here)
                 else:
-                    _copy(received[row, start : start + here], bits)
-                _draw_masks(law, devices[row], start // 2, (here + _TILE - 1) // _TILE, words, left, masks)
-                for lowest in range(0, law.num_points, MASK_BITS):
-                    places = min(MASK_BITS, law.num_points - lowest)
-                    _turn(masks, lowest // MASK_BITS * SPAN, bits, turned, here)
-                    if counted[group]:
-                        _count(turned, places, counts, lowest * SPAN, here)
-                    else:
-                        _weigh(turned, places, worth[row], sums, lowest * SPAN, here)
-            equal = np.float64(worth[begin])
-            for point in range(law.num_points):
-                at = point * SPAN
-                for i in range(here):
-                    total = np.float64(counts[at + i]) * equal if counted[group] else np.float64(sums[at + i])
-                    # b v is +1 where the two are equal: sum a b v = 2 sum over equal ones a - sum over heard ones a.
-                    out[point, start + i] += 2.0 * total - less[group]
+                    _weigh(turned, places, worth[row], sums, lowest * SPAN, here)
+        for point in range(law.num_points):
+            at = point * SPAN
+            for i in range(here):
+                total = np.float64(counts[at + i]) * equal if counted else np.float64(sums[at + i])
+                # b v is +1 where the two are equal: sum a b v = 2 sum over equal ones a - sum over heard ones a.
+                out[point, start + i] += 2.0 * total - less

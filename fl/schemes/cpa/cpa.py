@@ -21,6 +21,7 @@ from fl.schemes.cpa.codebooks import UNHEARD, Codewords, shared_uniforms
 from fl.schemes.cpa.cpa_theory import FIRST_SCALE, Codebook, anonymity, decode_scale, gain, next_scales
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose
+from phy.numerics.workers import spans
 
 if TYPE_CHECKING:
     from fl.schemes.cpa.scheme import CpaScheme
@@ -228,33 +229,19 @@ class CpaGathering(Gathering):
         )
 
     def _add_waiting(self, multiple: int) -> None:
-        """Add as many devices as there are whole multiples of."""
+        """Add as many devices as there are whole multiples of, `rows_at_once` at a time."""
         payload, known = joined_parts(self._waiting, num_bits=self._cpa.num_bits)
         take = payload.shape[1] // multiple * multiple
-        self._add(payload[0, :take], None if known is None else known[:take])
+        for rows in spans(take, step=self._cpa.rows_at_once):
+            bits = np.unpackbits(payload[0, rows], axis=1, count=self._cpa.num_bits)
+            self._add(bits, None if known is None else known[rows])
         rest = payload[:, take:].copy(), None if known is None else known[take:].copy()
         self._waiting = [rest] if take < payload.shape[1] else []
 
-    def _add(self, payload: U8, known: Known) -> None:
-        """Add packed bits `[K, num_bytes]` of the next K devices, `rows_at_once` at a time."""
-        cpa, step, first = self._cpa, self._cpa.rows_at_once, self._done
-        last = self._done = first + len(payload)
-        known = None if known is None or known.all() else known
-        together = known is None and len(cpa.quantizers) == 1 and not cpa.config.dither
-        if together:
-            words = cpa.codewords(key=self._key, devices=self._senders.devices[first:last])
-            words.add_histograms(payload, worth=self._worth[first:last], step=step, out=self._bins[0])
-        for at in range(0, len(payload), step):
-            rows, mine = slice(at, at + step), slice(first + at, min(first + at + step, last))
-            if together:
-                self._heard += self._senders.weights[mine].sum()
-            else:
-                bits = np.unpackbits(payload[rows], axis=1, count=cpa.num_bits)
-                self._add_unpacked(bits, None if known is None else known[rows], mine)
-
-    def _add_unpacked(self, bits: U8, known: Known, mine: slice) -> None:
-        """Add bits `[K, num_bits]` of the devices `mine`, of any stages and dither, with those that did not arrive."""
-        cpa, devices, share = self._cpa, self._senders.devices[mine], self._senders.weights[mine]
+    def _add(self, bits: U8, known: Known) -> None:
+        """Add bits `[K, num_bits]` of the next K devices."""
+        cpa, mine = self._cpa, slice(self._done, self._done + len(bits))
+        self._done, devices, share = mine.stop, self._senders.devices[mine], self._senders.weights[mine]
         stages, blocks = len(cpa.quantizers), cpa.num_blocks
         if known is None or known.all():
             known = None
@@ -265,7 +252,7 @@ class CpaGathering(Gathering):
         for stage in range(stages):
             received = bits[:, stage * blocks : (stage + 1) * blocks]
             words = cpa.codewords(key=self._key, devices=devices, stage=stage)
-            self._bins[stage] += words.histogram(received, worth=self._worth[mine])
+            words.add_histogram(received, worth=self._worth[mine], out=self._bins[stage])
         if cpa.config.dither:
             drawn = cpa.dither(key=self._key, devices=devices)
             here = np.broadcast_to(share[:, None], drawn.shape[:2])

@@ -116,7 +116,7 @@ class CpaScheme(Scheme):
         if self.negative_bins == "zero" or self.radius == "scaled":
             return None
         coder = Cpa(self, num_values=num_values)
-        return Decoded(coder, num_values, rows_at_once=coder.rows_at_once)
+        return Decoded(coder, num_values=num_values, rows_at_once=coder.rows_at_once)
 
     @property
     def air_modulations(self) -> tuple[Modulation, ...]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,7 +24,6 @@ from fl.schemes.coders.coder import Coder, Known, Senders, checked_updates
 from fl.schemes.coders.stochastic_bits import SignSums, received_signs, stochastic_bits
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose
-from phy.numerics.workers import spans
 
 if TYPE_CHECKING:
     from fl.schemes.probit.scheme import ProbitScheme
@@ -36,7 +34,6 @@ NOISE_TO_SIGNAL = 4.0
 SMALLEST_SHARE = 2.0**-10
 """How far below its largest value the adaptive b may come."""
 
-_VALUES_AT_ONCE = 1 << 20
 _SAFE = 1.0 - 2.0**-20
 """Rounding must not leave an update longer than it was clipped to."""
 
@@ -132,16 +129,12 @@ class Probit(Coder):
         """min(1, C / ||delta||_1) of updates cut to +-clip, `[K]`."""
         if self.config.l1_clip is None:
             return np.ones(len(updates))
-        norms = np.zeros(len(updates))
-        width = min(max(self.num_values, 1), _VALUES_AT_ONCE)
-        height = max(_VALUES_AT_ONCE // width, 1)
-        for rows, columns in product(spans(len(updates), step=height), spans(self.num_values, step=width)):
-            sizes = np.abs(updates[rows, columns])
-            if self.config.clip is not None:
-                np.minimum(sizes, np.float32(self.config.clip), out=sizes)
-            norms[rows] += sizes.sum(axis=1, dtype=np.float64)
+        sizes = np.abs(updates)
+        if self.config.clip is not None:
+            np.minimum(sizes, np.float32(self.config.clip), out=sizes)
+        norms = sizes.sum(axis=1, dtype=np.float64)
         limit = self.config.l1_clip * _SAFE
-        return np.minimum(1.0, np.divide(limit, norms, out=np.ones_like(norms), where=norms > limit))
+        return np.asarray(np.minimum(1.0, np.divide(limit, norms, out=np.ones_like(norms), where=norms > limit)))
 
 
 class _Sums(SignSums):

@@ -109,12 +109,18 @@ def test_words_differ_between_devices_rounds_blocks_stages_and_seeds() -> None:
         assert abs(equal - 1 / 3) < 4 * np.sqrt(2 / 9 / num), name
 
 
+def histogram(words: Codewords, received: np.ndarray, *, worth: np.ndarray) -> np.ndarray:
+    out = np.zeros((words.codebook.num_points, received.shape[1]))
+    words.add_histogram(received, worth=worth, out=out)
+    return out
+
+
 @pytest.mark.parametrize("codebook", EVERY, ids=str)
 def test_the_histogram_is_the_sum_over_written_out_words(codebook: Codebook) -> None:
     rng = np.random.default_rng(4)
     received = rng.integers(0, 3, (3, 2000)).astype(np.uint8)
     worth = rng.normal(size=3).astype(np.float32)
-    found = words_of(codebook, stage=2).histogram(received, worth=worth)
+    found = histogram(words_of(codebook, stage=2), received, worth=worth)
     sign = np.select([received == 1, received == 0], [1.0, -1.0], 0.0)
     assert np.any(received == UNHEARD)
     expected = np.einsum("k,kb,kbn->nb", worth.astype(float), sign, draw(codebook, stage=2).astype(float))
@@ -127,7 +133,7 @@ def test_devices_of_equal_worth_are_counted_however_many_there_are(num_points: i
     codebook, devices = Codebook(num_points=num_points), np.arange(600)
     received = np.random.default_rng(6).integers(0, 2 + unheard, (600, 130)).astype(np.uint8)
     drawn = words_of(codebook, devices=devices)
-    found = drawn.histogram(received, worth=np.full(600, 0.25, np.float32))
+    found = histogram(drawn, received, worth=np.full(600, 0.25, np.float32))
     sign = np.select([received == 1, received == 0], [1, -1], 0)
     # Quarters of whole numbers: no rounding anywhere.
     np.testing.assert_array_equal(found, 0.25 * np.einsum("kb,kbn->nb", sign, drawn.entries(130).astype(int)))
@@ -141,7 +147,7 @@ def test_words_and_sums_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch
     worth = rng.normal(size=3).astype(np.float32)
 
     def both() -> tuple[np.ndarray, np.ndarray]:
-        return words_of(codebook).bits(levels), words_of(codebook).histogram(received, worth=worth)
+        return words_of(codebook).bits(levels), histogram(words_of(codebook), received, worth=worth)
 
     found = {}
     for threads in (1, 2, 3):
@@ -174,21 +180,6 @@ def test_one_pass_tells_whose_numbers_are_not_finite(number: float) -> None:
     updates[1, 1300] = number
     _, finite = words_of(Codebook(num_points=3)).payload(updates, quantizer=quantizer, radius=np.ones(1301, np.float32))
     assert finite.tolist() == [True, False, True]
-
-
-@pytest.mark.parametrize("num_points", [3, 9, 33])
-def test_sums_over_packed_bits_are_those_over_bytes_group_by_group(num_points: int) -> None:
-    codebook, devices, rng = Codebook(num_points=num_points), np.arange(300), np.random.default_rng(7)
-    bits = rng.integers(0, 2, (300, 1301), np.uint8)
-    worth = rng.normal(size=300).astype(np.float32)
-    worth[:128] = 0.1  # one group of three is counted
-    expected, found = (np.full((num_points, 1301), 0.5) for _ in range(2))
-    for first in range(0, 300, 128):
-        some = slice(first, first + 128)
-        expected += words_of(codebook, devices=devices[some]).histogram(bits[some], worth=worth[some])
-    packed = np.packbits(bits, axis=1)
-    words_of(codebook, devices=devices).add_histograms(packed, worth=worth, step=128, out=found)
-    np.testing.assert_array_equal(found, expected)
 
 
 def test_shared_uniforms_are_uniform_and_no_codeword_depends_on_them() -> None:
