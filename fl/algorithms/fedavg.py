@@ -16,7 +16,7 @@ import numpy as np
 from fl.accounting.fedavg import UploadAllowance, fedavg_account
 from fl.aggregation.update_kernels import check_finite
 from fl.algorithms.fedavg_results import RoundTally, fedavg_result, scores_at_home
-from fl.arrays import F32, F64, I64, U8
+from fl.arrays import F32, I64, U8
 from fl.attacks.attacks import Attackers
 from fl.checkpoints import Kept
 from fl.config.local import LocalConfig
@@ -30,6 +30,7 @@ from fl.models.federated import FederatedModel
 from fl.partition.split import Participants, Partition, draw_participants, partition
 from fl.recorder import Recorder
 from fl.results import TrialResult
+from fl.schemes.coders.coder import Senders
 from fl.schemes.cpa.cpa_theory import aggregation_snr_db, coded_snr_db
 from fl.theory.convergence import Convergence
 from fl.uplink.air import SuperposedUplink
@@ -169,20 +170,23 @@ class Federation(Kept):
         config = self._config
         who = self.allowance.admit(self._drawn(index))
         start = self._received_model(who.devices, index)
-        senders = who.devices[who.sends]
-        q = self._sizes[senders] if config.weighting == "samples" else np.ones(len(senders))
-        silent = self._index.unused(senders)
-        context = UplinkContext(seed=self._seed, trials=(self.trial,), round_index=index, silent=silent)
+        devices = who.devices[who.sends]
+        senders = Senders(
+            devices=devices,
+            context=UplinkContext(
+                seed=self._seed, trials=(self.trial,), round_index=index, silent=self._index.unused(devices)
+            ),
+            weights=self._sizes[devices] if config.weighting == "samples" else np.ones(len(devices)),
+            factor=np.ones(len(devices)),
+        )
         tally = RoundTally(num_values=self.model.num_parameters)
         update = self.uplink.send(
-            self._updates(who, start, weights=q, tally=tally, context=context),
-            senders=senders,
-            weights=q,
+            self._updates(who, start, senders=senders, tally=tally),
+            senders,
             otherwise=np.zeros_like(self.weights) if config.upload == "update" else self.weights,
-            context=context,
             record=self.record,
         )
-        self.record.note(index, rounds={**tally.numbers(), **self._attackers.told(senders)})
+        self.record.note(index, rounds={**tally.numbers(), **self._attackers.told(devices)})
         self.weights = self.weights + update if config.upload == "update" else update
         check_finite(self.weights[None], devices=None)
         self.record.note(index, rounds=self._aggregation_error(tally, update))
@@ -203,16 +207,14 @@ class Federation(Kept):
         )
         return [fedavg_result(self, failure=failure, account=account)]
 
-    def _updates(
-        self, who: Participants, start: F32, *, weights: F64, tally: RoundTally, context: UplinkContext
-    ) -> Iterator[F32]:
+    def _updates(self, who: Participants, start: F32, *, senders: Senders, tally: RoundTally) -> Iterator[F32]:
         """Train the devices block by block; yield the numbers of those who send, or what attackers send instead."""
-        senders, sent = who.devices[who.sends], 0
+        sent, context = 0, senders.context
         for rows in self._blocks(len(who.devices)):
             numbers = self._train(who, rows, start, tally=tally, round_index=context.round_index)
             mine = slice(sent, sent + len(numbers))
-            tally.add(numbers, weights=weights[mine])
-            yield self._attackers.updates(numbers, devices=senders[mine], context=context)
+            tally.add(numbers, weights=senders.weights[mine])
+            yield self._attackers.updates(numbers, devices=senders.devices[mine], context=context)
             sent = mine.stop
 
     def _blocks(self, count: int) -> Iterator[slice]:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from fl.accounting.fedavg import multipliers
 from fl.attacks.attacks import Attackers
 from fl.audit.game import beside_attackers, draw_worlds, weakest_rounds
+from fl.schemes.coders.coder import Senders
 from fl.uplink.air import SuperposedUplink, Transmitted
 from fl.uplink.protection import Protection
 from fl.uplink.senders import SenderIndex
@@ -109,9 +110,9 @@ class SumGame:
         numbers = np.zeros((len(self._senders), self._num_values), np.float32)
         clip = self._privacy.clip
         numbers[self._audited] = sign * (_FAR if clip is None else _BEYOND * clip / np.sqrt(self._num_values))
-        return self._uplink.transmit(
-            numbers, senders=self._senders, weights=np.ones(len(self._senders)), context=context
-        )
+        ones = np.ones(len(self._senders))
+        senders = Senders(devices=self._senders, context=context, weights=ones, factor=ones)
+        return self._uplink.transmit(numbers, senders)
 
     def claims(self, delta: float) -> tuple[Claim, ...]:
         """See `Game.claims`; at the largest amplitude at which the device arrived."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fl.arrays import F32, F64, I64, U8, Bools
 from fl.attacks.attacks import Attackers
-from fl.checkpoints import State
+from fl.checkpoints import Kept
 from fl.recorder import Recorder
 from fl.schemes.coders.air import Heard, OnAir, parts, qpsk_symbols
 from fl.schemes.coders.coder import Senders
@@ -23,7 +23,6 @@ from fl.uplink.receiver_noise import limited_by, noise_of_sum
 from fl.uplink.senders import SenderIndex
 from phy.compile import compile_air
 from phy.config import LinkConfig
-from phy.fading.block_taps import UplinkContext
 from phy.links.link import Superposition
 from privacy.config import Mechanism, ReceiverNoise
 
@@ -50,7 +49,7 @@ class Transmitted:
     silent: list[int]
 
 
-class SuperposedUplink:
+class SuperposedUplink(Kept):
     """Symbols of all senders at once, and one update of their sum; attributes as of `fl.uplink.build.NumberUplink`.
 
     Power control has the senders of a round in view, whose weakest holds the others down under policy `inversion`.
@@ -60,6 +59,7 @@ class SuperposedUplink:
     """
 
     in_blocks = False
+    kept = ("_coder", "_energy")
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class SuperposedUplink:
         self._noise = None
         if isinstance(privacy, ReceiverNoise):
             form = form.clipped(privacy.clip)
-        self._form, self._index, self._protection = form, index, protection
+        self._form, self._coder, self._index, self._protection = form, form.coder, index, protection
         self._attackers, self._num_values = attackers, num_values
         # Symbols of jammers, and pairs of signs, travel as the amplitudes that they are.
         self._per_symbol = 2 if link.modulation == "qpsk" else 1
@@ -108,70 +108,53 @@ class SuperposedUplink:
         self.upload_bits = num_values if form.bits else None
         self.facts: Mapping[str, float] = {"upload_symbols": float(num_symbols)}
 
-    def send(
-        self,
-        blocks: Iterable[F32],
-        *,
-        senders: I64,
-        weights: F64,
-        otherwise: F32,
-        context: UplinkContext,
-        record: Recorder,
-    ) -> F32:
+    def send(self, blocks: Iterable[F32], senders: Senders, *, otherwise: F32, record: Recorder) -> F32:
         """See `NumberUplink.send`; `context.silent` has the places of all who do not send."""
         (numbers,) = blocks
-        index, at, plan = self._index, self._index.of(senders), self._plan
-        out = self.transmit(numbers, senders=senders, weights=weights, context=context)
-        sent, payload, found, silent, who = out.sent, out.payload, out.found, out.silent, out.who
-        heard = self._heard(found, count=len(senders))
+        index, devices, at = self._index, senders.devices, self._index.of(senders.devices)
+        out = self.transmit(numbers, senders)
+        sent, payload, found, silent = out.sent, out.payload, out.found, out.silent
+        heard = self._heard(found, count=len(devices))
         known, z = heard is not None, self.multiplier(found)
         sending = np.ones(index.count, bool)
         sending[silent] = False
         record.note(
-            context.round_index,
+            senders.context.round_index,
             rounds={
                 "num_active": float(found.num_active.mean()) if known else 0.0,
                 "amplitude": float(found.decision.amplitude[0]),
                 **_spent(found),
                 **(self._votes(payload[:, at], heard) if heard is not None and self._form.bits else {}),
-                **({} if self._form.coder is None else self._form.coder.metrics()),
-                **self._expected(sent, found, heard, at=at, weights=who.weights),
+                **({} if self._coder is None else self._coder.metrics()),
+                **self._expected(out, heard, at=at),
                 **({} if self._energy is None else {"num_spent": float(len(silent))}),
                 **({} if self._noise is None else limited_by(found.decision)),
             },
             devices={
-                "sent_symbols": index.place("sent_symbols", np.where(sending, self._air.num_symbols, 0), senders),
-                **self._spend(found, at, senders=senders),
-                **({} if z is None else {"noise_multiplier": index.place("noise_multiplier", z, senders)}),
-                **{name: index.place(name, values, senders) for name, values in plan.observed.items()},
+                "sent_symbols": index.place("sent_symbols", np.where(sending, self._air.num_symbols, 0), devices),
+                **self._spend(found, at, devices),
+                **({} if z is None else {"noise_multiplier": index.place("noise_multiplier", z, devices)}),
+                **{name: index.place(name, values, devices) for name, values in self._plan.observed.items()},
             },
         )
         return otherwise if heard is None else sent.read(heard)
 
-    def transmit(
-        self,
-        numbers: F32,
-        *,
-        senders: I64,
-        weights: F64,
-        context: UplinkContext,
-    ) -> Transmitted:
-        """Put the updates `numbers` `[K, M]` of `senders` on the air; arguments as of `send`."""
-        index, at, plan = self._index, self._index.of(senders), self._plan
+    def transmit(self, numbers: F32, senders: Senders) -> Transmitted:
+        """Put the updates `numbers` `[K, M]` of `senders` on the air."""
+        at, factor, weights, context = (
+            self._index.of(senders.devices),
+            self._plan.factor,
+            senders.weights,
+            senders.context,
+        )
         if not self._form.bits:
-            numbers = self._protection.perturb(numbers, devices=senders, context=context)
-        who = Senders(
-            devices=senders,
-            context=context,
-            weights=weights / max(weights.sum(), np.finfo(float).tiny),
-            factor=np.ones(index.count)[at] if plan.factor is None else plan.factor[at],
-        )
-        sent = self._form.send(
-            numbers, who, cover=lambda bits: self._covered(bits, at, plan=plan, senders=senders, context=context)
-        )
+            numbers = self._protection.perturb(numbers, devices=senders.devices, context=context)
+        shares = weights / max(weights.sum(), np.finfo(float).tiny)
+        who = replace(senders, weights=shares, factor=senders.factor if factor is None else factor[at])
+        sent = self._form.send(numbers, who, cover=lambda bits: self._covered(bits, at, who))
         payload = self._place(sent.payload, at)
-        symbols, jammers = self._symbols(payload, at, senders=senders, context=context)
-        silent, max_power = self._limits(at, senders=senders, size=sent.size, context=context)
+        symbols, jammers = self._symbols(payload, at, who)
+        silent, max_power = self._limits(at, who, size=sent.size)
         on_air = replace(context, silent=(*context.silent, *silent)) if silent else context
         caps = {} if self._noise is None else {"privacy": float(self._noise.caps[context.round_index])}
         found = self._air.superpose(symbols, context=on_air, caps=caps, jammers=jammers, max_power=max_power)
@@ -187,23 +170,13 @@ class SuperposedUplink:
         out[0, at] = payload
         return out
 
-    def _covered(
-        self,
-        bits: U8,
-        at: I64,
-        *,
-        plan: RoundPlan,
-        senders: I64,
-        context: UplinkContext,
-    ) -> U8:
+    def _covered(self, bits: U8, at: I64, who: Senders) -> U8:
         """Bits of senders, flipped and forged as they must be."""
-        covered = self._protection.cover(self._place(bits, at), plan=plan, context=context)
-        forged = self._attackers.bits(covered, devices=self._index.owners(senders), context=context)
+        covered = self._protection.cover(self._place(bits, at), plan=self._plan, context=who.context)
+        forged = self._attackers.bits(covered, devices=self._index.owners(who.devices), context=who.context)
         return np.asarray(forged[0, at])
 
-    def _symbols(
-        self, payload: NDArray[Any], at: I64, *, senders: I64, context: UplinkContext
-    ) -> tuple[NDArray[Any], Bools | None]:
+    def _symbols(self, payload: NDArray[Any], at: I64, who: Senders) -> tuple[NDArray[Any], Bools | None]:
         """What the link takes, and who jams."""
         if self._form.bits and not self._packed:
             if self._per_symbol == 2:
@@ -213,44 +186,36 @@ class SuperposedUplink:
         if not self._attackers.jam:
             return payload, None
         jammers = np.zeros((1, self._index.count), bool)
-        jammers[0, at] = self._attackers.who[senders]
+        jammers[0, at] = self._attackers.who[who.devices]
         if jammers.any():
-            payload = self._attackers.symbols(payload, jammers=jammers, context=context)
+            payload = self._attackers.symbols(payload, jammers=jammers, context=who.context)
         return payload, jammers
 
-    def _limits(self, at: I64, *, senders: I64, size: float, context: UplinkContext) -> tuple[list[int], F64 | None]:
+    def _limits(self, at: I64, who: Senders, *, size: float) -> tuple[list[int], F64 | None]:
         """Indices of senders that have spent their energy, and the power that it leaves the others."""
         if self._energy is None:
             return [], None
-        allowed = self._energy.max_power(context.round_index, size=size)[senders]
-        obeys = ~self._attackers.who[senders] if self._attackers.jam else np.ones(len(senders), bool)
+        allowed = self._energy.max_power(who.context.round_index, size=size)[who.devices]
+        obeys = ~self._attackers.who[who.devices] if self._attackers.jam else np.ones(len(at), bool)
         max_power = np.zeros((1, self._index.count))
         max_power[0, at] = allowed
         return at[obeys & (allowed == 0.0)].tolist(), max_power
 
-    def _spend(self, found: Superposition, at: I64, *, senders: I64) -> dict[str, F64]:
+    def _spend(self, found: Superposition, at: I64, devices: I64) -> dict[str, F64]:
         """Take off what senders have spent; what every device has left, `[num_devices]` [J]."""
         if self._energy is None or found.energy_j is None:
             return {}
-        self._energy.spend(senders, found.energy_j[0, at])
+        self._energy.spend(devices, found.energy_j[0, at])
         return {"energy_left_j": self._energy.left_j}
 
-    def _expected(
-        self,
-        sent: OnAir,
-        found: Superposition,
-        heard: Heard | None,
-        *,
-        at: I64,
-        weights: F64,
-    ) -> dict[str, float]:
+    def _expected(self, out: Transmitted, heard: Heard | None, *, at: I64) -> dict[str, float]:
         """Error that channel and power control let expect of amplitudes x_k, given these and the channel.
 
         With device k at r_k of the amplitude that the divisor stands for, the mean square error of a number is that of
         sum_k (r_k - 1) x_k, `alignment_mse`, and the noise; sum_k w_k r_k - 1 is what becomes of an update that all
         devices have in common, `aggregation_bias`.
         """
-        decision = found.decision
+        sent, found, decision = out.sent, out.found, out.found.decision
         arrival = found.arrival if self._combines else decision.arrival
         if heard is None or sent.gain is None or arrival is None or not self._foreseen:
             return {}
@@ -266,7 +231,7 @@ class SuperposedUplink:
         return {
             "alignment_mse": alignment,
             "expected_mse": alignment + heard.noise_power * sent.gain**2,
-            "aggregation_bias": float(weights @ off.real),
+            "aggregation_bias": float(out.who.weights @ off.real),
         }
 
     def _heard(self, found: Superposition, *, count: int) -> Heard | None:
@@ -292,19 +257,6 @@ class SuperposedUplink:
         # The bit 1 counts as +1 there, and is sent as -1.
         true, received = sums.update(), -parts(heard.total, of_bits=self._num_values)
         return {"votes": float((true != 0.0).sum()), "wrong_votes": float((true * received < 0.0).sum())}
-
-    def state(self) -> State:
-        coder, energy = self._form.coder, self._energy
-        return {
-            "scheme": None if coder is None else coder.state(),
-            "energy": None if energy is None else energy.state(),
-        }
-
-    def restore(self, state: State) -> None:
-        if self._form.coder is not None:
-            self._form.coder.restore(state["scheme"])
-        if self._energy is not None:
-            self._energy.restore(state["energy"])
 
 
 def _spent(found: Superposition) -> dict[str, float]:

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from fl.accounting.fedavg import multipliers, training_of, upload_parameters
 from fl.arrays import F32, F64, I64, U8
 from fl.attacks.attacks import Attackers
-from fl.checkpoints import State
+from fl.checkpoints import Kept
 from fl.config.codec import Codec
 from fl.config.scheme import Scheme
 from fl.models.federated import FederatedModel
 from fl.recorder import Recorder
 from fl.schemes.coders.coder import Senders
 from fl.tasks.base import LearningError, of_shape
-from fl.uplink.protection import BitFlipping, ClippedNoise, GaussianNoise, Protection, RandomizedResponse
+from fl.uplink.protection import BitFlipping, ClippedNoise, GaussianNoise, Protection, RandomizedResponse, RoundPlan
 from fl.uplink.senders import SenderIndex
 from fl.uplink.transport import BitTransport, NumberTransport
 from phy.config import LinkConfig
@@ -39,7 +39,7 @@ Received = tuple[F32, Reception, Mapping[str, NDArray[Any]]]
 """Updates `[K, M]`, finite, 0 where nothing arrived; what the link measured; numbers `[K]` that the round reports."""
 
 
-class NumberUplink:
+class NumberUplink(Kept):
     """Numbers through the codec; sum_n q_n w_n over what arrived, Li et al. 2025 (4), or a robust aggregator.
 
     - `in_blocks`: blocks of senders of any size give the same; where not, `send` needs all of them in one block;
@@ -47,6 +47,7 @@ class NumberUplink:
     - `facts`: numbers of the uplink that hold for every round.
     """
 
+    kept = ("_link",)
     in_blocks = False
     facts: Mapping[str, float] = {}
 
@@ -70,21 +71,12 @@ class NumberUplink:
         )
         self._index, self._attackers, self._codec, self._scheme = index, attackers, config.codec, config.aggregation
         self.transport, self.upload_bits = self._numbers.bits, self._numbers.bits.air_bits
+        self._link = self.transport.link
 
-    def send(
-        self,
-        blocks: Iterable[F32],
-        *,
-        senders: I64,
-        weights: F64,
-        otherwise: F32,
-        context: UplinkContext,
-        record: Recorder,
-    ) -> F32:
+    def send(self, blocks: Iterable[F32], senders: Senders, *, otherwise: F32, record: Recorder) -> F32:
         """Send the vectors of one round, and return what the server takes for their mean, float32 `[M]`.
 
         - `blocks`: vectors `[D, M]` of the `senders` `[S]`, block after block; each is asked for when it is needed;
-        - `weights` `[S]`: weights q of the senders;
         - `otherwise` `[M]`: the result where nothing arrives;
         - `record`: receives the number of devices of which anything arrived, what the radio spent and counted, and
           what protection and scheme report, once all have sent.
@@ -93,29 +85,30 @@ class NumberUplink:
         codec.
         """
         (numbers,) = blocks
-        at, owners = self._index.of(senders), self._index.owners(senders)
-        honest = ~self._attackers.who[senders]
+        devices, context = senders.devices, senders.context
+        at, owners = self._index.of(devices), self._index.owners(devices)
+        honest = ~self._attackers.who[devices]
         values, known, reception, observed = self._numbers.send(
             self._index.spread(numbers, at),
             devices=owners,
             context=context,
             attack=partial(self._attackers.bits, devices=owners, context=context),
             admit=lambda clipped: check_range(
-                clipped[at][honest] / numbers.shape[1], senders[honest], codec=self._codec, key="codec"
+                clipped[at][honest] / numbers.shape[1], devices[honest], codec=self._codec, key="codec"
             ),
         )
         if known is not None:
             known = np.broadcast_to(known, values.shape)[at]
-        num_active = len(senders) if known is None else int(known.any(axis=1).sum())
+        num_active = len(devices) if known is None else int(known.any(axis=1).sum())
         self._index.report(
             record,
             reception,
             round_index=context.round_index,
-            senders=senders,
+            senders=devices,
             numbers={"num_active": float(num_active), **self.transport.spent(reception, at)},
             observed=observed,
         )
-        found = self._scheme.aggregate(values[at], weights=weights, known=known, otherwise=otherwise)
+        found = self._scheme.aggregate(values[at], weights=senders.weights, known=known, otherwise=otherwise)
         return of_shape(found, otherwise.shape, whose=f"aggregation {self._scheme.name}")
 
     def receive(self, updates: F32, *, context: UplinkContext) -> Received:
@@ -125,18 +118,14 @@ class NumberUplink:
         check_range(observed["clipped_values"] / updates.shape[1], devices, codec=self._codec, key="codec")
         return _finite(values if known is None else np.where(known, values, 0.0)), reception, observed
 
-    def state(self) -> State:
-        return self.transport.link.state()
 
-    def restore(self, state: State) -> None:
-        self.transport.link.restore(state)
-
-
-class SchemeUplink:
+class SchemeUplink(Kept):
     """The uplink of schemes with bits of their own, with the attributes of `NumberUplink`.
 
     What the randomized response leaves of the mean of a bit, `RoundPlan.factor`, is handed to the scheme to divide by.
     """
+
+    kept = ("_coder", "_link")
 
     def __init__(
         self, config: FedAvgConfig, *, link: LinkConfig, model: FederatedModel, index: SenderIndex, attackers: Attackers
@@ -147,32 +136,19 @@ class SchemeUplink:
         self.transport = BitTransport(
             link, protection=build_response(scheme, link=link), num_devices=index.count, num_bits=num_bits
         )
-        self.upload_bits = self.transport.air_bits
+        self._link, self.upload_bits = self.transport.link, self.transport.air_bits
 
     @property
     def facts(self) -> Mapping[str, float]:
         return self._coder.facts
 
-    def send(
-        self,
-        blocks: Iterable[F32],
-        *,
-        senders: I64,
-        weights: F64,
-        otherwise: F32,
-        context: UplinkContext,
-        record: Recorder,
-    ) -> F32:
+    def send(self, blocks: Iterable[F32], senders: Senders, *, otherwise: F32, record: Recorder) -> F32:
         """See `NumberUplink.send`: every block goes on the air as it comes, where the link takes parts."""
-        coder, index, transport = self._coder, self._index, self.transport
-        plan, at = transport.begin(context), index.of(senders)
-        coder.begin(context, devices=senders, flip_rate=plan.observed.get("probed_low", np.zeros(index.count))[at])
-        factor = np.ones(index.count) if plan.factor is None else plan.factor
-        gathering = coder.gather(
-            Senders(devices=senders, context=context, weights=weights / max(weights.sum(), _TINY), factor=factor[at])
-        )
-        owners, receptions, num_active = index.owners(senders), list[Reception](), 0
-        for first, place, payload in self._parts(blocks, senders=senders, context=context):
+        coder, index, transport, context = self._coder, self._index, self.transport, senders.context
+        plan, at = transport.begin(context), index.of(senders.devices)
+        gathering = coder.gather(self._begun(senders, at, plan))
+        owners, receptions, num_active = index.owners(senders.devices), list[Reception](), 0
+        for first, place, payload in self._parts(blocks, senders):
             of_part = owners[first : first + payload.shape[1]]
             received, reception = transport.send(
                 payload,
@@ -191,18 +167,26 @@ class SchemeUplink:
             record,
             reception,
             round_index=context.round_index,
-            senders=senders,
+            senders=senders.devices,
             numbers={"num_active": float(num_active), **transport.spent(reception, at), **coder.metrics()},
             observed=plan.observed,
         )
         return update
 
-    def _parts(self, blocks: Iterable[F32], *, senders: I64, context: UplinkContext) -> Iterator[tuple[int, I64, U8]]:
+    def _begun(self, senders: Senders, at: I64, plan: RoundPlan) -> Senders:
+        """Begin the round of the scheme; return senders with shares that sum to 1, and what flips leave of a bit."""
+        low, weights = plan.observed.get("probed_low", np.zeros(self._index.count)), senders.weights
+        self._coder.begin(senders.context, devices=senders.devices, flip_rate=low[at])
+        factor = senders.factor if plan.factor is None else plan.factor[at]
+        return replace(senders, weights=weights / max(weights.sum(), _TINY), factor=factor)
+
+    def _parts(self, blocks: Iterable[F32], senders: Senders) -> Iterator[tuple[int, I64, U8]]:
         """Yield what goes on the air at a time: its first index, the places of senders behind that, and packed bits.
 
         Bits are `[1, indices, num_bytes]`, zero for an index without a sender.
         """
-        coder, transport, at = self._coder, self.transport, self._index.of(senders)
+        coder, transport, devices = self._coder, self.transport, senders.devices
+        at = self._index.of(devices)
         first = sent = encoded = 0
         waiting: list[U8] = []
 
@@ -217,41 +201,27 @@ class SchemeUplink:
             if not len(numbers):
                 continue
             rows = slice(encoded, encoded + len(numbers))
-            waiting.append(coder.encode(numbers, devices=senders[rows], context=context))
+            waiting.append(coder.encode(numbers, devices=devices[rows], context=senders.context))
             encoded = rows.stop
-            if transport.parted and encoded < len(senders):
+            if transport.parted and encoded < len(devices):
                 yield part(at[encoded])
                 first, sent, waiting = at[encoded], encoded, []
         yield part(self._index.count)
 
     def receive(self, updates: F32, *, context: UplinkContext) -> Received:
         """See `NumberUplink.receive`; of the first round. Raises LearningError where single uploads tell no update."""
-        coder, transport, count = self._coder, self.transport, len(updates)
-        devices, plan = np.arange(count), transport.begin(context)
-        coder.begin(context, devices=devices, flip_rate=plan.observed.get("probed_low", np.zeros(count)))
+        coder, transport, devices = self._coder, self.transport, np.arange(len(updates))
+        plan, ones = transport.begin(context), np.ones(len(updates))
+        senders = Senders(devices=devices, context=context, weights=ones, factor=ones)
+        senders = self._begun(senders, devices, plan)
         payload = coder.encode(updates, devices=devices, context=context)
         received, reception = transport.send(payload, plan=plan, context=context)
-        known = transport.known(reception, bits_per_value=1)
-        values = coder.read(
-            received,
-            Senders(
-                devices=devices,
-                context=context,
-                weights=np.full(count, 1.0 / count),
-                factor=np.ones(count) if plan.factor is None else plan.factor,
-                known=None if known is None else np.broadcast_to(known, (count, transport.num_bits)),
-            ),
-        )
+        if (known := transport.known(reception, bits_per_value=1)) is not None:
+            senders = replace(senders, known=np.broadcast_to(known, (len(devices), transport.num_bits)))
+        values = coder.read(received, senders)
         if values is None:
             raise LearningError(f"the updates behind single uploads of scheme {self._name} cannot be read")
         return _finite(values), reception, plan.observed
-
-    def state(self) -> State:
-        return {"scheme": self._coder.state(), "link": self.transport.link.state()}
-
-    def restore(self, state: State) -> None:
-        self._coder.restore(state["scheme"])
-        self.transport.link.restore(state["link"])
 
 
 Uplink = NumberUplink | SchemeUplink

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from fl.attacks.attacks import Attackers
 from fl.learning.fedavg import FedAvgConfig
 from fl.recorder import Recorder
+from fl.schemes.coders.coder import Senders
 from fl.uplink.air import SuperposedUplink
 from fl.uplink.protection import Protection
 from fl.uplink.senders import SenderIndex
@@ -63,12 +64,16 @@ class Air:
         seed: int = 1,
     ) -> NDArray[np.float32]:
         who = np.arange(len(updates)) if senders is None else np.asarray(senders)
+        silent, ones = self.index.unused(who), np.ones(len(who))
         found = self.uplink.send(
             iter([updates]),
-            senders=who,
-            weights=np.ones(len(who)) if weights is None else np.asarray(weights, float),
+            Senders(
+                devices=who,
+                context=UplinkContext(seed=seed, trials=(0,), round_index=round_index, silent=silent),
+                weights=ones if weights is None else np.asarray(weights, float),
+                factor=ones,
+            ),
             otherwise=np.full(self.num_values, -7.0, np.float32),
-            context=UplinkContext(seed=seed, trials=(0,), round_index=round_index, silent=self.index.unused(who)),
             record=self.record,
         )
         self.record.finish(round_index)

@@ -21,10 +21,10 @@ Known = Bools | None
 
 @dataclass(frozen=True, kw_only=True)
 class Senders:
-    """Whose bits the server has, row by row of the payload.
+    """Who sends in a round: whose bits the server has, row by row of the payload.
 
     - `devices` `[K]`: their numbers; `context`: which round it is;
-    - `weights` `[K]`: their shares, which sum to 1 over those heard;
+    - `weights` `[K]`: their weights; a coder is given shares, which sum to 1 over those heard;
     - `factor` `[K]`: what flips leave of the mean of a bit as +-1, 1 - 2 p in all, to divide by;
     - `known` `[K, num_bits]`: which bits arrived; None: all. Bit by bit, shares are divided anew among those heard.
     """
