@@ -20,7 +20,7 @@ import numpy as np
 
 from fl.arrays import F64, U8, Bools
 from fl.attacks.attacks import choose_attackers, every_bit, number_of
-from fl.config.attack import Attack
+from fl.config.attack import Attack, Place, attacks
 from fl.tasks.base import LearningError
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.draws import round_normals
@@ -30,27 +30,24 @@ if TYPE_CHECKING:
     from fl.learning.flmc import FlmcConfig
 
 
+_PLACES: dict[Place, str] = {
+    "labels": "the labels of images",
+    "updates": "gradients",
+    "bits": "bits",
+    "air": "symbols that add up in the air",
+}
+
+
 def check_attack(config: FlmcConfig, *, error_model: str) -> None:
     """Raise LearningError for an attack that has nothing to act on, or that asks for devices that are not there."""
-    attack, scheme = config.attack, config.scheme
+    attack, open_to = config.attack, config.sends.open_to
     if attack is None:
         return
-    if not config.sends.open_to:
-        raise LearningError("scheme exact draws from the posterior and hears no device; leave attack out")
-    if attack.acts_on == "labels":
+    if attack.acts_on not in open_to:
+        kinds = ", ".join(word for word in attacks.words() if attacks[word].acts_on in open_to)
         raise LearningError(
-            f"attack.kind {attack.kind} poisons the images of federated averaging, and flmc has none; write kind: "
-            "sign-flip"
-        )
-    if attack.acts_on not in config.sends.open_to:
-        if attack.acts_on == "air":
-            raise LearningError(
-                f"an attack on the air acts on symbols that add up in the air, and with scheme {scheme} none do; "
-                "write scheme: digital or analog, or another attack.kind"
-            )
-        raise LearningError(
-            f"attack.kind {attack.kind} acts on bits, and scheme {scheme} sends none; write kind: sign-flip or jam, or "
-            "scheme: digital"
+            f"attack.kind {attack.kind} acts on {_PLACES[attack.acts_on]}, and scheme {config.scheme} has none; "
+            + (f"write one of the kinds {kinds}, or another scheme" if kinds else "leave attack out")
         )
     if attack.acts_on == "air" and error_model == "error_free":
         raise LearningError(

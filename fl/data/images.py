@@ -33,14 +33,10 @@ def load_images(config: DataSet, *, seed: int, trial: int) -> ImageData:
     whole = _whole_set(config)
     train, test = generator(seed, trial, Purpose.DATA).spawn(2)
     have, count, held = len(whole.y_train), config.train_samples, config.validation_samples or 0
-    if held >= have:
+    if held and (count or 1) + held > have:
         raise LearningError(
-            f"validation_samples {held} leaves nothing to train on of the {have} images in {whole.source}; lower it"
-        )
-    if held and count is not None and count + held > have:
-        raise LearningError(
-            f"train_samples {count} and validation_samples {held} exceed the {have} images in {whole.source}; lower "
-            "one of them"
+            f"validation_samples {held} leaves {max(have - held, 0)} of the {have} images in {whole.source} to train "
+            f"on; lower it{'' if count is None else ', or train_samples'}"
         )
     if held:
         count = have - held if count is None else count

@@ -143,11 +143,6 @@ def draw_participants(
 
     Every draw is made for all devices, so that another probability of one thing does not shift the others.
     """
-    if (config.devices_per_round or num_devices) >= num_devices and not (config.dropout or config.straggling):
-        everybody = np.arange(num_devices)
-        return Participants(
-            devices=everybody, sends=np.ones(num_devices, np.bool_), steps=np.full(num_devices, steps, np.int64)
-        )
     drawn = round_generator(seed, trial, Purpose.PARTICIPATION, round_index)
     order = drawn.permutation(num_devices)
     dropped, straggling, done = drawn.random((3, num_devices))

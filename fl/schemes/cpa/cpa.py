@@ -1,18 +1,21 @@
-"""Compressed private aggregation, Lang et al. 2023: one bit per block and stage, a histogram at the server."""
+"""Compressed private aggregation, Lang et al. 2023: one bit per block and stage, a histogram at the server; its law."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fl.aggregation.estimates import SMALLEST_DEBIAS_FACTOR
 from fl.arrays import F32, F64, I64, U8, U32, Reals
+from fl.audit.law import Law, Received, Scores
 from fl.checkpoints import State, kept_array
-from fl.config.scheme import keep_factor
+from fl.config.scheme import flip_target, keep_factor
 from fl.models.federated import Piece
 from fl.schemes.coders.coder import Coder, Gathering, Known, Senders, checked_updates, joined_parts, refuse_infinite
 from fl.schemes.coders.quantizers import Quantizer, ScalarQuantizer
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
 _CELLS_IN_A_ROW = 1 << 20
 _MOST_ROWS = 1024
+_LEAST_RATE = 1e-9
 
 
 class Cpa(Coder):
@@ -258,3 +262,32 @@ class CpaGathering(Gathering):
             here = np.broadcast_to(share[:, None], drawn.shape[:2])
             here = here if known is None else here * known[:, (stages - 1) * blocks :]
             self._dither += np.einsum("kb,kbl->bl", here, drawn)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CpaLaw(Law):
+    """L = sum over stages of c (v_1 - v_0) / 2 ln((1-p)/p), v the codeword at the points of the two worlds.
+
+    c = +-1 is the received bit, 0 where nothing was received; p the rate of wrong bits.
+    """
+
+    def score(self, received: Received) -> Scores:
+        places, context, cpa = received.places, received.context, cast(Cpa, received.coder)
+        key, devices = context.keys(Purpose.CODEBOOK)[0], places.audited
+        blocks = places.places // cpa.dimension
+        levels = [
+            list(cpa.levels(np.full((len(devices), places.num_values), end, np.float32), key=key, devices=devices))
+            for end in (-self.far, self.far)
+        ]
+        rate = max(flip_target(self.epsilon) or 0.0, _LEAST_RATE)
+        parts = []
+        for stage in range(len(cpa.quantizers)):
+            words = cpa.codewords(key=key, devices=devices, stage=stage).entries(cpa.num_blocks)
+            null, other = (
+                np.take_along_axis(words, levels[world][stage][..., None].astype(np.int64), axis=2)[..., 0]
+                for world in (0, 1)
+            )
+            differ = (other.astype(np.float64) - null)[:, blocks].ravel() / 2.0
+            parts.append(received.bits[:, stage] * differ)
+        features = np.stack(parts, axis=1)
+        return features.sum(axis=1) * math.log1p(-rate) - features.sum(axis=1) * math.log(rate), features

@@ -183,7 +183,7 @@ class CpaScheme(Scheme):
         return [*lines, f"{text}{found.expected:.4g} ({found.printed:.4g} as printed)"]
 
     def law(self, *, num_values: int | None) -> Law:
-        from fl.schemes.cpa.cpa_law import CpaLaw
+        from fl.schemes.cpa.cpa import CpaLaw
 
         return CpaLaw(
             epsilon=self.epsilon,

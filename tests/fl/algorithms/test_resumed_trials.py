@@ -136,14 +136,14 @@ CASES = {
         remembers=("personal", "weights"),
     ),
     "adaptive PRoBit": Case(
-        learning=fedavg({"name": "probit", "bound": "adaptive", "b": 0.5}), link=NOISY, remembers=(*UP, "scheme", "b")
+        learning=fedavg({"name": "probit", "bound": "adaptive", "b": 0.5}), link=NOISY, remembers=(*UP, "coder", "b")
     ),
     "PRoBit credited with flips": Case(
         learning=fedavg({"name": "probit", "epsilon": 1.0, "l1_clip": 0.1, "bound": "adaptive"}),
         link=NOISY,
     ),
     "CPA, scaled radius": Case(
-        learning=fedavg({"name": "cpa", "radius": "scaled", "gamma": 2.0}), link=NOISY, remembers=(*UP, "scheme")
+        learning=fedavg({"name": "cpa", "radius": "scaled", "gamma": 2.0}), link=NOISY, remembers=(*UP, "coder")
     ),
     "CPA, decaying radius": Case(learning=fedavg({"name": "cpa", "radius": "decaying", "gamma_decay": 0.8})),
     "amplitudes that add up": Case(
@@ -167,7 +167,7 @@ CASES = {
     "adaptive PRoBit that adds up": Case(
         learning=fedavg({"name": "probit", "bound": "adaptive", "b": 0.5, "channel": "agnostic"}, receiver_limit=None),
         link=IN_THE_AIR.model_copy(update={"modulation": "bpsk"}),
-        remembers=(*UP, "form", "b"),
+        remembers=(*UP, "coder", "b"),
     ),
     "JoPEQ": Case(learning=fedavg({"name": "jopeq", "epsilon": 5.0}), link=NOISY),
     "signs, attacked": Case(learning=fedavg({"name": "sign", "step": 0.01}, attack=attack("invert")), link=NOISY),
@@ -182,7 +182,7 @@ CASES = {
         link=NOISY.model_copy(update={"channel": NOISY.channel.model_copy(update={"fading": "rayleigh"})}),
         privacy=FLIPS,
     ),
-    "closed loop": Case(learning=fedavg(codec="fixed-point"), link=LOOPED, remembers=(*UP, "loop", "powers")),
+    "closed loop": Case(learning=fedavg(codec="fixed-point"), link=LOOPED, remembers=(*UP, "link", "loop", "powers")),
     "noise": Case(learning=fedavg(), link=NOISY, privacy=NOISE),
     "a budget that stops": Case(learning=fedavg(rounds=8), privacy=spending("stop"), remembers=("allowance", "sent")),
     "a budget that silences": Case(

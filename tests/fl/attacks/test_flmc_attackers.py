@@ -370,17 +370,17 @@ def test_attackers_are_the_same_in_all_rounds_and_others_in_other_trials() -> No
 @pytest.mark.parametrize(
     ("scheme", "asked", "error_model", "sentence"),
     [
-        ("exact", attack("sign-flip"), "measured", "exact draws from the posterior and hears no device"),
-        ("analog", attack("labels"), "measured", "labels poisons the images of federated averaging"),
-        ("noiseless", attack(), "measured", "symbols that add up in the air, and with scheme noiseless none do"),
-        ("digital-orthogonal", attack(), "measured", "with scheme digital-orthogonal none do; write scheme: digital"),
+        ("exact", attack("sign-flip"), "measured", "acts on gradients, and scheme exact has none; leave attack out"),
+        ("analog", attack("labels"), "measured", "labels acts on the labels of images, and scheme analog has none; w"),
+        ("noiseless", attack(), "measured", "symbols that add up in the air, and scheme noiseless has none; write one"),
+        ("digital-orthogonal", attack(), "measured", "scheme digital-orthogonal has none; write one of the kinds dup"),
         (
             "analog",
             attack("ones"),
             "measured",
-            "ones acts on bits, and scheme analog sends none; write kind: sign-flip",
+            "ones acts on bits, and scheme analog has none; write one of the kinds",
         ),
-        ("noiseless", attack("invert"), "measured", "invert acts on bits, and scheme noiseless sends none"),
+        ("noiseless", attack("invert"), "measured", "invert acts on bits, and scheme noiseless has none"),
         ("digital", attack(), "error_free", "full power of a radio, and error_model error_free has none"),
         ("digital", attack(devices=(3, 20)), "measured", "number 20, but there are only 20, from 0 to 19"),
         ("digital", attack("zero-gradient", share=1.0), "measured", "all 20 devices attack, but zero-gradient needs"),

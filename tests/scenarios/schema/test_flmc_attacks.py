@@ -31,9 +31,9 @@ def scenario(attack: dict[str, Any], *, scheme: str = "digital", **parts: Any) -
 
 
 IMPOSSIBLE: list[tuple[str, str, Scenario]] = [
-    ("learning.scheme", "hears no device", scenario({"kind": "sign-flip"}, scheme="exact")),
-    ("learning.attack.kind", "images of federated averaging", scenario({"kind": "labels"})),
-    ("learning.scheme", "add up in the air", scenario({"kind": "jam"}, scheme="digital-orthogonal")),
+    ("learning.attack.kind", "scheme exact has none", scenario({"kind": "sign-flip"}, scheme="exact")),
+    ("learning.attack.kind", "labels of images", scenario({"kind": "labels"})),
+    ("learning.attack.kind", "add up in the air", scenario({"kind": "jam"}, scheme="digital-orthogonal")),
     ("learning.attack.kind", "acts on bits", scenario({"kind": "random"}, scheme="analog")),
     ("link.error_model", "full power of a radio", scenario({"kind": "jam"}, link={"error_model": "error_free"})),
     ("learning.attack.devices", "there are only 20", scenario({"kind": "jam", "share": None, "devices": [1, 20]})),
