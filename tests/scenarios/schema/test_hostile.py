@@ -74,7 +74,7 @@ def test_a_name_must_be_a_plain_file_name(name: str, tmp_path: Path) -> None:
         (f"label: {'a' * 201}\n", "at most 200 characters"),
         (f"description: {'a' * 20_001}\n", "at most 20000 characters"),
         ("report: {figures: [" + "{x: label, y: mse}, " * 101 + "]}\n", "at most 100 entries"),
-        (f"{'k' * 201}: 1\n", "a key of more than 200 characters"),
+        (f"{'k' * 201}: 1\n", "a key must be text of at most 200 characters"),
         ("".join(f"k{number}: 1\n" for number in range(1001)), "a mapping of more than 1000 keys"),
         ("sweep:\n" + "".join(f"  {key}: {list(range(1, 1001))}\n" for key in (
             "learning.rounds", "learning.num_devices", "link.probe_bits")), "1000000000 points, more than 100000"),

@@ -116,7 +116,7 @@ SENTENCES = {
     ),
     "no space after a colon": (
         "name: a\nlink: {power: {snr_max_db:15}}\n",
-        "s.yaml:2: link.power.snr_max_db:15: a space is missing after the colon; write snr_max_db: 15.",
+        "s.yaml:2: link.power: {snr_max_db:15} is a key without a value; write snr_max_db: 15.",
     ),
     "a code in a sum": (
         "name: a\nlearning: {scheme: digital}\nlink: {coding: {code: ldpc5g}}\n",
