@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import pickle
 import statistics
 import sys
 import time
@@ -25,11 +26,10 @@ from fl.results import TrialResult
 from phy.numerics.workers import THREADS_VARIABLE
 from scenarios.engine.batch import Finished, Job, finished
 from scenarios.engine.cluster.engine import DaskEngine
-from scenarios.engine.cluster.task import Order, Told, scenario_from
+from scenarios.engine.cluster.task import Order, Told
 from scenarios.engine.start import threads_per_worker
 from scenarios.engine.study import Progress
 from scenarios.plan.plan import expand
-from scenarios.plan.points import Point
 from scenarios.schema.loader import load_scenario
 from scenarios.store.blobs import Blob
 
@@ -45,9 +45,9 @@ def asleep(order: Order) -> Finished:
         time.sleep(min(left, 0.1))
         told.advance(1)
     metrics = {"worker": float(os.getpid()), "begun": begun, "ended": time.monotonic()}
-    point = Point(index=order["point"], settings={}, scenario=scenario_from(order["scenario"]))
-    results = [TrialResult(trial=trial, metrics=metrics, rounds={}) for trial in order["trials"]]
-    return finished(Job(point=point, trials=tuple(order["trials"])), results, seconds=TASK_S)
+    job: Job = pickle.loads(order["job"])
+    results = [TrialResult(trial=trial, metrics=metrics, rounds={}) for trial in job.trials]
+    return finished(job, results, seconds=TASK_S)
 
 
 def timed(workers: int, jobs: Sequence[Job], *, skip: int) -> float:

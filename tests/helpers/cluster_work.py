@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import time
 from pathlib import Path
@@ -12,8 +13,8 @@ import numpy as np
 from fl.results import TrialResult
 from fl.tasks.base import LearningError
 from scenarios.engine.batch import Finished, Job, finished
-from scenarios.engine.cluster.task import Order, Told, scenario_from
-from scenarios.plan.points import Point
+from scenarios.engine.cluster import task
+from scenarios.engine.cluster.task import Order, Told
 
 MARK = "PHYLOOP_TEST_MARK"
 """Environment variable of workers: a file that says that something has happened already."""
@@ -21,29 +22,30 @@ MARK = "PHYLOOP_TEST_MARK"
 
 def draw(order: Order) -> Finished:
     """Numbers that hang on seed and trial alone; later trials are faster, so that jobs end in another order."""
-    told = Told(order)
-    scenario = scenario_from(order["scenario"])
-    time.sleep(0.02 * (7 - order["trials"][0] % 8))
+    told, job = Told(order), job_of(order)
+    scenario = job.point.scenario
+    time.sleep(0.02 * (7 - job.trials[0] % 8))
     results = []
-    for trial in order["trials"]:
+    for trial in job.trials:
         numbers = np.random.default_rng([scenario.seed, trial]).normal(size=scenario.learning.rounds)
         told.advance(scenario.learning.rounds)
         metrics = {"mse": float(numbers.mean()), "nothing": float("nan")}
         results.append(TrialResult(trial=trial, metrics=metrics, rounds={"amplitude": numbers}))
-    return finished(job_of(order), results, seconds=0.0)
+    return finished(job, results, seconds=0.0)
 
 
 def job_of(order: Order) -> Job:
-    point = Point(index=order["point"], settings={}, scenario=scenario_from(order["scenario"]))
-    return Job(point=point, trials=tuple(order["trials"]))
+    found: Job = pickle.loads(order["job"])
+    return found
 
 
 def die_once(order: Order) -> Finished:
     """The worker that has trial 3 first is killed, halfway through its rounds."""
     mark = Path(os.environ[MARK])
-    if order["trials"][0] == 3 and not mark.exists():
+    if job_of(order).trials[0] == 3 and not mark.exists():
         mark.touch()
-        Told({**order, "every_s": 0.0}).advance(10)
+        task.TOLD_EVERY_S = 0.0
+        Told(order).advance(10)
         time.sleep(0.5)
         os.kill(os.getpid(), signal.SIGKILL)
     return draw(order)
@@ -51,7 +53,7 @@ def die_once(order: Order) -> Finished:
 
 def die_always(order: Order) -> Finished:
     """Whoever has trial 3 is killed."""
-    if order["trials"][0] == 3:
+    if job_of(order).trials[0] == 3:
         Told(order)
         time.sleep(0.5)
         os.kill(os.getpid(), signal.SIGKILL)
@@ -60,7 +62,7 @@ def die_always(order: Order) -> Finished:
 
 def raise_an_error_of_ours(order: Order) -> Finished:
     """A sentence on the scenario."""
-    raise LearningError(f"trial {order['trials'][0]} cannot be")
+    raise LearningError(f"trial {job_of(order).trials[0]} cannot be")
 
 
 def go_on_and_on(order: Order) -> Finished:

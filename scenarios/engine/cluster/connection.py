@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import spawn
@@ -15,11 +14,9 @@ from typing import Any
 import dask
 from distributed import Client, LocalCluster, Nanny
 
-from scenarios.engine.cluster.compatibility import refuse_other_versions, versions
-from scenarios.engine.cluster.task import introduce, refuse_threads
 from scenarios.engine.options import SCHEDULER, WORKERS
 from scenarios.engine.start import thread_variables, threads_per_worker
-from scenarios.files.provenance import find_cpu_model
+from scenarios.files.log import our_logger
 from scenarios.schema.errors import ScenarioError
 
 ALLOWED_LOSSES = 1
@@ -114,7 +111,7 @@ async def _stop(nannies: list[Nanny]) -> None:
 
 @contextmanager
 def running_scheduler(address: str) -> Iterator[Client]:
-    """The workers of a scheduler that is running; ScenarioError if it does not answer or they do not fit."""
+    """The workers of a scheduler that is running; ScenarioError if it does not answer."""
     logger = logging.getLogger("distributed")
     level = logger.level
     logger.setLevel(logging.CRITICAL)  # of lost connections we speak ourselves
@@ -129,39 +126,11 @@ def running_scheduler(address: str) -> Iterator[Client]:
                 remedy=f"start one with dask scheduler, or leave this out and give {WORKERS}",
             ) from error
         try:
-            _look(client, address)
+            if not client.scheduler_info()["workers"]:
+                our_logger().warning("the scheduler at %s has no workers yet; waiting for the first", address)
             yield client
         finally:
             with suppress(OSError):
                 client.close(timeout=_STOP_S)  # the scheduler then takes back what we asked for
     finally:
         logger.setLevel(level)
-
-
-def _look(client: Client, address: str) -> None:
-    """Refuse workers that would compute other numbers; those that come later refuse orders themselves."""
-    answers: dict[str, Any] = client.run(introduce, on_error="return")
-    if not answers:
-        _say(f"the scheduler at {address} has no workers yet; waiting for the first")
-    processors: dict[str, str] = {}
-    for worker, answer in answers.items():
-        if type(answer) in (ImportError, ModuleNotFoundError):
-            raise ScenarioError(
-                file=f"worker {worker}",
-                problem=f"cannot load this version of phyloop ({answer})",
-                remedy="install the same checkout of phyloop there and start the worker again",
-            )
-        if isinstance(answer, OSError):  # gone since the scheduler named it
-            continue
-        if isinstance(answer, BaseException):
-            raise answer
-        refuse_other_versions(versions(), answer["versions"], address=worker)
-        refuse_threads(answer["threads"], address=worker)
-        processors.setdefault(answer["processor"], worker)
-    here = find_cpu_model()
-    for there in processors.keys() - {here}:
-        _say(f"the worker {processors[there]} has a {there}, this machine a {here}: last bits of numbers may differ")
-
-
-def _say(sentence: str) -> None:
-    print(f"phyloop: {sentence}.", file=sys.stderr, flush=True)

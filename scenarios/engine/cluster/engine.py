@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import pickle
 import queue
 import time
 import uuid
@@ -19,19 +20,17 @@ from fl.results import TrialResult
 from scenarios.engine.batch import Finished, Job, finished
 from scenarios.engine.cluster.compatibility import versions
 from scenarios.engine.cluster.connection import own_workers, running_scheduler
-from scenarios.engine.cluster.task import Order, run_order, written
+from scenarios.engine.cluster.task import Order, run_order
 from scenarios.engine.interruption import stop_if_asked
 from scenarios.engine.options import ClusterLostError
 from scenarios.engine.study import Progress
 from scenarios.files.log import our_logger
+from scenarios.files.provenance import find_cpu_model
 from scenarios.schema.plugins import send_plugins
 from scenarios.store.checkpoints import CheckpointPolicy
 
 _AHEAD = 2
 """Orders in the hands of the scheduler for each worker: one in work, one to go on with."""
-_TOLD_EVERY_S = 0.5
-_HEARD_PER_S = 40.0
-"""Rounds are told by each worker this seldom, and by all of them together this seldom."""
 _LOOK_S = 0.2
 _COUNT_S = 2.0
 
@@ -88,7 +87,6 @@ class _Dispatch:
         self._inbox: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._flights: dict[Key, _Flight] = {}
         self._given_up: list[_Flight] = []
-        self._texts: dict[int, str] = {}
         self._handed_out = 0
         self._workers, self._counted = 1, float("-inf")
 
@@ -137,18 +135,13 @@ class _Dispatch:
         future.add_done_callback(lambda future: self._inbox.put({"future": future}))
 
     def _order(self, job: Job) -> Order:
-        point = job.point
-        if point.index not in self._texts:
-            self._texts[point.index] = written(point.scenario)
         return {
-            "plugins": send_plugins(point.scenario.plugins),
-            "scenario": self._texts[point.index],
-            "point": point.index,
-            "trials": job.trials,
+            "job": pickle.dumps(job),
+            "plugins": send_plugins(job.point.scenario.plugins),
             "checkpoints": self._checkpoints,
             "versions": dict(versions()),
+            "processor": find_cpu_model(),
             "topic": self._name,
-            "every_s": max(_TOLD_EVERY_S, self._workers / _HEARD_PER_S),
             "log_level": our_logger().getEffectiveLevel(),
         }
 
@@ -179,16 +172,12 @@ class _Dispatch:
 
         A job that is computed again after its worker was lost tells its rounds again: only what is new counts.
         """
-        flight = self._flights.get(key)
-        if flight is None:
-            return
-        new = max(computed + restored - flight.computed - flight.restored, 0)
-        found = min(max(restored - flight.restored, 0), new)
-        flight.restored += found
-        flight.computed += new - found
-        if found:
+        if (flight := self._flights.get(key)) is not None:
+            new = max(computed + restored - flight.computed - flight.restored, 0)
+            found = min(max(restored - flight.restored, 0), new)
+            flight.restored += found
+            flight.computed += new - found
             self._progress.restored(found)
-        if new > found:
             self._progress.advance(new - found)
 
     def _refuse_lost(self, *, cancelled: bool = False) -> None:

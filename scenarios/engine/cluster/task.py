@@ -8,48 +8,45 @@ from __future__ import annotations
 import json
 import logging
 import os
+import pickle
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any, TypedDict
 
-from distributed import Worker, get_worker
+from distributed import get_worker
 
 from phy.numerics.workers import THREADS_VARIABLE
-from scenarios.engine.batch import Finished, Job, compute
+from scenarios.engine.batch import Finished, compute
 from scenarios.engine.cluster.compatibility import refuse_other_versions, versions
 from scenarios.engine.start import prepare_tensorflow
 from scenarios.engine.study import Progress
 from scenarios.files.log import our_logger
 from scenarios.files.provenance import find_cpu_model
-from scenarios.plan.points import Point
 from scenarios.schema.errors import ScenarioError
-from scenarios.schema.loader import resolved_data
 from scenarios.schema.plugins import receive_plugins
-from scenarios.schema.schema import Scenario, validate_quickly
 from scenarios.store.checkpoints import CheckpointPolicy
+
+TOLD_EVERY_S = 1.0
+"""A worker tells its rounds this seldom."""
 
 
 class Order(TypedDict):
-    """What a worker is asked for; its scenario is JSON, which a worker of any version can read and refuse.
+    """What a worker is asked for.
 
-    - `scenario`: JSON of the point as resolved, `point`: its index; `trials`: their numbers within the point;
+    - `job`: pickle of a `Job`, to be read by a worker of the same versions, which has imported the plug-ins;
     - `plugins`: see `scenarios.schema.plugins.send_plugins`;
     - `checkpoints`: see `scenarios.engine.batch.compute`; the folder is used where the worker has it;
-    - `versions`: see `scenarios.engine.cluster.compatibility`;
-    - `topic`, `every_s`: where rounds are told, and how seldom;
-    - `log_level`: from which level on records of the log are told there, too.
+    - `versions`: see `scenarios.engine.cluster.compatibility`; `processor`: that of the client;
+    - `topic`: where rounds are told, and records of the log from `log_level` on.
     """
 
-    scenario: str
+    job: bytes
     plugins: dict[str, dict[str, Any]]
-    point: int
-    trials: Sequence[int]
     checkpoints: CheckpointPolicy | None
     versions: dict[str, str]
+    processor: str
     topic: str
-    every_s: float
     log_level: int
 
 
@@ -59,17 +56,17 @@ class NobodyWaitsError(Exception):
 
 def run_order(order: Order) -> Finished:
     """Compute the trials of an order; ScenarioError where this worker would compute other numbers than the client."""
-    receive_plugins(order["plugins"])
-    worker, scenario = get_worker(), scenario_from(order["scenario"])
+    worker = get_worker()
     refuse_other_versions(order["versions"], versions(), address=worker.address)
     refuse_threads(worker.state.nthreads, address=worker.address)
+    receive_plugins(order["plugins"])
     told = Told(order)
-    _start()
     our_logger().setLevel(order["log_level"])
     our_logger().addHandler(told)  # a worker has no run folder to write to
     try:
+        _start(worker.address, order["processor"])
         return compute(
-            Job(point=Point(index=order["point"], settings={}, scenario=scenario), trials=tuple(order["trials"])),
+            pickle.loads(order["job"]),
             progress=Progress(advance=told.advance, restored=lambda rounds: told.advance(restored=rounds)),
             checkpoints=order["checkpoints"],
         )
@@ -98,7 +95,7 @@ class Told(logging.Handler):
         task = self._worker.state.tasks.get(self._key)
         if task is None or task.state != "executing":
             raise NobodyWaitsError(self._key)
-        if time.monotonic() - self._spoken >= self._order["every_s"]:
+        if time.monotonic() - self._spoken >= TOLD_EVERY_S:
             self._spoken = time.monotonic()
             progress = (self._key, self.computed, self.restored)
             self._worker.log_event(self._order["topic"], {"progress": progress})
@@ -116,22 +113,6 @@ def plain_record(record: logging.LogRecord) -> dict[str, Any]:
     return found
 
 
-def written(scenario: Scenario) -> str:
-    """Return a resolved scenario as JSON, from which `scenario_from` makes an equal one."""
-    return json.dumps(resolved_data(scenario))
-
-
-@lru_cache(maxsize=32)
-def scenario_from(text: str) -> Scenario:
-    """Return the scenario of an order."""
-    return validate_quickly(json.loads(text))
-
-
-def introduce(dask_worker: Worker) -> dict[str, Any]:
-    """Return versions, threads and processor of a worker, for a client that looks before it sends an order."""
-    return {"versions": dict(versions()), "threads": dask_worker.state.nthreads, "processor": find_cpu_model()}
-
-
 def refuse_threads(threads: int, *, address: str) -> None:
     """ScenarioError for a worker that runs several orders in one process: TensorFlow's seeds are the process's."""
     if threads != 1:
@@ -143,7 +124,10 @@ def refuse_threads(threads: int, *, address: str) -> None:
 
 
 @lru_cache(maxsize=1)
-def _start() -> None:
+def _start(address: str, processor: str) -> None:
     # Whoever started this worker for one thread meant one core, unless they say more.
     os.environ.setdefault(THREADS_VARIABLE, "1")
     prepare_tensorflow()
+    if (ours := find_cpu_model()) != processor:
+        says = "the worker %s has a %s, the client a %s: last bits of numbers may differ"
+        our_logger().warning(says, address, ours, processor)
