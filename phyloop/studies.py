@@ -14,7 +14,7 @@ from phy.config.conflict import problem_and_remedy
 from phyloop.arguments import checked, name_arguments
 from phyloop.progress import shown
 from phyloop.results import Run
-from scenarios.engine.interruption import listening
+from scenarios.engine.interruption import interruptible
 from scenarios.engine.options import RunOptions
 from scenarios.engine.run import run_study
 from scenarios.files.log import telling
@@ -275,7 +275,7 @@ def _compute(
     make: Callable[[], tuple[Any, Path]], *, allow_code: bool, retry_failed: bool = False, progress: bool
 ) -> tuple[Any, Path]:
     """Run the study that `make` returns in its folder; returns both."""
-    with code_allowed(allow_code), telling(), listening():
+    with code_allowed(allow_code), telling(), interruptible():
         study, folder = make()
         try:
             with shown(study, quiet=not progress) as shown_to:

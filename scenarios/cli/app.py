@@ -25,7 +25,7 @@ from scenarios.cli.options import (
     named,
     option,
 )
-from scenarios.engine.interruption import interruptible, listen
+from scenarios.engine.interruption import interruptible
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.permission import code_allowed
 
@@ -323,7 +323,6 @@ def schema() -> None:
 
 def main() -> None:
     """Entry point: bad input is one sentence and exit code 2, a traceback only with --debug."""
-    listen()
     try:
         with interruptible():
             app()

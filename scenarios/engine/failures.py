@@ -48,27 +48,24 @@ def results_or_failures(attempt: Attempt, trials: Sequence[int]) -> tuple[list[T
     Passes on what is no fault of a task: errors of our own, which are sentences on the scenario, files and disks
     (OSError), a broken installation (ImportError), a stop that was asked for.
     """
-    place = {trial: number for number, trial in enumerate(trials)}
     results: list[TrialResult] = []
     incidents: list[Incident] = []
-    waiting: list[tuple[Incident | None, list[tuple[int, ...]]]] = [(None, [tuple(trials)])]
-    while waiting:
-        together, parts = waiting.pop(0)
-        tried = [_try(attempt, part) for part in parts]
-        if together is not None and not together.memory and {one and one.kind for _, one in tried} == {together.kind}:
-            incidents.append(together)
-            continue
-        for part, (found, incident) in zip(parts, tried, strict=True):
-            results += found
-            if incident is not None and len(part) == 1:
-                incidents.append(incident)
-            elif incident is not None:
-                middle = len(part) // 2
-                waiting.append((incident, [part[:middle], part[middle:]]))
-    for one in incidents:
-        results += [TrialResult(trial=trial, metrics={}, rounds={}, failure=one.reason) for trial in one.trials]
-    incidents.sort(key=lambda one: place[one.trials[0]])
-    return sorted(results, key=lambda one: place[one.trial]), incidents
+
+    def settle(part: tuple[int, ...], found: Sequence[TrialResult], incident: Incident | None) -> None:
+        results.extend(found)
+        if incident is None:
+            return
+        middle = len(part) // 2
+        halves = [(half, *_try(attempt, half)) for half in (part[:middle], part[middle:]) if middle]
+        if not halves or (not incident.memory and {one and one.kind for _, _, one in halves} == {incident.kind}):
+            incidents.append(incident)
+            results.extend(TrialResult(trial=one, metrics={}, rounds={}, failure=incident.reason) for one in part)
+        else:
+            for half in halves:
+                settle(*half)
+
+    settle(tuple(trials), *_try(attempt, tuple(trials)))
+    return results, incidents
 
 
 def _try(attempt: Attempt, part: tuple[int, ...]) -> tuple[Sequence[TrialResult], Incident | None]:

@@ -16,23 +16,20 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _asked: list[int] = []
 
 
-def listen() -> None:
-    """From now on the first Ctrl-C or SIGTERM raises KeyboardInterrupt."""
-    for number in _SIGNALS:
-        signal.signal(number, _interrupt)
-
-
 @contextmanager
-def listening() -> Iterator[None]:
-    """In the block the first Ctrl-C or SIGTERM raises KeyboardInterrupt; outside of the main thread no signal comes."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in _SIGNALS}
-    listen()
+def interruptible() -> Iterator[None]:
+    """In the block the first Ctrl-C or SIGTERM raises KeyboardInterrupt, whatever fails or is lost after it.
+
+    Outside of the main thread no signal comes.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.signal(number, _interrupt) for number in _SIGNALS if main}
     try:
-        with interruptible():
-            yield
+        yield
+    except Exception as error:
+        if _asked:
+            raise KeyboardInterrupt from error
+        raise
     finally:
         _asked.clear()
         for number, handler in before.items():
@@ -52,14 +49,3 @@ def stop_if_asked() -> None:
     """Raise KeyboardInterrupt if it was asked for and lost on the way; work that goes on and on calls this."""
     if _asked:
         raise KeyboardInterrupt
-
-
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """What fails after a stop was asked for has been stopped: KeyboardInterrupt, whatever became of it."""
-    try:
-        yield
-    except Exception as error:
-        if _asked:
-            raise KeyboardInterrupt from error
-        raise

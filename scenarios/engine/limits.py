@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from pydantic import ByteSize, TypeAdapter
 
 from scenarios.engine.batch import batch_size, libraries_bytes, trial_bytes
 from scenarios.plan.points import Plan
@@ -21,11 +23,7 @@ MAIN_PROCESS_BYTES = 400 << 20
 _BYTES_STORED_PER_NUMBER = 6
 _DISK_KEPT_FREE = 16 << 20
 """Disk for the report and the log of the database."""
-_UNITS = {"B": 1} | {f"{letter}B": 1000**power for power, letter in enumerate("KMGT", start=1)}
-_UNITS |= {f"{letter}IB": 1024**power for power, letter in enumerate("KMGT", start=1)}
-_SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?) ?([A-Za-z]{0,3})")
-_V2 = ("memory.max", "memory.current", "inactive_file")
-_V1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+_SIZE = TypeAdapter(ByteSize)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,11 +99,11 @@ def room(memory_limit: str | None = None, *, workers: int = 1, elsewhere: bool =
 
 def read_bytes(text: str) -> int:
     """Return the bytes of text such as `4GB`, `3.5 GiB` or `500MB`. ScenarioError for other text."""
-    match = _SIZE.fullmatch(text.strip())
-    if match is None or match[2].upper() not in _UNITS or float(match[1]) == 0.0:
-        problem, remedy = "must be a number of bytes above 0 with a unit", "write for example 4GB"
-        raise ScenarioError(problem=problem, remedy=remedy, key=OPTION, value=text)
-    return int(float(match[1]) * _UNITS[match[2].upper()])
+    try:
+        return int(_SIZE.validate_python(text))
+    except (ValueError, OverflowError) as error:
+        problem, remedy = "must be a number of bytes with a unit", "write for example 4GB"
+        raise ScenarioError(problem=problem, remedy=remedy, key=OPTION, value=text) from error
 
 
 def free_memory(*, proc: Path = Path("/proc/self"), mounted: Path = Path("/sys/fs/cgroup")) -> tuple[int, str]:
@@ -113,39 +111,23 @@ def free_memory(*, proc: Path = Path("/proc/self"), mounted: Path = Path("/sys/f
     import psutil
 
     found = [(int(psutil.virtual_memory().available), "the available memory of this machine")]
-    for folder, names in _control_groups(proc, mounted):
-        if (left := _left_in(folder, *names)) is not None:
-            found.append((left, "the memory left in this process' control group"))
-    return min(found)
+    said_by = "the memory left in this process' control group"
+    return min(found + [(left, said_by) for left in _left_in_groups(proc, mounted)])
 
 
-def _control_groups(proc: Path, mounted: Path) -> Iterator[tuple[Path, tuple[str, str, str]]]:
-    """Folders of the memory groups around the process, innermost first, and the names of their files.
+def _left_in_groups(proc: Path, mounted: Path) -> Iterator[int]:
+    """Yield the memory that each control group around the process may still take, of those that have a limit.
 
-    Nothing on systems without control groups. In a container the path may be that on the host, while `mounted` shows
-    the group itself.
+    In a container the path may be that on the host, while `mounted` shows the group itself.
     """
-    try:
-        groups = [line.split(":", 2) for line in (proc / "cgroup").read_text().splitlines()]
-    except (OSError, UnicodeError):
-        return
-    for _, controllers, path in groups:
-        if not controllers or "memory" in controllers.split(","):
-            top, names = (mounted / "memory", _V1) if controllers else (mounted, _V2)
-            inner = top / path.lstrip("/")
-            yield from ((folder, names) for folder in (inner, *inner.parents) if folder.is_relative_to(top))
-
-
-def _left_in(folder: Path, limit: str, usage: str, reclaimable: str) -> int | None:
-    """Bytes that a group may still take, None without a limit; the system can drop cached files."""
-    try:
-        allowed, used = (folder / limit).read_text().strip(), int((folder / usage).read_text())
-        if not allowed.isdigit() or int(allowed) >= 1 << 60:
-            return None
-        statistics = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-        return max(int(allowed) - used + int(statistics.get(reclaimable, 0)), 0)
-    except (OSError, ValueError):
-        return None
+    with suppress(OSError, ValueError):
+        path = (proc / "cgroup").read_text().partition("0::/")[2].strip()
+        for folder in (mounted / path, *(mounted / path).parents):
+            with suppress(OSError, ValueError):  # no such group here, or "max"
+                allowed, used = (int((folder / name).read_text()) for name in ("memory.max", "memory.current"))
+                statistics = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+                # The system can drop cached files.
+                yield max(allowed - used + int(statistics.get("inactive_file", 0)), 0)
 
 
 def refuse_memory(scenarios: Iterable[Scenario], room: Room, *, file: Path) -> None:
@@ -170,10 +152,8 @@ def refuse_memory(scenarios: Iterable[Scenario], room: Room, *, file: Path) -> N
 def refuse_disk(counts: Iterable[tuple[Scenario, int]], folder: Path, *, file: Path) -> None:
     """ScenarioError unless so many tasks of each scenario fit on the disk of `folder`, which need not exist."""
     needed = sum(number * disk_bytes_of_task(scenario) for scenario, number in counts)
-    disk = shutil.disk_usage(next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists()))
-    if disk.total == 0:  # /proc, /sys
-        raise ScenarioError(problem=f"{folder} is on no disk", remedy="choose another folder with --out", file=file)
-    free = disk.free
+    place = next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
+    free = shutil.disk_usage(place).free
     if needed and needed + _DISK_KEPT_FREE > free:
         raise ScenarioError(
             problem=f"the results need about {byte_size(needed)} of disk, {folder} has {byte_size(free)} free",

@@ -124,7 +124,7 @@ def _recorded(store: Store, study: Study, *, done: Collection[str], retry_failed
     counts = {"planned": planned.tasks, "found": planned.found, "missing": missing, "retry_failed": retry_failed}
     begun = event("run-started", run=run, pid=os.getpid(), **about, **counts)
     _log.info("%d of %d tasks to compute", missing, planned.tasks, extra=begun)
-    record = _Record(run=run, planned=planned, heart=Heartbeat(store.folder, run=run, unit=study.units))
+    record = _Record(run=run, planned=planned, heart=Heartbeat(store.folder, run=run))
     started, why = time.monotonic(), None
     try:
         yield record
@@ -142,7 +142,7 @@ def _recorded(store: Store, study: Study, *, done: Collection[str], retry_failed
             _log.error("%s", failure, extra=event("run-ended", **ended, trace=short_trace(why)))
         else:
             _log.info("%s after %d tasks", status, record.computed, extra=event("run-ended", **ended))
-        record.heart.end(status)
+        record.heart.end()
         # This write fails on a full disk, too; keep the first error.
         with nullcontext() if why is None else suppress(ScenarioError):
             store.finish_run(run, status=status, failure=failure)

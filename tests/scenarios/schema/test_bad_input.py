@@ -197,10 +197,6 @@ SENTENCES = {
         "carry; write modulation: auto.",
     ),
     "an empty file": ("", "s.yaml: the file is empty, or no mapping; write key: value lines, such as name: my-study."),
-    "a comment only": (
-        "# soon\n",
-        "s.yaml: the file is empty, or no mapping; write key: value lines, such as name: my-study.",
-    ),
     "a list at the top": (
         "- 1\n",
         "s.yaml: the file is empty, or no mapping; write key: value lines, such as name: my-study.",

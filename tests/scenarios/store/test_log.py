@@ -96,15 +96,6 @@ def test_a_full_log_becomes_the_older_one_and_the_two_stay_bounded(tmp_path: Pat
     assert kept == list(range(200 - len(kept), 200))
 
 
-def test_a_line_that_was_cut_short_spoils_no_other(tmp_path: Path) -> None:
-    (tmp_path / LOG).write_text('{"event": "whole"}\n{"event": "cut sh')
-    with logged(tmp_path):
-        logger("run").info("next")
-    first, cut, last = (tmp_path / LOG).read_text().splitlines()
-    assert (first, cut) == ('{"event": "whole"}', '{"event": "cut sh')
-    assert json.loads(last)["says"] == "next"
-
-
 def test_a_disk_that_refuses_the_log_stops_nothing(tmp_path: Path) -> None:
     (tmp_path / LOG).write_text("full")
     usual = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -206,7 +206,7 @@ def test_a_heartbeat_that_is_damaged_or_of_another_run_is_passed_over(tmp_path: 
     folder = tmp_path / "run"
     told = read_heartbeat(folder)
     assert told is not None
-    assert (told.state, told.total, told.done) == ("done", 16, 16)
+    assert (told.total, told.done) == (16, 16)
     for text in ("", "{", "[]", '{"run": 1}', "9" * 5000, "[" * 100_000):
         (folder / PROGRESS).write_text(text)
         assert read_heartbeat(folder) is None
