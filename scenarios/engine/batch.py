@@ -123,7 +123,7 @@ def compute(job: Job, *, progress: Progress, checkpoints: CheckpointPolicy | Non
             privacy=scenario.mechanism,
             seed=scenario.seed,
             trials=part,
-            on_round=counted.round_done if part == job.trials else counted.round_again,
+            on_round=counted.round_done,
             checkpoints=None if checkpoints is None else TaskCheckpoints(checkpoints, physics=text, trials=part),
         )
 
@@ -143,7 +143,7 @@ def finished(job: Job, results: Sequence[TrialResult], *, seconds: float, **abou
 
 
 class _Counted:
-    """Counts trial-rounds of `trials` for `progress`; `left` are to come."""
+    """Counts trial-rounds of `trials` for `progress`, those of trials that are begun again once; `left` are to come."""
 
     def __init__(self, progress: Progress, trials: tuple[int, ...], *, rounds: int) -> None:
         self.trials, self.left, self.restored = trials, len(trials) * rounds, 0
@@ -151,18 +151,11 @@ class _Counted:
 
     def round_done(self, rounds_done: int) -> None:
         stop_if_asked()
+        new = max(rounds_done - self._rounds_done, 0)
+        self._rounds_done += new
         # One round was computed; what else is new was restored from a checkpoint.
-        new, self._rounds_done = max(rounds_done - self._rounds_done, 0), rounds_done
         found, computed = (len(self.trials) * rounds for rounds in (max(new - 1, 0), min(new, 1)))
         self.restored += found
         self.left -= found + computed
-        if found:
-            self._progress.restored(found)
-        if computed:
-            self._progress.advance(computed)
-
-    def round_again(self, rounds_done: int) -> None:
-        """Count nothing twice for trials that were begun again; let `progress` stop them."""
-        del rounds_done
-        stop_if_asked()
-        self._progress.advance(0)
+        self._progress.restored(found)
+        self._progress.advance(computed)

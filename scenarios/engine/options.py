@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from scenarios.files.provenance import count_cpus
@@ -11,8 +10,6 @@ from scenarios.schema.errors import ScenarioError
 WORKERS, SCHEDULER = "--workers", "--scheduler"
 _PER_CORE = 4
 """Worker processes per core at most: more only wait for each other, in 0.5 GB each."""
-_ADDRESS = re.compile(r"(?:tcp|tls)://[^\s/:]+:([0-9]{1,5})")
-_LAST_PORT = 65535
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,9 +38,9 @@ class ClusterLostError(Exception):
 
 
 def refuse_impossible(options: RunOptions) -> None:
-    """Raise ScenarioError for an impossible number of workers or address."""
-    workers, address = options.workers, options.scheduler
-    if workers is not None and address is not None:
+    """Raise ScenarioError for an impossible number of workers, or workers here and of a scheduler."""
+    workers = options.workers
+    if workers is not None and options.scheduler is not None:
         problem = "phyloop starts workers here, or uses those of a running scheduler"
         raise ScenarioError(key=f"{WORKERS} and {SCHEDULER}", problem=problem, remedy="give one of the two")
     most = _PER_CORE * count_cpus()
@@ -52,7 +49,3 @@ def refuse_impossible(options: RunOptions) -> None:
         fewer = min(max(workers, 1), count_cpus())
         remedy = f"write {WORKERS} {fewer}, or use a cluster with {SCHEDULER}"
         raise ScenarioError(key=WORKERS, value=workers, problem=problem, remedy=remedy)
-    match = None if address is None else _ADDRESS.fullmatch(address)
-    if address is not None and (match is None or not 1 <= int(match[1]) <= _LAST_PORT):
-        problem, remedy = "is no address of a dask scheduler", "write tcp://HOST:PORT as dask scheduler says it"
-        raise ScenarioError(key=SCHEDULER, value=address, problem=problem, remedy=remedy)

@@ -71,8 +71,6 @@ def run_study(
                     finished = study.keep(store, results, progress=both)
                     record.computed += finished
                     progress.stored(finished)
-                    record.note_skipped(store, study.skipped)
-            record.note_skipped(store, study.skipped)
         failed = sum(status == "failed" for status in store.statuses(study.ids).values())
         report = study.write_report(folder, store)
         files = [file.relative_to(folder).as_posix() for file in report.files]
@@ -101,30 +99,30 @@ def _others(study: Study, store: Store) -> list[str]:
 
 @dataclass(kw_only=True)
 class _Record:
-    """One run as the store and the log know it: its number, its plan, tasks computed so far."""
+    """One run under way: what `phyloop status` sees of it, and tasks computed so far."""
 
-    run: int
-    planned: Planned
     heart: Heartbeat
     computed: int = 0
-
-    def note_skipped(self, store: Store, skipped: int) -> None:
-        if skipped != self.planned.skipped:
-            self.planned = replace(self.planned, skipped=skipped)
-            store.note_run(self.run, planned=self.planned)
 
 
 @contextmanager
 def _recorded(store: Store, study: Study, *, done: Collection[str], retry_failed: bool) -> Iterator[_Record]:
     """Record the block as a run with a number, and how it ended."""
     provenance, missing = collect_provenance(), len(study.ids) - len(done)
-    planned = _planned(study, store, done=done)
+    failed = [one for one, status in store.statuses(study.ids).items() if status == "failed"]
+    others = _others(study, store)
+    planned = Planned(
+        tasks=len(study.ids),
+        again=len(set(failed).difference(done)),
+        others=len(others),
+        others_failed=others.count("failed"),
+    )
     run = store.record_run(provenance, planned)
     about = {key: getattr(provenance, key) for key in ("command", "versions", "commit", "platform")}
-    counts = {"planned": planned.tasks, "found": planned.found, "missing": missing, "retry_failed": retry_failed}
+    counts = {"planned": planned.tasks, "missing": missing, "retry_failed": retry_failed}
     begun = event("run-started", run=run, pid=os.getpid(), **about, **counts)
     _log.info("%d of %d tasks to compute", missing, planned.tasks, extra=begun)
-    record = _Record(run=run, planned=planned, heart=Heartbeat(store.folder, run=run))
+    record = _Record(heart=Heartbeat(store.folder, run=run))
     started, why = time.monotonic(), None
     try:
         yield record
@@ -133,31 +131,19 @@ def _recorded(store: Store, study: Study, *, done: Collection[str], retry_failed
         raise
     finally:
         status = "done" if why is None else "interrupted" if isinstance(why, KeyboardInterrupt) else "failed"
+        seconds = round(time.monotonic() - started, 3)
         # Quiet: the caller that catches an error shows it to the user.
-        ended: dict[str, Any] = {"run": run, "status": status, "computed": record.computed, "quiet": True}
-        ended["seconds"] = round(time.monotonic() - started, 3)
+        ended = event("run-ended", run=run, status=status, computed=record.computed, seconds=seconds, quiet=True)
         failure = None
         if why is not None and status == "failed":
             failure = f"{type(why).__name__}: {why}".encode(errors="replace").decode()
-            _log.error("%s", failure, extra=event("run-ended", **ended, trace=short_trace(why)))
-        else:
-            _log.info("%s after %d tasks", status, record.computed, extra=event("run-ended", **ended))
+            _log.error("%s", failure, extra=event("run-failed", trace=short_trace(why), quiet=True))
+        _log.info("%s after %d tasks", status, record.computed, extra=ended)
         record.heart.end()
         # This write fails on a full disk, too; keep the first error.
         with nullcontext() if why is None else suppress(ScenarioError):
-            store.finish_run(run, status=status, failure=failure)
-
-
-def _planned(study: Study, store: Store, *, done: Collection[str]) -> Planned:
-    ours = store.statuses(study.ids)
-    others = _others(study, store)
-    return Planned(
-        tasks=len(study.ids),
-        found=sum(status != "part" for status in ours.values()),
-        again=sum(status == "failed" and one not in done for one, status in ours.items()),
-        others=len(others),
-        others_failed=others.count("failed"),
-    )
+            skipped = replace(planned, skipped=study.skipped)
+            store.finish_run(run, status=status, failure=failure, planned=skipped)
 
 
 def _both(progress: Progress, heart: Heartbeat) -> Progress:
@@ -185,14 +171,11 @@ def _found_complete(study: Study, folder: Path, *, text: str, retry_failed: bool
         return None
     try:
         with study.store.open_existing(folder) as store:
-            note, statuses = store.notes.get("report"), [*store.statuses(study.ids).values()]
-            failed = statuses.count("failed")
+            note, failed = store.notes.get("report"), [*store.statuses(study.ids).values()].count("failed")
             if (
                 note is None
-                or store.identity.scenario != study.name
-                or statuses.count("done") + failed < len(study.ids)
-                or (failed and retry_failed)
                 or note.made_from != _digest(study, store, text)
+                or (failed and retry_failed)
                 or not all((folder / name).is_file() for name in note.files)
             ):
                 return None

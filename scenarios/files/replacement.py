@@ -15,7 +15,7 @@ from scenarios.schema.errors import ScenarioError
 @contextmanager
 def replacement(path: Path) -> Iterator[IO[bytes]]:
     """A file written beside `path` and renamed onto it when whole; after an error nothing is left."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:
             yield file
@@ -34,8 +34,6 @@ def replace_text(path: Path, text: str) -> Path:
 @contextmanager
 def writing(folder: Path, what: str) -> Iterator[None]:
     """Make `folder` for the block, which writes `what` into it; ScenarioError where the disk refuses."""
-    if folder.exists() and not folder.is_dir():
-        raise ScenarioError(file=folder, problem="is a file, not a folder", remedy=f"name a folder for {what}")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         yield

@@ -33,8 +33,6 @@ _MOST_OF_THE_TIME = 0.01
 """Share of the time that checkpoints by the clock may take."""
 
 _log = logger("checkpoint")
-_unwritable: set[Path] = set()
-"""Folders that could not be written to; each process says so once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,10 +109,8 @@ class TaskCheckpoints:
             fields = event("checkpoint-saved", rounds=rounds_done, trials=list(self.trials), seconds=seconds)
             _log.debug("%d rounds are saved in %s", rounds_done, self.path, extra=fields)
         except OSError as error:
-            if folder not in _unwritable:
-                _unwritable.add(folder)
-                fields = event("checkpoint-failed", trials=list(self.trials), reason=str(error))
-                _log.warning("checkpoints cannot be kept in %s (%s); the run goes on", folder, error, extra=fields)
+            fields = event("checkpoint-failed", trials=list(self.trials), reason=str(error), many=True)
+            _log.warning("checkpoints cannot be kept in %s (%s); the run goes on", folder, error, extra=fields)
         self._last_s = time.monotonic()
         self._took_s = self._last_s - self._asked_s
 
@@ -124,15 +120,12 @@ class TaskCheckpoints:
         _log.warning("%s is left aside: %s; the task begins anew", self.path, why, extra=fields)
 
 
-def discard(folder: Path, *, tasks: Collection[str], torn: bool = False) -> None:
-    """Delete the files of trials whose first is one of `tasks`: results of them are stored.
-
-    `torn`: files that killed processes left half written go as well; no other process may be at work.
-    """
+def discard(folder: Path, *, tasks: Collection[str]) -> None:
+    """Delete the files of trials whose first is one of `tasks`, half written ones too: results of them are stored."""
     named = {one[:_NAMED] for one in tasks}
     with suppress(OSError):
         for path in folder.iterdir():
-            if path.name[:_NAMED] in named or (torn and path.suffix == ".tmp"):
+            if path.name[:_NAMED] in named:
                 path.unlink(missing_ok=True)
         folder.rmdir()
 

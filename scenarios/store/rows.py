@@ -46,14 +46,13 @@ class StoredTask(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """Plan of one run: `tasks`, of which `found` were finished before it began, done or failed.
+    """Plan of one run of `tasks`.
 
-    `again`: those of the failed that it computes again; `skipped`: points that turned out not to be needed; `others`:
-    tasks in the folder that belong to other plans, `others_failed` of them failed, and never change.
+    `again`: failed ones that it computes again; `skipped`: points that turned out not to be needed; `others`: tasks in
+    the folder that belong to other plans, `others_failed` of them failed, and never change.
     """
 
     tasks: int
-    found: int
     again: int = 0
     skipped: int = 0
     others: int = 0

@@ -227,9 +227,9 @@ class Store:
         self.add(Row(runs={number: run}))
         return number
 
-    def finish_run(self, run: int, *, status: str = "done", failure: str | None = None) -> None:
-        """Note how invocation `run` ended: done, interrupted, or failed with this error."""
-        self.note_run(run, finished_at=utc_now(), status=status, failure=failure)
+    def finish_run(self, run: int, *, status: str = "done", **changes: Any) -> None:
+        """Note how invocation `run` ended: done, interrupted, or failed; and other changes of its record."""
+        self.note_run(run, finished_at=utc_now(), status=status, **changes)
 
     def note_run(self, run: int, **changes: Any) -> None:
         """Change the record of invocation `run`."""

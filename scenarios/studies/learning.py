@@ -81,7 +81,7 @@ class LearningStudy(Study):
 
     def batches(self, store: Store, *, done: Collection[str], progress: Progress) -> tuple[Iterable[Job], int]:
         """See `Study`; drops checkpoints of tasks that are done."""
-        discard(store.folder / CHECKPOINTS, tasks=done, torn=True)
+        discard(store.folder / CHECKPOINTS, tasks=done)
         jobs = missing_jobs(self.plan, set(done), limit_bytes=self.room.process_bytes)
         rounds = sum(len(job.trials) * job.point.scenario.learning.rounds for job in jobs)
         return self._taken(jobs, progress) if jobs else (), rounds

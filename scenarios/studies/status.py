@@ -98,7 +98,7 @@ def _status(store: Store, *, now: datetime) -> Status:
         since = (now - timedelta(seconds=window)).isoformat(timespec="seconds")
         rate = 60.0 / window * sum(task.status != "part" and task.finished_at >= since for task in store.tasks.values())
     done, failed, left = _count(store, planned, since=last.started_at if held and last is not None else None)
-    plan = Planned(tasks=0, found=0) if planned is None else planned
+    plan = Planned(tasks=0) if planned is None else planned
     return Status(
         folder=str(folder),
         scenario=store.identity.scenario,

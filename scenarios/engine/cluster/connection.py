@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import spawn
 from typing import Any
+from unittest.mock import patch
 
 import dask
 from distributed import Client, LocalCluster, Nanny
@@ -40,7 +41,6 @@ def own_workers(number: int, *, worker_bytes: int | None = None) -> Iterator[Cli
         "TF_FORCE_GPU_ALLOW_GROWTH": os.environ.get("TF_FORCE_GPU_ALLOW_GROWTH", "true"),
     }
     settings: dict[str, Any] = {
-        "distributed.nanny.pre-spawn-environ": variables,
         "distributed.scheduler.allowed-failures": ALLOWED_LOSSES,
         # TensorFlow gives no memory back: a worker that waits until it has less would wait for ever.
         "distributed.worker.memory.target": False,
@@ -49,35 +49,29 @@ def own_workers(number: int, *, worker_bytes: int | None = None) -> Iterator[Cli
         # Looks at all threads a hundred times a second, for a page that nobody opens.
         "distributed.worker.profile.enabled": False,
     }
-    kept = dict(os.environ)
-    os.environ.update(variables)
-    try:
-        with (
-            dask.config.set(settings),
-            _without_main(),
-            LocalCluster(
-                n_workers=number,
-                threads_per_worker=1,
-                memory_limit="auto" if worker_bytes is None else worker_bytes,
-                processes=True,
-                # None would open dask's usual port, and warn where another run has it.
-                dashboard_address="127.0.0.1:0",
-                scheduler_kwargs={"dashboard": False},
-                security=True,  # or others on this machine could send us orders
-                silence_logs=logging.CRITICAL,
-            ) as cluster,
-        ):
-            try:
-                # Directly: answers need not pass the scheduler.
-                with Client(cluster, timeout=_ANSWER_S, set_as_default=False, direct_to_workers=True) as client:
-                    yield client
-            finally:
-                # What is in work is not waited for: it is computed again when the run goes on.
-                cluster.sync(_stop, list(cluster.workers.values()))
-    finally:
-        # Whoever starts a process through a nanny finds the settings of the child among its own.
-        os.environ.clear()
-        os.environ.update(kept)
+    with (
+        patch.dict(os.environ, variables),  # workers inherit it, and nannies change it
+        dask.config.set(settings),
+        _without_main(),
+        LocalCluster(
+            n_workers=number,
+            threads_per_worker=1,
+            memory_limit="auto" if worker_bytes is None else worker_bytes,
+            processes=True,
+            # None would open dask's usual port, and warn where another run has it.
+            dashboard_address="127.0.0.1:0",
+            scheduler_kwargs={"dashboard": False},
+            security=True,  # or others on this machine could send us orders
+            silence_logs=logging.CRITICAL,
+        ) as cluster,
+    ):
+        try:
+            # Directly: answers need not pass the scheduler.
+            with Client(cluster, timeout=_ANSWER_S, set_as_default=False, direct_to_workers=True) as client:
+                yield client
+        finally:
+            # What is in work is not waited for: it is computed again when the run goes on.
+            cluster.sync(_stop, list(cluster.workers.values()))
 
 
 @contextmanager
@@ -118,11 +112,11 @@ def running_scheduler(address: str) -> Iterator[Client]:
     try:
         try:
             client = Client(address, timeout=_ANSWER_S, set_as_default=False)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise ScenarioError(
                 key=SCHEDULER,
                 value=address,
-                problem=f"no dask scheduler answers within {_ANSWER_S:.0f} s",
+                problem=f"no dask scheduler answers within {_ANSWER_S:.0f} s ({error})",
                 remedy=f"start one with dask scheduler, or leave this out and give {WORKERS}",
             ) from error
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -163,9 +164,9 @@ class KnownRate(Expected):
     worse_db: Decibels = 0.0
     device: Annotated[int, Field(ge=0)] | None = None
 
+    @abstractmethod
     def rate(self, curve: Curve, point: LinkPoint, shift_db: float) -> float:
         """Return the known rate if the link were better by `shift_db`; ValueError where it has none."""
-        raise NotImplementedError
 
     def is_about(self, curve: Curve) -> bool:
         """Tell whether the rate is that of a curve."""

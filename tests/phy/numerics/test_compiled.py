@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -113,8 +114,8 @@ def test_kernels_call_only_parts_that_compute_integers(
 
 
 @pytest.mark.parametrize("part", [contracted, inlined, shared])
-def test_parts_are_functions_of_python_for_python_code(part: object) -> None:
+def test_parts_are_functions_of_python_for_python_code(part: Callable[..., Callable[..., int]]) -> None:
     def squares(count: int) -> int:
         return sum(i * i for i in range(count))
 
-    assert part(squares)(4) == 14  # type: ignore[operator]
+    assert part(squares)(4) == 14

@@ -76,9 +76,6 @@ def test_a_worker_that_knows_less_than_we_ask_is_refused() -> None:
         (RunOptions(workers=2, scheduler="tcp://127.0.0.1:8786"), "--workers and --scheduler"),
         (RunOptions(workers=0), "--workers = 0"),
         (RunOptions(workers=100_000), "4 per core"),
-        (RunOptions(scheduler="127.0.0.1:8786"), "write tcp://HOST:PORT"),
-        (RunOptions(scheduler="tcp://127.0.0.1"), "write tcp://HOST:PORT"),
-        (RunOptions(scheduler="tcp://127.0.0.1:99999"), "write tcp://HOST:PORT"),
     ],
 )
 def test_options_that_cannot_be_are_refused_in_a_sentence(options: RunOptions, told: str) -> None:
@@ -224,7 +221,10 @@ def test_orders_of_another_checkout_are_refused_by_whoever_gets_them(
         list(DaskEngine(scheduler=address).run(single_trials(plan, 1), progress=Progress()))
 
 
-def test_a_scheduler_that_is_not_there_is_told_in_a_sentence(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "127.0.0.1:1", "tcp://127.0.0.1", "tcp://127.0.0.1:99999"])
+def test_a_scheduler_that_is_not_there_is_told_in_a_sentence(
+    address: str, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("scenarios.engine.cluster.connection._ANSWER_S", 0.3)
     with pytest.raises(ScenarioError, match="no dask scheduler answers"):
-        list(DaskEngine(scheduler="tcp://127.0.0.1:1").run(single_trials(plan, 1), progress=Progress()))
+        list(DaskEngine(scheduler=address).run(single_trials(plan, 1), progress=Progress()))

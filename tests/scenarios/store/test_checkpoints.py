@@ -21,7 +21,7 @@ from scenarios.engine.study import Progress
 from scenarios.plan.identity import task_ids
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
-from scenarios.schema.loader import load_scenario
+from scenarios.schema.loader import LoadedScenario, load_scenario
 from scenarios.store.checkpoints import (
     CHECKPOINTS,
     CheckpointPolicy,
@@ -42,6 +42,12 @@ def checkpoints(folder: Path, *, rounds: int | None = EVERY_2, minutes: float = 
 
 def found_in(kept: TaskCheckpoints) -> Saved | None:
     return next(kept.saved(), None)
+
+
+def rounds_found_in(kept: TaskCheckpoints) -> int:
+    found = found_in(kept)
+    assert found is not None
+    return found.rounds_done
 
 
 def files(folder: Path) -> list[Path]:
@@ -112,7 +118,7 @@ def test_by_rounds_they_are_due_that_many_after_the_last_one_kept_or_taken(kept:
     assert [fresh.due(done) for done in (4, 5, 6)] == [False, False, True]
     fresh.save(6, {})
     taken = checkpoints(kept, rounds=3)
-    assert found_in(taken).rounds_done == 6  # type: ignore[union-attr]
+    assert rounds_found_in(taken) == 6
     assert [taken.due(done) for done in (7, 8, 9)] == [False, False, True]
 
 
@@ -134,7 +140,7 @@ def test_by_the_clock_they_take_a_hundredth_of_the_time_however_often_they_are_w
     assert sum(took_s) / whole_s < 0.0125
 
 
-def test_a_disk_that_refuses_is_told_of_once_and_leaves_nothing_half_written(
+def test_a_disk_that_refuses_is_told_of_and_leaves_nothing_half_written(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     kept = checkpoints(tmp_path)
@@ -143,14 +149,13 @@ def test_a_disk_that_refuses_is_told_of_once_and_leaves_nothing_half_written(
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
     try:
         with caplog.at_level(logging.DEBUG, logger="phyloop"):
-            for rounds_done in (4, 6):
-                kept.save(rounds_done, {"x": np.random.default_rng(1).normal(size=100_000)})
+            kept.save(4, {"x": np.random.default_rng(1).normal(size=100_000)})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert rounds_in(tmp_path) == [2]
     (said,) = [record.getMessage() for record in caplog.records]
     assert "cannot be kept" in said
-    assert found_in(checkpoints(tmp_path)).rounds_done == 2  # type: ignore[union-attr]
+    assert rounds_found_in(checkpoints(tmp_path)) == 2
 
 
 def test_a_folder_that_this_machine_does_not_have_is_not_made(tmp_path: Path) -> None:
@@ -163,10 +168,10 @@ def test_what_is_finished_or_half_written_is_swept_and_the_rest_stays(tmp_path: 
         checkpoints(tmp_path, trial=trial).save(2, {})
     folder = tmp_path / CHECKPOINTS
     strange = folder / "notes.txt"
-    for path in (strange, folder / f".{'0' * 32}-1.ckpt.123.tmp"):
-        path.write_text("?")
     done = task_ids('{"physics": 1}', trials=(0,))[0]
-    discard(folder, tasks={done}, torn=True)
+    for path in (strange, folder / f"{done[:32]}-1.ckpt.123.tmp"):
+        path.write_text("?")
+    discard(folder, tasks={done})
     assert set(folder.iterdir()) == {strange, checkpoints(tmp_path, trial=1).path}
     strange.unlink()
     discard(folder, tasks=task_ids('{"physics": 1}', trials=(1,)))
@@ -193,7 +198,7 @@ report:
 SIDE_BY_SIDE = SMALL.replace("trials: 6", "trials: 3").split("sweep:")[0] + "report:\n  figures: [{x: round, y: mse}]\n"
 
 
-def planned(tmp_path: Path, text: str) -> tuple[object, Plan]:
+def planned(tmp_path: Path, text: str) -> tuple[LoadedScenario, Plan]:
     loaded = load_scenario(str(write_scenario(tmp_path, text)), overrides=())
     return loaded, expand(loaded)
 
@@ -225,7 +230,7 @@ def run(tmp_path: Path, text: str, told: Told, *, folder: str = "run", rounds: i
     progress = told.progress()
     policy = CheckpointPolicy(folder=tmp_path / folder / CHECKPOINTS, rounds=rounds, minutes=0.0)
     engine = InProcess(checkpoints=policy)
-    run_plan(loaded, plan, folder=tmp_path / folder, engine=engine, progress=progress)  # type: ignore[arg-type]
+    run_plan(loaded, plan, folder=tmp_path / folder, engine=engine, progress=progress)
     return tmp_path / folder
 
 

@@ -211,7 +211,7 @@ def test_a_folder_of_another_scenario_is_refused_untouched(tmp_path: Path) -> No
 def test_a_path_that_is_a_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("x")
-    with pytest.raises(ScenarioError, match="is a file, not a folder"):
+    with pytest.raises(ScenarioError, match="File exists"):
         Store.open(path, scenario_name="demo")
 
 

@@ -274,4 +274,4 @@ def test_the_notes_of_a_plan_are_read_as_written(tmp_path: Path) -> None:
     known_run(tmp_path)
     with Store.open_existing(tmp_path / "run") as store:
         (run,) = store.runs.values()
-    assert run.planned == Planned(tasks=8, found=0)
+    assert run.planned == Planned(tasks=8)
