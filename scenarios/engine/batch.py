@@ -64,11 +64,6 @@ class Engine(Protocol):
         ...
 
 
-def trial_bytes(scenario: Scenario) -> int:
-    """Memory of one trial at this point beside the libraries [B]."""
-    return scenario.learning.bytes_per_trial(scenario.link)
-
-
 def libraries_bytes(scenario: Scenario) -> int:
     """Memory of a process at this point before its first trial: libraries and compiled code [B]."""
     learning, link = scenario.learning, scenario.link
@@ -86,7 +81,7 @@ def batch_size(scenario: Scenario, *, limit_bytes: int | None = None) -> int:
     if not learning.side_by_side:
         return 1
     free = BATCH_BYTES if limit_bytes is None else min(BATCH_BYTES, limit_bytes - libraries_bytes(scenario))
-    by_memory = free // trial_bytes(scenario)
+    by_memory = free // learning.bytes_per_trial(scenario.link)
     by_work = _BATCH_ENTRIES // (learning.rounds * learning.num_devices * (learning.num_values() or 1))
     return int(max(min(by_memory, by_work, _LARGEST_BATCH), 1))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import ByteSize, TypeAdapter
 
-from scenarios.engine.batch import batch_size, libraries_bytes, trial_bytes
+from scenarios.engine.batch import batch_size, libraries_bytes
 from scenarios.plan.points import Plan
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.labels.units import byte_size
@@ -64,7 +64,7 @@ def process_bytes(scenario: Scenario, *, trials: int = 1) -> int:
     For 28 scenarios of the library the estimate was 0.8 to 1.5 times the measured peak; for `cpa-table4-cnn3`, in which
     1000 devices keep their momentum, 3.2 times.
     """
-    return libraries_bytes(scenario) + trials * trial_bytes(scenario)
+    return libraries_bytes(scenario) + trials * scenario.learning.bytes_per_trial(scenario.link)
 
 
 @dataclass(frozen=True, kw_only=True)

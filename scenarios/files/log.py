@@ -30,7 +30,9 @@ MAX_BYTES = 8 << 20
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 USUAL = "info"
 
-_OURS = "phyloop"
+OURS = logging.getLogger("phyloop")
+"""The logger of the whole program."""
+
 _FIELDS = "phyloop_fields"
 _LONGEST = 20_000
 """Characters of one text."""
@@ -43,23 +45,12 @@ ALIKE_SHOWN = 5
 
 def logger(part: str) -> logging.Logger:
     """The logger of a part of the program, `phyloop.PART`."""
-    return logging.getLogger(f"{_OURS}.{part}")
-
-
-def our_logger() -> logging.Logger:
-    """The logger of the whole program."""
-    return logging.getLogger(_OURS)
+    return OURS.getChild(part)
 
 
 def event(name: str, /, **fields: object) -> dict[str, Any]:
     """`extra=event("task-failed", trial=3)`: the name of what happened, and plain values that belong to it."""
     return {_FIELDS: {"event": name, **fields}}
-
-
-def fields_of(record: logging.LogRecord) -> Mapping[str, Any]:
-    """What `event` gave a record; nothing for one of a library."""
-    fields: Mapping[str, Any] = getattr(record, _FIELDS, {})
-    return fields
 
 
 @contextmanager
@@ -69,9 +60,8 @@ def logged(folder: Path, *, level: str = USUAL) -> Iterator[None]:
     What `telling` heard before goes in first. A disk that refuses the log stops nothing.
     """
     file = LogFile(folder, level=LEVELS[level])
-    ours, root = our_logger(), logging.getLogger()
-    before = ours.level
-    ours.setLevel(min(LEVELS[level], before or logging.CRITICAL))
+    root, before = logging.getLogger(), OURS.level
+    OURS.setLevel(min(LEVELS[level], before or logging.CRITICAL))
     root.addHandler(file)
     for early in [one for one in root.handlers if type(one) is MemoryHandler]:
         early.setTarget(file)
@@ -81,7 +71,7 @@ def logged(folder: Path, *, level: str = USUAL) -> Iterator[None]:
         yield
     finally:
         root.removeHandler(file)
-        ours.setLevel(before)
+        OURS.setLevel(before)
         file.close()
 
 
@@ -92,11 +82,10 @@ def telling(*, level: str = USUAL, traces: bool = False) -> Iterator[None]:
     Level error leaves out warnings; of a library only warnings and errors are told at any level; `traces` shows the
     traceback of what failed. What is told before `logged` knows its folder goes there later.
     """
-    root, ours = logging.getLogger(), our_logger()
+    root, before, form = logging.getLogger(), OURS.level, warnings.formatwarning
     told, early = StandardError(traces=traces), MemoryHandler(_EARLY, flushLevel=sys.maxsize, flushOnClose=False)
     told.setLevel(logging.DEBUG if level == "debug" else max(LEVELS[level], logging.WARNING))
-    before, form = ours.level, warnings.formatwarning
-    ours.setLevel(LEVELS[level])
+    OURS.setLevel(LEVELS[level])
     for handler in (told, early):
         root.addHandler(handler)
     logging.captureWarnings(True)
@@ -108,7 +97,7 @@ def telling(*, level: str = USUAL, traces: bool = False) -> Iterator[None]:
         logging.captureWarnings(False)
         for handler in (told, early):
             root.removeHandler(handler)
-        ours.setLevel(before)
+        OURS.setLevel(before)
 
 
 class LogFile(RotatingFileHandler):
@@ -148,7 +137,7 @@ class StandardError(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print a record on whatever standard error is now, which a progress bar replaces."""
-        fields = fields_of(record)
+        fields: Mapping[str, Any] = getattr(record, _FIELDS, {})
         self._alike[name := str(fields.get("event"))] += bool(fields.get("many"))
         if fields.get("quiet") or self._alike[name] > ALIKE_SHOWN:
             return
@@ -163,12 +152,12 @@ class StandardError(logging.Handler):
 
 def _is_told(record: logging.LogRecord) -> bool:
     """Return True for a record of ours, or a library's warning or error."""
-    return record.name.split(".")[0] == _OURS or record.levelno >= logging.WARNING
+    return record.name.split(".")[0] == OURS.name or record.levelno >= logging.WARNING
 
 
 def as_fields(record: logging.LogRecord) -> dict[str, Any]:
     """Return the object of a line: UTC time, level, event, logger, the sentence, and the record's own fields."""
-    fields = fields_of(record)
+    fields: Mapping[str, Any] = getattr(record, _FIELDS, {})
     known = {
         "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
         "level": record.levelname.lower(),

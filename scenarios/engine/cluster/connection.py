@@ -17,7 +17,7 @@ from distributed import Client, LocalCluster, Nanny
 
 from scenarios.engine.options import SCHEDULER, WORKERS
 from scenarios.engine.start import thread_variables, threads_per_worker
-from scenarios.files.log import our_logger
+from scenarios.files.log import OURS
 from scenarios.schema.errors import ScenarioError
 
 ALLOWED_LOSSES = 1
@@ -121,7 +121,7 @@ def running_scheduler(address: str) -> Iterator[Client]:
             ) from error
         try:
             if not client.scheduler_info()["workers"]:
-                our_logger().warning("the scheduler at %s has no workers yet; waiting for the first", address)
+                OURS.warning("the scheduler at %s has no workers yet; waiting for the first", address)
             yield client
         finally:
             with suppress(OSError):

@@ -24,7 +24,7 @@ from scenarios.engine.cluster.task import Order, run_order
 from scenarios.engine.interruption import stop_if_asked
 from scenarios.engine.options import ClusterLostError
 from scenarios.engine.study import Progress
-from scenarios.files.log import our_logger
+from scenarios.files.log import OURS
 from scenarios.files.provenance import find_cpu_model
 from scenarios.schema.plugins import send_plugins
 from scenarios.store.checkpoints import CheckpointPolicy
@@ -142,7 +142,7 @@ class _Dispatch:
             "versions": dict(versions()),
             "processor": find_cpu_model(),
             "topic": self._name,
-            "log_level": our_logger().getEffectiveLevel(),
+            "log_level": OURS.getEffectiveLevel(),
         }
 
     def _land(self, future: Future[Finished]) -> Finished | None:

@@ -21,7 +21,7 @@ from scenarios.engine.batch import Finished, compute
 from scenarios.engine.cluster.compatibility import refuse_other_versions, versions
 from scenarios.engine.start import prepare_tensorflow
 from scenarios.engine.study import Progress
-from scenarios.files.log import our_logger
+from scenarios.files.log import OURS
 from scenarios.files.provenance import find_cpu_model
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.plugins import receive_plugins
@@ -61,8 +61,8 @@ def run_order(order: Order) -> Finished:
     refuse_threads(worker.state.nthreads, address=worker.address)
     receive_plugins(order["plugins"])
     told = Told(order)
-    our_logger().setLevel(order["log_level"])
-    our_logger().addHandler(told)  # a worker has no run folder to write to
+    OURS.setLevel(order["log_level"])
+    OURS.addHandler(told)  # a worker has no run folder to write to
     try:
         _start(worker.address, order["processor"])
         return compute(
@@ -71,7 +71,7 @@ def run_order(order: Order) -> Finished:
             checkpoints=order["checkpoints"],
         )
     finally:
-        our_logger().removeHandler(told)
+        OURS.removeHandler(told)
 
 
 class Told(logging.Handler):
@@ -130,4 +130,4 @@ def _start(address: str, processor: str) -> None:
     prepare_tensorflow()
     if (ours := find_cpu_model()) != processor:
         says = "the worker %s has a %s, the client a %s: last bits of numbers may differ"
-        our_logger().warning(says, address, ours, processor)
+        OURS.warning(says, address, ours, processor)

@@ -149,7 +149,7 @@ def test_results_larger_than_the_disk_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match=r"need about 1\d{9} GB of disk, .* free; free some, choose another disk"):
         refuse_disk([(scenario, tasks)], tmp_path / "not" / "yet", file=Path("s.yaml"))
     if Path("/proc/self").exists():
-        with pytest.raises(ScenarioError, match="/proc/runs has 0 B free"):
+        with pytest.raises(ScenarioError, match="/proc/runs has 0 kB free"):
             refuse_disk([(scenario, 1)], Path("/proc/runs"), file=Path("s.yaml"))
     assert not (tmp_path / "not").exists()
 

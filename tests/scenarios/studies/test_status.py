@@ -207,7 +207,7 @@ def test_a_heartbeat_that_is_damaged_or_of_another_run_is_passed_over(tmp_path: 
     told = read_heartbeat(folder)
     assert told is not None
     assert (told.total, told.done) == (16, 16)
-    for text in ("", "{", "[]", '{"run": 1}', "9" * 5000, "[" * 100_000):
+    for text in ("", "{", "[]", '{"done": 1}', "9" * 5000, "[" * 100_000):
         (folder / PROGRESS).write_text(text)
         assert read_heartbeat(folder) is None
         assert read_status(folder).done == 8
