@@ -36,7 +36,7 @@ from scenarios.store.blobs import MAGIC, Blob, Part, pack
 from scenarios.store.rows import ROW, Identity, Planned, Row, RunRecord, SavedScenario, Status, StoredTask
 from scenarios.store.trials import SeriesTable, accounts_of, pack_trials, table_of
 
-STORE_VERSION = 9
+STORE_VERSION = 10
 _MAGIC = b"phyloop\n"
 _HEAD = struct.Struct("<8sIQ32s")
 _SUMMED = 20
