@@ -50,7 +50,7 @@ WRONG_VALUES: list[tuple[Callable[[], object], str]] = [
     (lambda: phyloop.run("flmc-snr", workers=0), "; write workers=1, or use a cluster with scheduler."),
     (lambda: phyloop.run("flmc-snr", memory_limit="ten"), "memory_limit = ten: must be a number of bytes"),
     (lambda: phyloop.run("flmc-snr", memory_limit="10MB"), "or give it memory_limit='0."),
-    (lambda: phyloop.run("flmc-snr", out="/proc/phyloop"), "choose another folder with out."),
+    (lambda: phyloop.run("flmc-snr", out="/proc/phyloop"), "choose another disk with out"),
     (lambda: phyloop.run("link-uncoded"), "use phyloop.link_study, or add learning:"),
     (lambda: phyloop.run({**FEW, "plugins": ["x.py"]}), "add allow_code=True"),
     (lambda: phyloop.link_study("flmc-snr"), "or use phyloop.run."),
