@@ -21,6 +21,10 @@ BILLION_LAUGHS = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
     f"{new}: &{new} [{','.join([f'*{old}'] * 9)}]\n" for old, new in zip("abcdefgh", "bcdefghi", strict=True)
 )
 
+TOO_LARGE = (
+    "more than 50000 values once aliases are written out, or more than 32 levels; shorten the file, or flatten it."
+)
+NO_MAPPING = "s.yaml: the file is empty, or no mapping; write key: value lines, such as name: my-study."
 SENTENCES = {
     "an unknown key": (
         "name: a\nlink:\n  power:\n    snr_db: 3\n",
@@ -196,25 +200,20 @@ SENTENCES = {
         "s.yaml:2: link.modulation = 16qam: scheme digital sends one-bit gradients that add up, which 16qam cannot "
         "carry; write modulation: auto.",
     ),
-    "an empty file": ("", "s.yaml: the file is empty, or no mapping; write key: value lines, such as name: my-study."),
-    "a list at the top": (
-        "- 1\n",
-        "s.yaml: the file is empty, or no mapping; write key: value lines, such as name: my-study.",
-    ),
+    "an empty file": ("", NO_MAPPING),
+    "a comment only": ("# soon\n", NO_MAPPING),
+    "a list at the top": ("- 1\n", NO_MAPPING),
     "billion laughs": (
         BILLION_LAUGHS,
-        "s.yaml:1: more than 50000 values once aliases are written out, or more than 32 levels; shorten the file, or "
-        "flatten it.",
+        f"s.yaml:1: {TOO_LARGE}",
     ),
     "deep nesting": (
         "name: a\nx: " + "[" * 50_000,
-        "s.yaml:2: more than 50000 values once aliases are written out, or more than 32 levels; shorten the file, or "
-        "flatten it.",
+        f"s.yaml:2: {TOO_LARGE}",
     ),
     "an alias inside its own anchor": (
         "x: &a [*a]\n",
-        "s.yaml:1: more than 50000 values once aliases are written out, or more than 32 levels; shorten the file, or "
-        "flatten it.",
+        f"s.yaml:1: {TOO_LARGE}",
     ),
     "bytes that are not UTF-8": (
         b"name: a\nlabel: caf\xe9\n",
