@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import partial
 from itertools import product
 from math import prod
 from typing import Any, NamedTuple, TypeVar
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 from pydantic import ValidationError
 
 from phy.config.conflict import Conflict
-from scenarios.plan.identity import canonical_json, physics_json
+from scenarios.plan.identity import physics_json
 from scenarios.plan.lists import list_remedy, product_remedy
 from scenarios.plan.points import Plan, Point
 from scenarios.schema.consistency.conflicts import check_consistency, find_conflicts
@@ -40,6 +41,7 @@ from scenarios.schema.overrides import set_path
 from scenarios.schema.schema import Scenario, validate_quickly
 from scenarios.schema.schema_keys import keys_within, left_out_keys, meant_key, schema_keys
 from scenarios.schema.shorthand import SECTIONS, normalise
+from scenarios.schema.sweep import blocks_of, groups_of
 
 MAX_POINTS = 100_000
 MAX_TASKS = 10_000_000
@@ -160,25 +162,14 @@ def _of_values(loaded: LoadedScenario, step: Iterable[_Setting]) -> list[Scenari
 
 def sweep_axes(loaded: LoadedScenario) -> list[list[_Axis]]:
     """The axes of every block of the sweep; raises ScenarioError for all wrong paths and lists."""
-    sweep = loaded.document.get("sweep") or {}
-    if not isinstance(sweep, list):
-        return [_axes(loaded, sweep, ("sweep",))]
-    return _each(lambda block: _axes(loaded, block[1], ("sweep", block[0])), enumerate(sweep)) or [[]]
+    blocks = blocks_of(loaded.document.get("sweep") or {})
+    return _each(lambda block: _axes(loaded, block[1], block[0]), blocks.items()) or [[]]
 
 
-def _axes(loaded: LoadedScenario, block: dict[str, Any], at: KeyPath) -> list[_Axis]:
-    """The axes of one block: single lists, and lists that step together."""
-    groups: list[tuple[KeyPath, Any]] = []
-    for key, value in block.items():
-        here = (*at, key)
-        if key != "zip":
-            groups.append((at, {key: value}))
-        elif isinstance(value, list):
-            groups += [((*here, number), group) for number, group in enumerate(value)]
-        else:
-            groups.append((here, value))
+def _axes(loaded: LoadedScenario, block: Any, at: KeyPath) -> list[_Axis]:
+    """The axes of one block."""
     seen: dict[str, KeyPath] = {}
-    return _each(lambda group: _walk(loaded, group[1], group[0], seen), groups)
+    return _each(lambda group: _walk(loaded, group[1], group[0], seen), groups_of(block, at))
 
 
 def _each(function: Callable[[_One], _Other], items: Iterable[_One]) -> list[_Other]:
@@ -223,7 +214,7 @@ def _walk(loaded: LoadedScenario, group: Any, at: KeyPath, seen: dict[str, KeyPa
     axis: _Axis = []
     for number, values in enumerate(zip(*group.values(), strict=True)):
         row = tuple(_Setting(path, value, (*at, path, number)) for path, value in zip(group, values, strict=True))
-        same = first.setdefault(_text(values), number)
+        same = first.setdefault(json.dumps(values, sort_keys=True), number)
         if same != number:
             problem, value = f"value {number + 1} of the list repeats value {same + 1}", list(values)
             value = value[0] if len(value) == 1 else value
@@ -231,14 +222,6 @@ def _walk(loaded: LoadedScenario, group: Any, at: KeyPath, seen: dict[str, KeyPa
             raise loaded.error(row[0].origin, problem, "write each value once", key=key, value=value)
         axis.append(row)
     return axis
-
-
-def _text(value: Any) -> str:
-    """Text that is equal for equal plain data, NaN included, which canonical JSON refuses."""
-    try:
-        return canonical_json(value)
-    except ValueError:
-        return repr(value)
 
 
 def _check_path(loaded: LoadedScenario, path: str, values: Any, at: KeyPath, seen: dict[str, KeyPath]) -> None:
@@ -263,14 +246,9 @@ def _check_path(loaded: LoadedScenario, path: str, values: Any, at: KeyPath, see
             problem = f"swept beside {other}, one inside the other"
             problem = "the path is swept twice in one block" if path == other else problem
             keep = f"keep one of them (the other is on line {line})" if line else "keep one of them"
-            product = None if path == other else product_remedy({path: values, other: _at(loaded.document, place)})
+            product = None if path == other else product_remedy({path: values, other: value_at(loaded.document, place)})
             raise refuse(problem, f"{product}, alone" if product else keep)
     seen[path] = at
-
-
-def _at(document: Any, place: KeyPath) -> Any:
-    """The value at a place of a document."""
-    return reduce(lambda value, part: value[part], place, document)
 
 
 def _document(root: dict[str, Any], settings: list[_Setting]) -> dict[str, Any]:
@@ -305,22 +283,18 @@ def _point(
 
 def _point_marks(loaded: LoadedScenario, settings: list[_Setting]) -> tuple[dict[KeyPath, Mark], set[KeyPath]]:
     """Marks of the document of one sweep point: the place of a swept value is in the sweep."""
-    marks = {key: mark for key, mark in loaded.marks.items() if key[:1] != ("sweep",)}
-    swept = set()
-    for setting in settings:
-        path: KeyPath = tuple(setting.path.split("."))
-        swept.add(path)
-        for key in [key for key in marks if key[: len(path)] == path]:
-            del marks[key]
-        file, line = mark_of(setting.origin, loaded.marks)
+    swept: dict[KeyPath, KeyPath] = {tuple(setting.path.split(".")): setting.origin for setting in settings}
+    marks = {
+        key: mark
+        for key, mark in loaded.marks.items()
+        if key[:1] != ("sweep",) and not any(key[:depth] in swept for depth in range(1, len(key) + 1))
+    }
+    for path, origin in swept.items():
+        file, line = mark_of(origin, loaded.marks)
         marks[path] = Mark(file or loaded.source, line)
-        for depth in range(1, len(path)):  # a swept key writes its section
-            marks.setdefault(path[:depth], marks[path])
-        depth = len(setting.origin)
-        for key, mark in loaded.marks.items():
-            if key[:depth] == setting.origin and len(key) > depth:
-                marks[(*path, *key[depth:])] = mark
-    return marks, swept
+        inside = {key[len(origin) :]: mark for key, mark in loaded.marks.items() if key[: len(origin)] == origin}
+        marks |= {(*path, *key): mark for key, mark in inside.items() if key}
+    return marks, set(swept)
 
 
 def _written(key: str, marks: Mapping[KeyPath, Mark], swept: set[KeyPath]) -> Mark | None:

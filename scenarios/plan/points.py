@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import to_jsonable_python
 
 from scenarios.plan.identity import canonical_json, physics_json, task_ids
-from scenarios.schema.errors import KeyPath, items_of
+from scenarios.schema.errors import KeyPath, items_of, mapping
+from scenarios.schema.sweep import blocks_of, groups_of
 
 if TYPE_CHECKING:
     from scenarios.schema.schema import FigureConfig, Scenario
@@ -58,18 +59,11 @@ def is_number(value: Any) -> bool:
     return type(value) in (int, float)
 
 
-def swept_keys(node: object, at: KeyPath = ("sweep",)) -> Iterator[KeyPath]:
-    """Yield the key path of every swept path below `node`, with the swept path last."""
-    match node:
-        case list():
-            for number, block in enumerate(node):
-                yield from swept_keys(block, (*at, number))
-        case dict():
-            for key, value in node.items():
-                if key == "zip":
-                    yield from swept_keys(value, (*at, key))
-                else:
-                    yield (*at, key)
+def swept_keys(sweep: Any) -> Iterator[KeyPath]:
+    """Yield the key path of every swept path, with the swept path last."""
+    for at, block in blocks_of(sweep).items():
+        for place, group in groups_of(block, at):
+            yield from ((*place, path) for path in mapping(group))
 
 
 def is_set(value: Any, wanted: Any) -> bool:

@@ -8,10 +8,10 @@ from math import prod
 from typing import Any
 
 from scenarios.plan.points import swept_keys
-from scenarios.schema.errors import items_of
 from scenarios.schema.labels.labels import setting_cell
 from scenarios.schema.loader import LIBRARY, LoadedScenario, load_scenario, resolved_data
 from scenarios.schema.schema import Scenario, validate_quickly
+from scenarios.schema.sweep import blocks_of, groups_of
 
 MOST = 6
 """Settings that the sentence names."""
@@ -82,10 +82,5 @@ def _within(path: str, swept: set[str]) -> bool:
 
 def _num_points(sweep: Any) -> int:
     """The number of sweep points of a valid sweep."""
-    return sum(prod(_steps(block)) for block in items_of(sweep)) or 1
-
-
-def _steps(block: Mapping[str, Any]) -> Iterator[int]:
-    for key, value in block.items():
-        for axis in items_of(value) if key == "zip" else [{key: value}]:
-            yield len(next(iter(axis.values())))
+    blocks = [[group for _, group in groups_of(block, at)] for at, block in blocks_of(sweep).items()]
+    return sum(prod(len(next(iter(group.values()))) for group in groups) for groups in blocks) or 1

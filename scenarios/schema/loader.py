@@ -307,21 +307,18 @@ def _merged(
     if algorithm not in (None, value_at(merged, ("learning", "algorithm")) or UNNAMED):
         for key in ("sweep", "report", "privacy"):
             merged.pop(key, None)
-    _merge(merged, data, path=(), into=merged_marks, marks=marks)
-    return merged, merged_marks
+    replaced: set[KeyPath] = set()
+    _merge(merged, data, path=(), replaced=replaced)
+    kept = {
+        path: mark
+        for path, mark in merged_marks.items()
+        if not any(path[:depth] in replaced for depth in range(1, len(path) + 1))
+    }
+    return merged, kept | marks
 
 
-def _merge(
-    under: dict[str, Any],
-    over: dict[str, Any],
-    *,
-    path: KeyPath,
-    into: dict[KeyPath, Mark],
-    marks: dict[KeyPath, Mark],
-) -> None:
-    """Put `over` and its marks on top of `under` and `into`, in place."""
-    into[path] = marks[path]
-    old_marks, new_marks = _by_key(into, path), _by_key(marks, path)
+def _merge(under: dict[str, Any], over: dict[str, Any], *, path: KeyPath, replaced: set[KeyPath]) -> None:
+    """Put `over` on top of `under`, in place; the paths of values that go are added to `replaced`."""
     for key, value in over.items():
         here = (*path, key)
         old = under.get(key)
@@ -333,19 +330,7 @@ def _merge(
                 old = None
         if old is mapping(old) and value is mapping(value) and here != ("sweep",):
             under[key] = old
-            _merge(old, value, path=here, into=into, marks=marks)
+            _merge(old, value, path=here, replaced=replaced)
         else:
-            for at in old_marks.get(key, ()):
-                del into[at]
             under[key] = value
-            into.update({at: marks[at] for at in new_marks.get(key, ())})
-
-
-def _by_key(marks: Mapping[KeyPath, Mark], path: KeyPath) -> dict[str | int, list[KeyPath]]:
-    """Paths at and below each key of the mapping at `path`, in one pass: one search per key takes minutes."""
-    depth = len(path)
-    found: dict[str | int, list[KeyPath]] = {}
-    for at in marks:
-        if len(at) > depth and at[:depth] == path:
-            found.setdefault(at[depth], []).append(at)
-    return found
+            replaced.add(here)

@@ -10,6 +10,7 @@ from typing import Any
 from scenarios.schema.errors import KeyPath, Mark, ScenarioError, items_of, mapping
 from scenarios.schema.schema_keys import meant_key, schema_keys
 from scenarios.schema.shorthand import SECTIONS, named_section
+from scenarios.schema.sweep import blocks_of, groups_of
 from scenarios.schema.yaml_marks import parse_yaml
 
 OVERRIDE = "--set"
@@ -65,8 +66,9 @@ def override(
     swept = path.removeprefix(SWEEP)
     sweep: Any = document.setdefault("sweep", {})
     if swept != path and isinstance(sweep, dict | list):
-        blocks = _blocks(sweep)
-        for at in [at for at, block in blocks.items() if swept in _paths(block)] or [*blocks]:
+        blocks = blocks_of(sweep)
+        sweeping = [at for at, block in blocks.items() if swept in _paths(block)]
+        for at in sweeping or blocks:
             _unsweep_block(blocks[at], marks, at, swept, name)
             blocks[at][swept] = value
             marks.update({(*at, swept, *below): Mark(name, None) for below in lines})
@@ -78,18 +80,9 @@ def override(
     set_path(document, path, value)
 
 
-def _blocks(sweep: Any) -> dict[KeyPath, Any]:
-    """The blocks of a sweep by their places."""
-    return (
-        {("sweep", number): block for number, block in enumerate(sweep)}
-        if isinstance(sweep, list)
-        else {("sweep",): sweep}
-    )
-
-
 def _paths(block: Any) -> set[str]:
     """The paths that one block of a sweep sets, alone or zipped."""
-    return {*block, *(path for group in items_of(block.get("zip", [])) for path in mapping(group))}
+    return {path for _, group in groups_of(block, ()) for path in mapping(group)}
 
 
 def set_path(document: dict[str, Any], path: str, value: Any) -> None:
@@ -113,7 +106,7 @@ def unsweep(document: dict[str, Any], marks: dict[KeyPath, Mark], *, path: str, 
     sweep = document.get("sweep")
     kept = [
         block
-        for at, block in _blocks(sweep).items()
+        for at, block in blocks_of(sweep).items()
         # A block that swept only this path is dropped; a block that was empty keeps its sweep point.
         if not mapping(block) or _unsweep_block(block, marks, at, path, name)
     ]

@@ -199,18 +199,13 @@ def _games_in_words(audits: Audits) -> list[str]:
 
 
 FIGURE = "audit"
-_MARKS = {
-    ("paper", "as published"): ("D", "white", "as published"),
-    ("paper", "proved"): ("D", "#222222", "proved, as published"),
-    ("basic", "proved"): ("s", "#222222", "proved, basic composition"),
-    ("exact", "proved"): ("o", "#222222", "proved, closed form"),
-    ("pld", "proved"): ("^", "#222222", "proved, privacy loss distribution"),
+_SHAPES = {
+    "paper": ("D", "as published"),
+    "basic": ("s", "basic composition"),
+    "exact": ("o", "closed form"),
+    "pld": ("^", "privacy loss distribution"),
 }
-_FOR_THE_RUN = {
-    "as published": ("P", "white", "as published, for the whole run"),
-    "proved": ("P", "#222222", "proved, for the whole run"),
-}
-_OTHER = ("v", "white", "claimed otherwise")
+"""Marker and words of claims for single rounds or numbers, by their accountant."""
 _INFINITY = r"$\infty$"
 _BAR: dict[str, Any] = {"facecolor": "#9a9a9a", "edgecolor": "#222222", "hatch": "///"}
 _POINT: dict[str, Any] = {"linestyle": "", "color": "#222222"}
@@ -249,13 +244,8 @@ def draw_audit(audits: Audits) -> Figure:
                 if math.isfinite(claim.epsilon):
                     shape, fill, _ = mark = _mark_of(claim)
                     seen.setdefault(mark)
-                    look: dict[str, Any] = {
-                        "marker": shape,
-                        "markerfacecolor": fill,
-                        "markersize": 7,
-                        "markeredgewidth": 1.4,
-                    }
-                    axes.plot(claim.epsilon, place, zorder=3, clip_on=False, **_POINT, **look)
+                    look: dict[str, Any] = {"marker": shape, "markerfacecolor": fill, "markeredgewidth": 1.4}
+                    axes.plot(claim.epsilon, place, zorder=3, clip_on=False, markersize=7, **_POINT, **look)
                 else:
                     unbounded = True
                     axes.plot(edge, place, marker=_INFINITY, markersize=11, zorder=3, **_POINT)
@@ -280,6 +270,7 @@ def draw_audit(audits: Audits) -> Figure:
 
 def _mark_of(claim: Claim) -> tuple[str, str, str]:
     """Shape, fill and words of a claim."""
-    if claim.scope == "run":
-        return _FOR_THE_RUN[claim.standing]
-    return _MARKS.get((claim.accountant, claim.standing), _OTHER)
+    for_the_run = claim.scope == "run"
+    shape, how = ("P", "for the whole run") if for_the_run else _SHAPES.get(claim.accountant, ("v", claim.accountant))
+    fill = "#222222" if claim.standing == "proved" else "white"
+    return shape, fill, ", ".join(dict.fromkeys((claim.standing, how)))

@@ -13,6 +13,7 @@ from typing import Any, Self
 from pydantic import TypeAdapter
 
 from fl.tasks.base import LearningError
+from phy.config.conflict import problem_and_remedy
 from privacy.audit.attack import Audited
 from privacy.errors import PrivacyError
 from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
@@ -139,8 +140,8 @@ class AuditStudy(Study):
                 rounds=options.rounds,
             )
         except (LearningError, PrivacyError) as error:
-            problem, _, remedy = str(error).partition("; ")
-            problem, remedy = f"point {point.index + 1}: {problem}", remedy.removesuffix(".") or "change it"
+            problem, remedy = problem_and_remedy(error, usual="change it")
+            problem = f"point {point.index + 1}: {problem}"
             raise ScenarioError(file=self.loaded.source, problem=problem, remedy=remedy) from error
         return audit(
             game,

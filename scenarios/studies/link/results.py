@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pydantic import PlainValidator, TypeAdapter
 from pydantic_core import to_jsonable_python
 
+from phy.config.conflict import problem_and_remedy
 from phy.measure.burstiness import Burstiness
 from phy.measure.counts import LinkCounts
 from phy.measure.monte_carlo import ClusteredCounts, LinkTally, RateEstimate, Stop, estimate_rates
@@ -130,10 +131,9 @@ class PointRadio:
         try:
             self._uplink = compile_digital(point.link, num_devices=curve.num_devices, num_bits=curve.shape.num_bits)
         except LinkError as error:
-            problem, _, remedy = str(error).partition("; ")
-            raise ScenarioError(
-                problem=f"{problem} (on the curve {curve.label})", remedy=remedy or "choose another link", key="link"
-            ) from error
+            problem, remedy = problem_and_remedy(error, usual="choose another link")
+            problem = f"{problem} (on the curve {curve.label})"
+            raise ScenarioError(problem=problem, remedy=remedy, key="link") from error
 
     def batch(self, number: int) -> Measured:
         """Send batch `number`, packed random bits `[transmissions, num_devices, num_bits / 8]`, and count."""
