@@ -21,7 +21,7 @@ from scenarios.report.settings import settings_by_words, words_of
 from scenarios.report.tables.quantities import ROUND_AXES
 from scenarios.report.tables.summaries import PointSummary, summarise
 from scenarios.schema.errors import KeyPath, Mark, ScenarioError, listing
-from scenarios.schema.labels.labels import plain_label
+from scenarios.schema.labels.labels import axis_label
 from scenarios.schema.loader import validate
 from scenarios.schema.schema import FigureConfig, Scenario
 from scenarios.store.store import Store
@@ -339,5 +339,5 @@ def curve_table(drawing: Drawing) -> pd.DataFrame:
     rows = [row for row in rows_of(drawing, x=x) if row["quantity"] == y]
     frame = pd.DataFrame(rows, columns=["series", x, "mean", "low", "high", "n"])
     frame = frame.astype(dict.fromkeys(("mean", "low", "high"), float))
-    frame.attrs["labels"] = {x: plain_label(x), "mean": plain_label(y)}
+    frame.attrs["labels"] = {x: axis_label(x), "mean": axis_label(y)}
     return frame

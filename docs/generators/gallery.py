@@ -18,7 +18,7 @@ from scenarios.report.published import COLUMNS, library_plan, mean_of, read_publ
 from scenarios.report.settings import cells_of
 from scenarios.report.tables.quantities import ROUND_AXES
 from scenarios.report.tables.summaries import Mean, PointSummary
-from scenarios.schema.labels.labels import plain_label
+from scenarios.schema.labels.labels import axis_label
 from scenarios.schema.labels.units import byte_size
 from scenarios.schema.loader import LoadedScenario, library_names
 from scenarios.studies.link.plan import expand_link
@@ -89,7 +89,7 @@ def scenario_page(name: str, loaded: LoadedScenario, *, folder: Path) -> Iterato
     if rows := read_reference(name):
         paths = [path for path in rows[0] if path not in COLUMNS]
         yield "## All stored results"
-        heads = (*map(plain_label, paths), "quantity", "mean and interval", "trials")
+        heads = (*map(axis_label, paths), "quantity", "mean and interval", "trials")
         yield table(heads, (_cells(row, paths) for row in rows))
 
 
@@ -139,7 +139,7 @@ def _results(loaded: LoadedScenario, plan: Plan, *, folder: Path) -> Iterator[st
 
 
 def _cells(row: dict[str, str], paths: Sequence[str]) -> tuple[object, ...]:
-    return *(row[path] for path in paths), plain_label(row["metric"]), mean_of(row), row["trials"]
+    return *(row[path] for path in paths), axis_label(row["metric"]), mean_of(row), row["trials"]
 
 
 def _summaries(plan: Plan, paths: Sequence[str]) -> tuple[PointSummary, ...]:

@@ -18,7 +18,7 @@ from scenarios.report.settings import cells_of
 from scenarios.report.tables.table import Table
 from scenarios.schema.consistency.conflicts import rounds_known
 from scenarios.schema.consistency.resolve import resolve_auto
-from scenarios.schema.labels.labels import plain_setting
+from scenarios.schema.labels.labels import setting_label
 from scenarios.schema.schema import Scenario
 
 _BUDGET_HEADS = ("epsilon", "delta", "accountant", "release per round", "rounds sent")
@@ -47,7 +47,7 @@ class Listing:
 def describe(scenario: Scenario) -> list[str]:
     """Lines about the learning task and the size of a round."""
     learning: Learning = _learning_within(scenario)
-    return learning.describe(plain_setting, link=resolve_auto(scenario).link)
+    return learning.describe(setting_label, link=resolve_auto(scenario).link)
 
 
 def listings(plan: Plan) -> list[Listing]:
@@ -148,9 +148,9 @@ def _promise(scheme: Scheme) -> tuple[str, str, str, str, str]:
     """Mechanism, epsilon and its scope, kappa, target bit error rate, and noise."""
     whose = f"{scheme.own_epsilon:g} per {scheme.epsilon_per}{', as published' if scheme.as_published else ''}"
     if (response := scheme.response) is None:
-        return plain_setting("learning.aggregation", scheme.model_dump(mode="json")), whose, "", "", ""
-    channel = plain_setting("learning.aggregation.channel", response.channel)
-    name = plain_setting("learning.aggregation.name", scheme.name)
+        return setting_label("learning.aggregation", scheme.model_dump(mode="json")), whose, "", "", ""
+    channel = setting_label("learning.aggregation.channel", response.channel)
+    name = setting_label("learning.aggregation.name", scheme.name)
     return f"{name}, {channel}", whose, "", "" if response.flip_target is None else f"{response.flip_target:.4g}", ""
 
 

@@ -145,7 +145,7 @@ def _measured() -> dict[str, dict[str, dict[str, None]]]:
 
 def _print_metrics(console: Console, algorithm: str, *, only: str | None = None) -> None:
     """Print what a figure may have as y: of one algorithm or of all, `only` one of them or each."""
-    from scenarios.schema.labels.labels import plain_label
+    from scenarios.schema.labels.labels import axis_label
 
     studies = _measured()
     if algorithm and algorithm not in studies:
@@ -155,7 +155,7 @@ def _print_metrics(console: Console, algorithm: str, *, only: str | None = None)
     for name in dict.fromkeys(name for scopes in shown.values() for name in scopes if only in (None, name)):
         recorded = [word for word, scopes in shown.items() if name in scopes]
         per = dict.fromkeys(per for word in recorded for per in shown[word][name])
-        about = plain_label(name) + ("" if algorithm else f"\n{', '.join(recorded)}")
+        about = axis_label(name) + ("" if algorithm else f"\n{', '.join(recorded)}")
         rows.append((name, ", ".join(per), about))
     _print_table(console, ("metric", "per", "meaning [unit]" + ("" if algorithm else ", recorded by")), rows)
     console.print(

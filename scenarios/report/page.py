@@ -23,7 +23,7 @@ from scenarios.report.published import COLUMNS, agreeing, mean_of, read_publishe
 from scenarios.report.settings import cells_of, links_on_air, point_table, setting_in_words
 from scenarios.report.tables.summaries import INTERVALS, PointSummary, summarise
 from scenarios.report.tables.table import Table
-from scenarios.schema.labels.labels import plain_label
+from scenarios.schema.labels.labels import axis_label
 from scenarios.store.store import Store
 
 TABLES = "tables"
@@ -165,9 +165,9 @@ def _stored(name: str, summaries: Sequence[PointSummary], same: Mapping[int, Poi
             continue
         mean = summary.metrics[metric]
         beside = (str(mean_of(row)), row["trials"], str(mean.within(metric)), str(mean.trials))
-        rows.append((*settings, plain_label(metric), *beside))
+        rows.append((*settings, axis_label(metric), *beside))
         origins[f"{row['source']}, phyloop {row['version']}, seed {row['seed']}, {row['date']}"] = True
-    words = (*map(plain_label, paths), "quantity")
+    words = (*map(axis_label, paths), "quantity")
     table = Table(columns=(*words, "stored", "stored trials", "ours", "trials"), rows=tuple(rows), left=words)
     lead = "Mean over trials [95 % t interval of the mean]. The same seed gives the same numbers on the same versions."
     fold = f"{len(rows)} results" if len(rows) > MOST_ROWS else ""

@@ -17,7 +17,7 @@ from scenarios.plan.points import Plan, Point, is_set, value_of
 from scenarios.report.library import library_scenario
 from scenarios.report.tables.summaries import Mean, PointSummary
 from scenarios.report.tables.table import Table, csv_text, escape_markdown
-from scenarios.schema.labels.labels import plain_label, plain_setting, setting_cell
+from scenarios.schema.labels.labels import axis_label, setting_cell, setting_label
 from scenarios.schema.loader import LIBRARY
 from scenarios.schema.schema import PublishedConfig, Scenario, TableConfig
 
@@ -138,7 +138,7 @@ class PublishedTable:
     @property
     def title(self) -> str:
         """The user's own, or quantity and source."""
-        return self.config.title or f"{_capital(plain_label(self.config.metric))}, {self.config.source}"
+        return self.config.title or f"{_capital(axis_label(self.config.metric))}, {self.config.source}"
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -155,7 +155,7 @@ class PublishedTable:
     def table(self) -> Table:
         """The rows as text."""
         config, paths = self.config, self._telling()
-        settings = tuple(map(plain_label, paths))
+        settings = tuple(map(axis_label, paths))
         compared = ("ours − published", "published value") if config.comparable else ()
         rows = []
         for row in self.rows:
@@ -173,8 +173,8 @@ class PublishedTable:
         """Whose numbers, at which settings that all rows share, and what the last columns say."""
         config = self.config
         common = config.at.keys() - lists_in(config.at).keys() - set(self._telling())
-        at = ", ".join(filter(None, (plain_setting(path, config.at[path]) for path in config.at if path in common)))
-        text = f"{_capital(plain_label(config.metric))}. Published: {config.source}{f' ({at})' if at else ''}."
+        at = ", ".join(filter(None, (setting_label(path, config.at[path]) for path in config.at if path in common)))
+        text = f"{_capital(axis_label(config.metric))}. Published: {config.source}{f' ({at})' if at else ''}."
         text += " Ours: mean [95 % t interval of the mean over trials]; without brackets a single trial."
         if not config.comparable:
             return f"{text} They are not measurements of one thing: no difference is given."

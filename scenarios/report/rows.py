@@ -25,7 +25,7 @@ from scenarios.report.settings import point_table, setting_in_words, short_setti
 from scenarios.report.tables.quantities import CODED, RATES, word_of
 from scenarios.report.tables.summaries import PointSummary, done_series
 from scenarios.report.tables.table import Table, in_groups
-from scenarios.schema.labels.labels import plain_label
+from scenarios.schema.labels.labels import axis_label
 from scenarios.schema.schema import FigureConfig
 from scenarios.store.store import Store
 
@@ -55,7 +55,7 @@ def metrics_rows(plan: Plan, summaries: Sequence[PointSummary]) -> Table:
     if not any(s.metrics["empty_rounds"].mean for s in summaries if "empty_rounds" in s.metrics):
         names.pop("empty_rounds", None)
     rows = ((s.point, (*(_cell(s, name) for name in names), str(s.done), str(s.failed))) for s in summaries)
-    return point_table(plan, (*map(plain_label, names), "trials", "failed"), rows)
+    return point_table(plan, (*map(axis_label, names), "trials", "failed"), rows)
 
 
 def _cell(summary: PointSummary, name: str) -> str | None:
@@ -82,7 +82,7 @@ def results_table(
         return short_setting(plan, s.point), (str(s.done), *cells, *epsilon)
 
     proof = ("proved ε of the run",) if proved else ()
-    heads = ("setting", "trials", *(fill(plain_label(name), HEAD_WIDTH) for name in names), *proof)
+    heads = ("setting", "trials", *(fill(axis_label(name), HEAD_WIDTH) for name in names), *proof)
     return Table(columns=heads, rows=tuple(in_groups(map(row, summaries))), left=heads[:1], wrapped=heads[:1])
 
 
@@ -96,7 +96,7 @@ def rates_rows(plan: Plan, summaries: Sequence[PointSummary]) -> Table:
         names.pop("raw_bit_error_rate", None)
     heads: list[str] = []
     for name in names:
-        heads += [f"{RATES[name].said}s", f"{RATES[name].said} errors", plain_label(name)]
+        heads += [f"{RATES[name].said}s", f"{RATES[name].said} errors", axis_label(name)]
 
     def cells(summary: PointSummary) -> Iterator[str | None]:
         for name in names:
@@ -122,7 +122,7 @@ def privacy_table(store: Store, plan: Plan, summaries: Sequence[PointSummary]) -
         (s.point, (asked[s.point.index], *(_cell(s, name) for name in names), *one[: len(of_flips)]))
         for s, one in zip(found, flips, strict=True)
     )
-    heads = ("ε asked for", *map(plain_label, names), *of_flips)
+    heads = ("ε asked for", *map(axis_label, names), *of_flips)
     return point_table(plan, heads, rows, left=(heads[0], CLAMPS))
 
 

@@ -13,9 +13,8 @@ from scenarios.report.tables.table import Table
 from scenarios.schema.consistency.resolve import links_of
 from scenarios.schema.labels.labels import (
     AGGREGATION,
+    axis_label,
     guarantee,
-    plain,
-    plain_label,
     setting_cell,
     setting_label,
     unequal_guarantees,
@@ -35,7 +34,7 @@ def _in_words(point: Point, paths: Iterable[str], *, guarantees: bool = False) -
         label = setting_label(path, value_of(point, path))
         named = guarantees and path in (AGGREGATION, f"{AGGREGATION}.name")
         more = guarantee(point.scenario) if named else ""
-        return plain(f"{label}, {more}" if more not in label else label)
+        return f"{label}, {more}" if more not in label else label
 
     return tuple(filter(None, map(words, paths)))
 
@@ -118,7 +117,7 @@ def point_table(
     A row begins with its setting in words and ends with a column per swept path, if there are several. If not `named`,
     the swept paths come first.
     """
-    paths = tuple(map(plain_label, plan.swept_paths))
+    paths = tuple(map(axis_label, plan.swept_paths))
     first = ("setting",) if named and paths else () if named else paths
     last = paths if named and len(_axes(plan)) > 1 else ()
     found = []

@@ -22,7 +22,7 @@ from scenarios.report.tables.quantities import CODED
 from scenarios.report.tables.summaries import KEYS
 from scenarios.report.tables.table import csv_cell
 from scenarios.schema.errors import ScenarioError, listing
-from scenarios.schema.labels.labels import plain_label, setting_cell
+from scenarios.schema.labels.labels import axis_label, setting_cell
 from scenarios.store.store import Store
 from scenarios.studies.accounts import Accounts
 from scenarios.studies.folders import refuse_foreign
@@ -58,7 +58,7 @@ def frame_of(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | None = 
 
 
 def _labelled(frame: pd.DataFrame) -> pd.DataFrame:
-    frame.attrs["labels"] = {name: plain_label(name) for name in frame.columns}
+    frame.attrs["labels"] = {name: axis_label(name) for name in frame.columns}
     return frame
 
 

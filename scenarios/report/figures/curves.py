@@ -17,7 +17,7 @@ from scenarios.report.figures.drawing import Curve, Drawing, Spot
 from scenarios.report.settings import said
 from scenarios.report.tables.quantities import RATES, ROUND_AXES
 from scenarios.report.tables.summaries import FEWEST_TRIALS, INTERVALS, Mean
-from scenarios.schema.labels.labels import AGGREGATION, guarantee, plain_setting, setting_label, unequal_guarantees
+from scenarios.schema.labels.labels import AGGREGATION, guarantee, setting_label, unequal_guarantees
 from scenarios.schema.schema import Axis, FigureConfig
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ def _spot(config: FigureConfig, plan: Plan, summary: PointSummary) -> Spot | Non
     """What this point shows of `y`, None if nothing was measured."""
     x = _x_of(config, plan.swept_paths, summary.point)
     if type(x) in (dict, list):
-        x = plain_setting(config.x, x)
+        x = setting_label(config.x, x)
     if (rate := summary.rates.get(config.y)) is not None:
         y = rate.value if rate.errors else None
         return Spot(x=x, y=y, low=rate.low, high=rate.high, n=summary.done, errors=rate.errors, total=rate.total)

@@ -20,7 +20,7 @@ from scenarios.report.figures.drawing import Curve, Drawing, data_csv, stem
 from scenarios.report.figures.frame import Frame, frame_of
 from scenarios.report.figures.interactive import describe
 from scenarios.report.figures.style import FigureFiles, look, wrap, write_picture
-from scenarios.schema.labels.labels import axis_label, plain_label
+from scenarios.schema.labels.labels import axis_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,7 +49,7 @@ def draw(drawing: Drawing, *, new: Callable[..., Figure] | None = None) -> Figur
     labels = list(dict.fromkeys(curve.label for curve in curves))
     handles: dict[str, Any] = {}
     if any(curve.theory for curve in curves):
-        labels.append(plain_label(config.beside or "theory"))
+        labels.append(axis_label(config.beside or "theory"))
         handles[labels[-1]] = Line2D([], [], label=labels[-1], color="#444444", **THEORY)
     with rc_context(style.STYLE):
         frame = frame_of(drawing)
@@ -172,7 +172,7 @@ def write_figures(folder: Path, drawings: Iterable[Drawing]) -> tuple[FigureFile
         for number, drawing in enumerate(drawings, start=1):
             config = drawing.config
             path = folder / stem(number, drawing)
-            title = config.title or f"{plain_label(config.y)} over {plain_label(config.x)}"
+            title = config.title or f"{axis_label(config.y)} over {axis_label(config.x)}"
             replace_text(path.with_name(f"{path.name}.csv"), data_csv(drawing))
             make = partial(draw, drawing)
             written = write_picture(make, path, shows=drawing, title=title, caption=drawing.caption)

@@ -8,7 +8,6 @@ from typing import Any
 
 from scenarios.files.replacement import file_name
 from scenarios.report.tables.table import csv_text
-from scenarios.schema.labels.labels import plain
 from scenarios.schema.schema import FigureConfig
 
 
@@ -72,7 +71,7 @@ def rows_of(drawing: Drawing, *, x: str) -> Iterator[dict[str, Any]]:
     for title, curves in drawing.panels:
         for curve in curves:
             for quantity, spots in ((y, curve.spots), (beside, curve.theory)):
-                words = {"series": plain(curve.label), "panel": plain(title), "quantity": quantity}
+                words = {"series": curve.label, "panel": title, "quantity": quantity}
                 for one in spots:
                     yield {x: one.x, **words, "mean": one.y, "low": one.low, "high": one.high, "n": one.n or None}
 

@@ -15,7 +15,7 @@ from scenarios.report.figures.frame import Frame, frame_of
 from scenarios.report.figures.style import look
 from scenarios.report.tables.quantities import RATES
 from scenarios.schema.errors import printable
-from scenarios.schema.labels.labels import format_value, plain, plain_label, value_names
+from scenarios.schema.labels.labels import axis_label, format_value, value_names
 
 DIGITS = 7
 """Significant digits of what is drawn: a screen shows four."""
@@ -29,21 +29,20 @@ def describe(drawing: Drawing) -> str:
     words = value_names(config.x)
     described = {
         "x": {
-            "label": plain_label(config.x),
+            "label": axis_label(config.x),
             "log": frame.x_log,
             "whole": frame.whole,
-            "words": [plain(words.get(word, word)) for word in frame.words],
+            "words": [words.get(word, word) for word in frame.words],
             "ticks": {f"{tick:g}": format_value(tick) for tick in frame.ticks},
         },
-        "y": {"label": plain_label(config.y), "log": frame.y_log, "limits": frame.y_limits},
+        "y": {"label": axis_label(config.y), "log": frame.y_log, "limits": frame.y_limits},
         "counted": RATES[config.y].said if config.y in RATES else "",
         "bars": frame.bars,
         "seed": drawing.seed,
-        "theory": plain_label(config.beside or "theory"),
+        "theory": axis_label(config.beside or "theory"),
         "beside": config.beside is not None,
         "panels": [
-            {"title": plain(title), "curves": [_curve(curve, frame) for curve in curves]}
-            for title, curves in drawing.panels
+            {"title": title, "curves": [_curve(curve, frame) for curve in curves]} for title, curves in drawing.panels
         ],
     }
     return in_script(_plain(described))
@@ -61,7 +60,7 @@ def _curve(curve: Curve, frame: Frame) -> dict[str, Any]:
     levels = [spot for spot in curve.spots if spot.x is None and spot.y is not None]
     theory = [spot for spot in curve.theory if spot.x is not None and spot.y is not None]
     return {
-        "label": plain(curve.label),
+        "label": curve.label,
         "series": curve.series,
         "colour": [own.colour, own.on_dark],
         "dash": own.dash,

@@ -155,13 +155,13 @@ ARROW = 0.5
 
 def put_title(figure: Figure, title: str, **options: Any) -> None:
     """Write the user's title above a figure, in as many lines as it needs."""
-    text = wrap(title.replace("$", r"\$"), width=0.8 * figure.get_figwidth())
+    text = wrap(title, width=0.8 * figure.get_figwidth())
     figure.suptitle(text, fontsize=11.5, fontweight="bold", **options)
 
 
 def legend_layout(labels: Sequence[str], *, width: float) -> tuple[int, list[str], float]:
     """Columns (at most four), labels wrapped to theirs, and height in inches of a legend `width` inches wide."""
-    lengths = [len(label.replace("$", "")) for label in labels if label]
+    lengths = [len(label) for label in labels if label]
     if not lengths:
         return 1, list(labels), 0.0
     columns = max(1, min(4, len(labels), int(width / (HANDLE + LETTER * max(lengths)))))
@@ -173,18 +173,18 @@ def legend_layout(labels: Sequence[str], *, width: float) -> tuple[int, list[str
 
 
 def wrap(text: str, *, width: float) -> str:
-    """`text` in lines of at most `width` inches, broken at spaces, but not inside `target = 0.1` or `40 dB`."""
+    """`text` in lines of at most `width` inches, broken at spaces, but not inside `target = 0.1` or `40 dB`.
+
+    A dollar is a dollar, which matplotlib would take for mathematics.
+    """
     kept = re.sub(r"(?<=[=\d]) | (?==)", "\xa0", text)
     lines = textwrap.wrap(kept, max(int(width / LETTER), 12), break_on_hyphens=False)
-    return "\n".join(lines).replace("\xa0", " ") or text
+    return ("\n".join(lines).replace("\xa0", " ") or text).replace("$", r"\$")
 
 
 def word_ticks(path: str, words: Sequence[str], *, width: float) -> tuple[list[str], bool]:
-    """What stands below words along `width` inches, wrapped, and whether it must be slanted to fit.
-
-    A dollar in a word is a dollar.
-    """
-    names = [value_names(path).get(word, word.replace("$", r"\$")) for word in words]
+    """What stands below words along `width` inches, wrapped, and whether it must be slanted to fit."""
+    names = [value_names(path).get(word, word) for word in words]
     room = width / len(words)
     if room < 1.0 and LETTER * max(map(len, names)) > room:
         return [wrap(name, width=1.6) for name in names], True

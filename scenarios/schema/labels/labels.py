@@ -64,37 +64,10 @@ def axis_label(name: str) -> str:
         return f"{axis_label(quantity)}, {axis_label(x)} up to {amount}"
     words = name.partition(".")[2]
     if not words:
-        return _without_mathematics(name)
+        return name
     unit = next((ending for ending in UNITS if words.endswith(ending)), "")
     label = words.removesuffix(unit).replace(".", " ").replace("_", " ").replace("num ", "number of ")
-    return _without_mathematics(label + (f" [{UNITS[unit]}]" if unit else ""))
-
-
-def plain_label(name: str) -> str:
-    """Return `axis_label` as text without matplotlib mathematics, for the report page."""
-    return plain(axis_label(name))
-
-
-_SIGNS = {
-    r"\ell": "ℓ",
-    r"\Delta ": "Δ",
-    r"\Delta": "Δ",
-    "_0": "₀",
-    "_1": "₁",
-    r"\|": "‖",
-    "^*": "*",
-    "^2": "²",
-    "E_": "E",
-}
-_SIGNS["$"] = ""
-
-
-def plain(text: str) -> str:
-    """Text without matplotlib mathematics."""
-    parts = text.split(r"\$")  # an escaped dollar is a dollar
-    for sign, plain in _SIGNS.items():
-        parts = [part.replace(sign, plain) for part in parts]
-    return "$".join(parts)
+    return label + (f" [{UNITS[unit]}]" if unit else "")
 
 
 def setting_label(path: str, value: Any) -> str:
@@ -105,22 +78,17 @@ def setting_label(path: str, value: Any) -> str:
     elif value is None:
         return {"learning.lmc_cap": "LMC cap by default", "learning.attack": "no attack"}.get(path, "")
     known = _name(path)
-    key = _without_mathematics(path.rpartition(".")[2].replace("_", " "))
+    key = path.rpartition(".")[2].replace("_", " ")
     match value:
         case Mapping():
             return _mapping_label(path, value)
         case _ if word := value_names(path).get(str(value)):
             return str(word)
         case str() if "phrase" in known:
-            return str(known["phrase"].format(_without_mathematics(value)))
+            return str(known["phrase"].format(value))
         case bool():
             return key if value else f"no {key}"
     return f"{known.get('symbol', key)} = {format_value(value)}{known.get('unit', '') if 'symbol' in known else ''}"
-
-
-def plain_setting(path: str, value: Any) -> str:
-    """Return `setting_label` as text without matplotlib mathematics."""
-    return plain(setting_label(path, value))
 
 
 def setting_cell(path: str, value: Any) -> str:
@@ -129,7 +97,7 @@ def setting_cell(path: str, value: Any) -> str:
         case None:
             return ""
         case Mapping():
-            return plain(setting_label(path, value))
+            return setting_label(path, value)
         case list() | tuple():
             return "[" + ", ".join(setting_cell(path, entry) for entry in value) + "]"
         case str():
@@ -156,7 +124,7 @@ def _mapping_label(path: str, value: Mapping[str, Any]) -> str:
     # A key without a value was left out: it adds no words.
     chosen = {key: entry for key, entry in value.items() if entry is not None and matters(key, entry)}
     if not chosen:
-        return f"default {_without_mathematics(path.rpartition('.')[2].replace('_', ' '))}"
+        return f"default {path.rpartition('.')[2].replace('_', ' ')}"
     if path == "learning.aggregation" and (scheme := value.get("name")) in schemes.words():
         chosen["name"], absorbed = schemes[scheme].variant(value)
         chosen = {key: entry for key, entry in chosen.items() if key not in absorbed}
@@ -165,7 +133,7 @@ def _mapping_label(path: str, value: Mapping[str, Any]) -> str:
             return "no attack"
         chosen["kind"] = f"{100 * share:.4g} % {setting_label(f'{path}.kind', value['kind'])}"
     parts = (
-        value_names(f"{path}.name").get(str(entry), _without_mathematics(str(entry)))
+        value_names(f"{path}.name").get(str(entry), str(entry))
         if key == "name"
         else setting_label(f"{path}.{key}", entry)
         for key, entry in chosen.items()
@@ -179,19 +147,14 @@ def format_value(value: Any) -> str:
         case list() | tuple():
             return "[" + ", ".join(format_value(entry) for entry in value) + "]"
         case bool() | str():
-            return _without_mathematics(str(value))
+            return str(value)
         case int() if abs(value) >= 10_000:
             return f"{value:,}"
         case float() if 0.99995 <= value < 1.0:
             return f"1 - {1.0 - value:.2g}".replace("e-0", "e-")
         case int() | float():
             return f"{value:.4g}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
-    return _without_mathematics(str(value))
-
-
-def _without_mathematics(text: str) -> str:
-    """Text of the user for matplotlib, with every dollar escaped."""
-    return text.replace("$", r"\$")
+    return str(value)
 
 
 AGGREGATION = "learning.aggregation"

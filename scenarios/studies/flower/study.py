@@ -15,7 +15,7 @@ from scenarios.report.html import FIGURES, Page, Part, counted, pictures, write_
 from scenarios.report.tables.quantities import RATES
 from scenarios.report.tables.summaries import rate_interval
 from scenarios.report.tables.table import Table
-from scenarios.schema.labels.labels import plain_label
+from scenarios.schema.labels.labels import axis_label
 from scenarios.schema.schema import FigureConfig
 from scenarios.store.store import Store
 from scenarios.studies.flower.store import FlowerStore
@@ -113,7 +113,7 @@ class FlowerStudy:
         found = {name: value for one in self.rounds for name, value in one.numbers.items() if name in PRIVACY}
         if mechanism is None:
             return []
-        rows = [("ε asked for", mechanism.asked), *((plain_label(name), f"{found[name]:.4g}") for name in found)]
+        rows = [("ε asked for", mechanism.asked), *((axis_label(name), f"{found[name]:.4g}") for name in found)]
         soft = "It holds if the clients train as the settings say, which phyloop cannot see."
         return [Part(soft=soft, table=Table(columns=("", " "), rows=tuple(rows), left=("", " ")))]
 

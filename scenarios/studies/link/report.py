@@ -18,7 +18,6 @@ from scenarios.report.figures.learning import MOST_CURVES
 from scenarios.report.html import FIGURES, Page, Part, counted, pictures, write_page
 from scenarios.report.rows import BURST_HEADS, INDEPENDENT, burst_cells
 from scenarios.report.tables.table import Table
-from scenarios.schema.labels.labels import plain
 from scenarios.schema.schema import Axis, FigureConfig
 from scenarios.store.store import Store
 from scenarios.studies.link.level import PLAIN_LABELS, theory
@@ -146,7 +145,7 @@ def write_study_report(folder: Path, plan: LinkPlan, *, store: Store) -> ReportP
     measured = [Part(soft=lead), Part(text="No point has been measured yet.")]
     if points:
         timed = any(point.stop is not None and point.stop.reason == "time" for point in points)
-        rows = tuple((plain(one.curve.label), *cells(one)) for one in points)
+        rows = tuple((one.curve.label, *cells(one)) for one in points)
         table = Table(columns=("curve", *heads(plan)), rows=rows, left=("curve", heads(plan)[-1]))
         measured = [Part(soft=lead, table=table), *([Part(soft=TIME_NOTE)] if timed else [])]
     devices, bursts = _devices_table(plan, results), _bursts_table(plan, points)
@@ -189,7 +188,7 @@ def _devices_table(plan: LinkPlan, results: Results) -> Table:
     for curve, points in zip(plan.curves, results, strict=True):
         for device in range(curve.num_devices) if curve.num_devices > 1 else ():
             for one in points:
-                label, value = plain(curve.label), f"{one.point.value_db:g}"
+                label, value = curve.label, f"{one.point.value_db:g}"
                 rows.append((label, str(device), value, *map(rate, one.rates(device))))
     return Table(columns=("curve", "device", names[0], names[3], names[6]), rows=tuple(rows), left=("curve",))
 
@@ -201,7 +200,7 @@ def _bursts_table(plan: LinkPlan, points: Sequence[PointResult]) -> Table:
         counts = one.measured.bursts
         if counts is not None and counts.bit_errors.sum():
             found = assess(counts, bad_packets=one.measured.tally.packets.errors)
-            rows.append((plain(one.curve.label), f"{one.point.value_db:g}", *burst_cells(found)))
+            rows.append((one.curve.label, f"{one.point.value_db:g}", *burst_cells(found)))
     return Table(columns=("curve", PLAIN_LABELS[plan.measure.over], *BURST_HEADS), rows=tuple(rows), left=("curve",))
 
 
@@ -212,6 +211,6 @@ def _verdicts(plan: LinkPlan, results: Results) -> Iterator[tuple[str, str]]:
         for one in reversed(points):
             counts, bad = one.measured.bursts, one.measured.tally.packets.errors
             if counts is not None and counts.bit_errors.sum() >= FEWEST_ERRORS and bad >= FEWEST_PACKETS_IN_ERROR:
-                at = f"{plain(one.curve.label)}, {axis} = {one.point.value_db:g} dB"
+                at = f"{one.curve.label}, {axis} = {one.point.value_db:g} dB"
                 yield at, verdict(counts, bad_packets=bad)
                 break

@@ -9,7 +9,6 @@ import numpy as np
 
 from scenarios.report.settings import columns_of_settings
 from scenarios.report.tables.summaries import rate_text
-from scenarios.schema.labels.labels import plain
 from scenarios.schema.schema import Axis
 from scenarios.studies.link.level import AMOUNTS, COUNTS, MEANINGS, PLAIN_LABELS, theory
 
@@ -66,7 +65,7 @@ def cells(result: PointResult) -> tuple[str, ...]:
 def curve_rows(plan: LinkPlan, curve: Curve) -> tuple[str, str]:
     """Heading and column heads of a curve on the terminal."""
     columns = *(heads(plan)[column] for column in _ON_SCREEN), "[s]"
-    return f"\ncurve {curve.point.index + 1} of {len(plan.curves)}: {plain(curve.label)}", aligned(columns)
+    return f"\ncurve {curve.point.index + 1} of {len(plan.curves)}: {curve.label}", aligned(columns)
 
 
 def screen_row(result: PointResult, *, stored: bool) -> str:
@@ -80,7 +79,7 @@ def in_hand(result: PointResult, *, limit_s: float) -> str:
     """Counts of a point that is being measured."""
     tally = result.measured.tally
     return (
-        f"{plain(result.curve.label)}, {result.point.value_db:g} dB: {tally.bits.errors:,} bit and "
+        f"{result.curve.label}, {result.point.value_db:g} dB: {tally.bits.errors:,} bit and "
         f"{tally.packets.errors:,} packet errors, {result.measured.seconds:.2g} of {limit_s:g} s"
     )
 
@@ -174,7 +173,7 @@ def _row(result: PointResult, device: int | None) -> dict[str, Any]:
         row["airtime_s"] = _airtime_s(result)
     row |= {axis: round(curve.budget.value_db(esno_db, axis), 9) for axis in get_args(Axis)}
     row |= {
-        "curve": plain(curve.label),
+        "curve": curve.label,
         "device": "all" if device is None else device,
         "measured_esno_db": float(10.0 * np.log10(signal / noise)) if signal > 0 and noise > 0 else None,
         "transmissions": measured.tally_of(device).packets.clusters,

@@ -191,7 +191,7 @@ def test_every_device_may_have_its_own_curve(plan: Plan, tmp_path: Path) -> None
     with Store.open_existing(tmp_path) as store:
         shown = over_rounds(store, plan, config)
         drawing = arrange(config, plan, [], along=lambda _: shown)
-    assert [title for title, _ in drawing.panels] == ["$P_0/N_0$ = 0 dB", "$P_0/N_0$ = 10 dB"]
+    assert [title for title, _ in drawing.panels] == ["P₀/N₀ = 0 dB", "P₀/N₀ = 10 dB"]
     zero, one = drawing.panels[0][1]
     assert (zero.label, one.label) == ("device 0", "device 1")
     assert [s.y for s in zero.spots] == [3, 4, 5, 6, 7]

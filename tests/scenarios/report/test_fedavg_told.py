@@ -24,7 +24,7 @@ from scenarios.report.check import check_figures
 from scenarios.report.figures.images import label_counts
 from scenarios.report.page import write_report
 from scenarios.schema.errors import ScenarioError
-from scenarios.schema.labels.labels import plain_label, setting_cell, setting_label
+from scenarios.schema.labels.labels import axis_label, setting_cell, setting_label
 from scenarios.schema.loader import load_scenario
 from scenarios.store.store import Store
 
@@ -175,8 +175,8 @@ def test_settings_of_the_mechanisms_are_said_as_people_say_them() -> None:
     assert setting_label("learning.codec", codec) == "uniform"
     assert setting_label("learning.codec", {**codec, "bound": 2.0}) == "uniform, bound = 2"
     assert setting_cell("learning.dimension", 1206590) == "1206590"
-    assert setting_label("learning.dimension", 1206590) == "$M$ = 1,206,590"
-    assert plain_label("distance_sq") == "squared distance to the optimum ‖w - w*‖²"
+    assert setting_label("learning.dimension", 1206590) == "M = 1,206,590"
+    assert axis_label("distance_sq") == "squared distance to the optimum ‖w - w*‖²"
 
 
 def test_a_bad_partition_of_one_sweep_point_is_told_with_its_line(tmp_path: Path) -> None:

@@ -188,7 +188,7 @@ def test_rounding_errors_do_not_fill_an_axis() -> None:
 def test_axes_carry_labels_with_units_and_the_legend_every_series() -> None:
     plan = make_plan([{SNR: s, SCHEME: c} for c in ("digital", "analog") for s in (0.0, 10.0)], trials=20)
     figure = draw(arranged(FIGURE, plan))
-    assert figure.axes[0].get_xlabel() == "maximum $P_0/N_0$, $N_0$ per real dimension [dB]"
+    assert figure.axes[0].get_xlabel() == "maximum P₀/N₀, N₀ per real dimension [dB]"
     assert figure.axes[0].get_ylabel() == "MSE to the posterior mean"
     assert figure.axes[0].get_yscale() == "log"
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["digital", "analog"]
@@ -279,9 +279,9 @@ def test_figures_that_cannot_be_written_are_an_error_for_the_user() -> None:
         (EPSILON, None, "no privacy"),
         ("learning.lmc_cap", "printed", "LMC cap printed"),
         ("learning.debias", False, "no debias"),
-        (SNR, 20.0, "$P_0/N_0$ = 20 dB"),
+        (SNR, 20.0, "P₀/N₀ = 20 dB"),
         ("learning.other_thing", 0.25, "other thing = 0.25"),
-        ("label", "costs $5", r"costs \$5"),
+        ("label", "costs $5", "costs $5"),
         ("link.csi", {"error_variance": 0.1}, "CSI error = 0.1"),
         ("privacy", {"epsilon": 5.0, "delta": 0.02}, "ε = 5, δ = 0.02"),
         ("link.coding", CodingConfig(code="polar5g").model_dump(mode="json"), "polar"),

@@ -13,7 +13,7 @@ from scenarios.report.figures.draw import WIDEST, draw
 from scenarios.report.figures.drawing import Drawing
 from scenarios.report.figures.style import log_ticks
 from scenarios.report.tables.summaries import Mean, PointSummary
-from scenarios.schema.labels.labels import axis_label, format_value, plain_label, plain_setting, setting_label
+from scenarios.schema.labels.labels import axis_label, format_value, setting_label
 from scenarios.schema.schema import FigureConfig
 
 SNR, SLOPE, EPSILON = "link.power.snr_max_db", "learning.quantizer_slope", "privacy.epsilon"
@@ -60,7 +60,7 @@ def test_a_failed_sweep_point_leaves_the_series_their_order_and_looks() -> None:
 def test_values_of_the_same_words_are_told_apart_by_another_setting() -> None:
     settings = [{SLOPE: 0.1 + step * 1e-6, EPSILON: 1.0 + step, SNR: snr} for step in (0, 1) for snr in (0.0, 10.0)]
     drawing = arranged(FigureConfig(x=SNR, y="mse"), make_plan(settings, trials=20))
-    assert labels_of(drawing) == ["$a$ = 0.1, ε = 1", "$a$ = 0.1, ε = 2"]
+    assert labels_of(drawing) == ["a = 0.1, ε = 1", "a = 0.1, ε = 2"]
 
 
 def test_a_curve_no_series_speaks_of_has_a_name_among_others_and_none_alone() -> None:
@@ -143,7 +143,7 @@ def test_powers_of_ten_have_no_idle_digits(number: float, said: str) -> None:
     ],
 )
 def test_every_path_has_a_head_in_words(path: str, label: str) -> None:
-    assert plain_label(path) == label
+    assert axis_label(path) == label
 
 
 def test_a_key_of_no_section_is_called_by_its_own_name() -> None:
@@ -158,10 +158,10 @@ def test_models_of_errors_are_said_in_words(model: str, said: str) -> None:
 
 
 def test_a_dollar_stays_one_where_there_is_no_mathematics() -> None:
-    assert plain_setting("label", "costs $5") == "costs $5"
-    assert plain_setting(SNR, 20.0) == "P₀/N₀ = 20 dB"
+    assert setting_label("label", "costs $5") == "costs $5"
+    assert setting_label(SNR, 20.0) == "P₀/N₀ = 20 dB"
 
 
 def test_an_estimator_is_named_even_where_it_is_the_one_by_default() -> None:
-    assert plain_setting("link.csi", {"estimator": "ls"}) == "LS estimate"
-    assert plain_setting("link.csi", {"estimator": "lmmse"}) == "LMMSE estimate"
+    assert setting_label("link.csi", {"estimator": "ls"}) == "LS estimate"
+    assert setting_label("link.csi", {"estimator": "lmmse"}) == "LMMSE estimate"
