@@ -25,6 +25,7 @@ TOO_LARGE = (
     "more than 50000 values once aliases are written out, or more than 32 levels; shorten the file, or flatten it."
 )
 NO_MAPPING = "s.yaml: the file is empty, or no mapping; write key: value lines, such as name: my-study."
+NO_KEY = "a key must be text of at most 200 characters; write a name before the colon."
 SENTENCES = {
     "an unknown key": (
         "name: a\nlink:\n  power:\n    snr_db: 3\n",
@@ -228,13 +229,10 @@ SENTENCES = {
         "x: !!python/object/apply:os.system [ls]\n",
         "s.yaml:1: the tag tag:yaml.org,2002:python/object/apply:os.system is not allowed; leave the tag out.",
     ),
-    "a key that is a number": (
-        "1: a\n",
-        "s.yaml:1: a key must be text of at most 200 characters; write a name before the colon.",
-    ),
+    "a key that is a number": ("1: a\n", f"s.yaml:1: {NO_KEY}"),
     "a merge key": (
         "name: a\nreport: &x {notes: b}\nlearning: {<<: *x}\n",
-        "s.yaml:3: learning: a key must be text of at most 200 characters; write a name before the colon.",
+        f"s.yaml:3: learning: {NO_KEY}",
     ),
     "two documents": (
         "name: a\n---\nname: b\n",
