@@ -56,5 +56,5 @@ lock: $(STAMP)   ## write constraints.txt anew from pyproject.toml
 	$(BIN)/pip-compile --quiet --extra dev --extra docs --strip-extras --no-emit-index-url --no-emit-find-links --no-header \
 	  --no-annotate --allow-unsafe --generate-hashes --output-file constraints.txt pyproject.toml
 
-clean:           ## remove what set-up made
-	rm -rf $(VENV) .venv-3.13 *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+clean:           ## remove what set-up, docs and tests made
+	rm -rf $(VENV) .venv-3.13 build docs/generated *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

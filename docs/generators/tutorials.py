@@ -14,6 +14,8 @@ TUTORIALS = ROOT / "docs" / "tutorials"
 EXECUTED = ROOT / "build" / "tutorials"
 """Where the executed notebooks are, those of the tests too."""
 
+PACKAGES = ("phy", "privacy", "fl", "scenarios", "phyloop")
+
 
 def execute(path: Path, *, folder: Path) -> nbformat.NotebookNode:
     """Execute a notebook in `folder`, from its first cell to its last, and keep it in `EXECUTED`.
@@ -32,9 +34,10 @@ def execute(path: Path, *, folder: Path) -> nbformat.NotebookNode:
 
 
 def executed(path: Path) -> nbformat.NotebookNode:
-    """Return a notebook with its outputs: those of its last execution, if no cell was changed since."""
+    """Return a notebook with its outputs: those of its last execution, if neither a cell nor phyloop changed since."""
     kept = EXECUTED / path.name
-    if kept.exists():
+    sources = (file for package in PACKAGES for file in (ROOT / package).rglob("*.py"))
+    if kept.exists() and kept.stat().st_mtime > max(file.stat().st_mtime for file in sources):
         notebook = nbformat.read(kept, as_version=4)
         if _sources(notebook) == _sources(nbformat.read(path, as_version=4)):
             return notebook
