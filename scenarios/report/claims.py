@@ -309,20 +309,54 @@ LEAD = (
 )
 
 
-def claim_parts(store: Store, plan: Plan, *, folder: Path) -> list[Part]:
-    """Claims of every point of which something protected was released, with their footnotes; nothing without one."""
+def strongest_claims(store: Store, plan: Plan) -> tuple[PointClaims, ...] | str:
+    """Return the strongest claims of every sweep point that released something protected, or why there are none."""
     if not _protected(store, plan):
+        return ()
+    if len(plan.points) > MOST_POINTS:
+        return f"Too many sweep points to list here: {len(plan.points)}."
+    try:
+        found = gather_claims(store, plan, accountants=("exact", "pld", "renyi"))
+        return tuple(replace(one, claims=strongest(one.claims)) for one in found)
+    except PrivacyError as error:
+        return str(error)
+
+
+def claimed_and_proved(found: Sequence[PointClaims]) -> Iterator[tuple[str, str]]:
+    """Yield what the papers claim, and what of it is proved for whole runs, each in a sentence."""
+    published: dict[str, list[float]] = {}
+    proved: list[float] = []
+    for one in found:
+        for claim in one.claims:
+            if claim.accountant == "paper":
+                published.setdefault(claim.scope, []).append(claim.epsilon)
+        held = [c for c in one.claims if c.accountant != "paper" and c.scope == "run" and c.standing == "proved"]
+        proved.append(min((claim.epsilon for claim in held), default=math.inf))
+    for scope, epsilons in published.items():
+        yield "Claimed privacy", f"ε {_span(epsilons)} per {scope}, as published ({_points(len(epsilons))})."
+    finite = [epsilon for epsilon in proved if math.isfinite(epsilon)]
+    if finite:
+        yield "Proved privacy", f"ε {_span(finite)} for the whole run ({_points(len(finite))})."
+    if len(proved) > len(finite):
+        yield "Not proved", f"no finite ε holds for the whole run at {_points(len(proved) - len(finite))}."
+
+
+def _span(values: Sequence[float]) -> str:
+    low, high = f"{min(values):.4g}", f"{max(values):.4g}"
+    return f"= {low}" if low == high else f"from {low} to {high}"
+
+
+def _points(number: int) -> str:
+    return f"{number} sweep point{'s' * (number != 1)}"
+
+
+def claim_parts(found: tuple[PointClaims, ...] | str, plan: Plan, *, folder: Path) -> list[Part]:
+    """The strongest claims with their footnotes; nothing without one."""
+    if not found:
         return []
     lead = Part(soft=f"{LEAD}`phyloop privacy {shlex.quote(str(folder))}`.")
-    if len(plan.points) > MOST_POINTS:
-        return [lead, Part(text=f"Too many sweep points to list here: {len(plan.points)}.")]
-    try:
-        found = [
-            replace(one, claims=strongest(one.claims))
-            for one in gather_claims(store, plan, accountants=("exact", "pld", "renyi"))
-        ]
-    except PrivacyError as error:
-        return [lead, Part(text=str(error))]
+    if isinstance(found, str):
+        return [lead, Part(text=found)]
     table, footnotes = claim_table(plan, found)
     asked = any(point.scenario.mechanism is not None for point in plan.points)
     published = any(claim.accountant == "paper" for one in found for claim in one.claims)

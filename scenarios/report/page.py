@@ -11,7 +11,8 @@ from scenarios.engine.study import ReportPaths
 from scenarios.files.replacement import writing
 from scenarios.plan.points import Plan, Point
 from scenarios.report import rows
-from scenarios.report.claims import MOST_ROWS, claim_parts
+from scenarios.report.answers import answer
+from scenarios.report.claims import MOST_ROWS, claim_parts, claimed_and_proved, strongest_claims
 from scenarios.report.figures.curves import arrange
 from scenarios.report.figures.draw import write_figures
 from scenarios.report.figures.drawing import Drawing
@@ -71,7 +72,10 @@ def write_report(folder: Path, plan: Plan, *, store: Store) -> ReportPaths:
     uploads = "One simple attack. Where it fails, a better one may not: a failure is no proof of privacy."
     wrong = read_findings(store, plan, summaries)
     flips = any(one.protects == "bits" for point in plan.points if (one := point.scenario.mechanism) is not None)
+    claims = strongest_claims(store, plan)
+    private = [] if isinstance(claims, str) else [Part(items=list(claimed_and_proved(claims)))]
     sections: dict[str, Sequence[Part]] = {
+        "In short": [*answer(store, plan, summaries), *private],
         "What went wrong, and what to change": [Part(items=[("", f"{one}.") for one in wrong])],
         "Rounds in which nothing arrived or was sent": [
             Part(items=[("", f"{one}.") for one in silent[:MOST_LINES]]),
@@ -94,7 +98,7 @@ def write_report(folder: Path, plan: Plan, *, store: Store) -> ReportPaths:
         "What privacy asked for": [
             Part(soft=OF_PRIVACY + (OF_FLIPS if flips else ""), table=rows.privacy_table(store, plan, summaries))
         ],
-        "Privacy: published and proved claims": claim_parts(store, plan, folder=folder),
+        "Privacy: published and proved claims": claim_parts(claims, plan, folder=folder),
         "How errors lie together": list(_bursts(store, plan)),
         "Failed trials": list(_failures(store, plan, summaries)),
     }

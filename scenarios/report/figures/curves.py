@@ -82,12 +82,17 @@ def looks_of(
     """
     looks = dict(known)
     for config in configs:
-        kept = [point for point in points if is_shown(config, point)]
-        name = _namer(config, _paths(config, swept_paths, kept), kept)
-        for point in kept:
-            alone = config.x not in NO_SETTINGS and _x_of(config, swept_paths, point) is None
-            looks.setdefault(name(point, "", alone), len(looks))
+        for label, _ in labels_of(config, swept_paths, [point for point in points if is_shown(config, point)]):
+            looks.setdefault(label, len(looks))
     return looks
+
+
+def labels_of(config: FigureConfig, swept_paths: Sequence[str], points: Sequence[Point]) -> list[tuple[str, bool]]:
+    """Return the label of the curve of each point, and True where it is a horizontal line."""
+    name = _namer(config, _paths(config, swept_paths, points), points)
+    along = config.x in NO_SETTINGS
+    lines = [not along and _x_of(config, swept_paths, point) is None for point in points]
+    return [(name(point, "", line), line) for point, line in zip(points, lines, strict=True)]
 
 
 def _figures(plan: Plan) -> tuple[FigureConfig, ...]:

@@ -16,7 +16,7 @@ from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, Point, value_of
 from scenarios.report.figures.curves import applies
 from scenarios.report.figures.style import COLOURS, STYLE, FigureFiles, put_title, wrap, write_picture
-from scenarios.schema.labels.labels import setting_cell, setting_label
+from scenarios.schema.labels.labels import plain, setting_cell, setting_label
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,12 +38,13 @@ MOST_PARTITIONS = 3
 def draw_partitions(folder: Path, plan: Plan) -> tuple[FigureFiles, ...]:
     """The partition of the first trial of every way of sharing in the plan, the first three at most.
 
-    Dealt again from the seed, as the run deals it; absent where the images are no longer here.
+    Dealt again from the seed, as the run deals it; absent where the images are no longer here, and where devices draw
+    from all samples alike: such a picture shows chance alone.
     """
     seen: dict[str, tuple[Scenario, FedAvgConfig]] = {}
     for point in plan.points:
         learning = point.scenario.learning
-        if isinstance(learning, FedAvgConfig):
+        if isinstance(learning, FedAvgConfig) and learning.partition.kind != "iid":
             shared = learning.model_dump_json(include={"data", "partition", "num_devices"})
             seen.setdefault(shared, (point.scenario, learning))
     drawn = []
@@ -176,6 +177,8 @@ LEFT, RIGHT = 1.7, 1.25
 """Inches for the setting of a row and for how well it went."""
 MOST_ROWS = 12
 """In one picture; more settings of one label go on in a second."""
+NOTHING = 0.1
+"""Correlation below which a reconstruction is a grey block; the caption names its setting."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,6 +188,7 @@ class Row:
     setting: str
     images: NDArray[np.int64]
     told: str
+    correlation: float = 1.0
 
 
 def draw_attacks(folder: Path, plan: Plan, *, store: Store) -> tuple[FigureFiles, ...]:
@@ -198,8 +202,9 @@ def draw_attacks(folder: Path, plan: Plan, *, store: Store) -> tuple[FigureFiles
         title = f"{label or plan.points[0].scenario.name}: what the server makes of one upload"
         for first in range(0, len(group), MOST_ROWS):
             members = group[first : first + MOST_ROWS]
-            originals, rows = _read_rows(members, plan=plan, store=store)
-            if originals is None:
+            originals, everything = _read_rows(members, plan=plan, store=store)
+            rows = [row for row in everything if row.correlation >= NOTHING]
+            if originals is None or not rows:
                 continue
             several = value_of(members[0][0], "learning.samples_per_device")
             behind = "" if several == 1 else f", the first of {several} that the device holds"
@@ -210,6 +215,8 @@ def draw_attacks(folder: Path, plan: Plan, *, store: Store) -> tuple[FigureFiles
                 f"trial: mean correlation with {which}, and share of images recognised among all of the set. "
                 f"Seed {plan.seed}."
             )
+            if unlike := [plain(row.setting) for row in everything if row.correlation < NOTHING]:
+                caption += f" Not drawn, because the correlation is below {NOTHING:g}: {'; '.join(unlike)}."
             told, shows = "correlation,\nrecognised", (title, [(r.setting, r.told, r.images.tolist()) for r in rows])
             make = partial(reconstruction_figure, originals, rows, title=title, told=told)
             path = folder / f"reconstruction-{len(drawn) + 1}"
@@ -240,7 +247,8 @@ def _read_rows(
             # Adding zero takes the sign off what is rounded to it.
             told = f"{round(found['mean_correlation'], 2) + 0.0:.2f}, {100 * found['recognised_share']:.0f} %"
         said = [setting_label(path, value_of(point, path)) for path in telling if applies(path, point)]
-        rows.append(Row(setting=", ".join(filter(None, said)) or "rebuilt", images=images["rebuilt"], told=told))
+        setting, correlation = ", ".join(filter(None, said)) or "rebuilt", found.get("mean_correlation", 1.0)
+        rows.append(Row(setting=setting, images=images["rebuilt"], told=told, correlation=correlation))
     return originals, rows
 
 

@@ -54,6 +54,10 @@ SHARES = (
 )
 """Quantities whose interval lies within zero and one."""
 
+LARGER_IS_BETTER = ("accuracy", "accuracy_at_home", "aggregation_snr_db", "aggregation_snr_20log_db", "anonymity")
+SMALLER_IS_BETTER = ("mse", "wasserstein2", "loss", "error_rate", "squared_error", "distance_sq", "l1_distance")
+"""Endings of the names of quantities in which one sweep point is better than another."""
+
 WITHIN = " within "
 """Between the number of a round and the budget in the name of a metric of `budget_names`."""
 
@@ -62,6 +66,11 @@ CODED: dict[str, tuple[str, ...]] = {
     "clamp": tuple(CLAMP_WORDS[code] for code in sorted(CLAMP_WORDS)),
 }
 """Numbers that are codes, and the word of each code."""
+
+
+def sense(metric: str) -> int:
+    """Return 1 where larger values are better, -1 where smaller ones are, 0 where neither is."""
+    return int(metric.endswith(LARGER_IS_BETTER)) - int(metric.endswith(SMALLER_IS_BETTER))
 
 
 def word_of(metric: str, value: float) -> str:

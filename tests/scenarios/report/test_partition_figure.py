@@ -108,3 +108,5 @@ def test_ways_of_dealing_that_are_not_drawn_are_told(tmp_path: Path, monkeypatch
     assert [one.caption.endswith("The sweep deals in 5 ways; the first 3 are drawn.") for one in drawn] == [0, 0, 1]
     few = partitions.draw_partitions(tmp_path, make_plan(ways[:3], trials=1, learning=learning))
     assert not any("drawn" in one.caption for one in few)
+    alike = make_plan([{"learning.partition": {"kind": "iid"}}], trials=1, learning=learning)
+    assert partitions.draw_partitions(tmp_path, alike) == ()
