@@ -20,7 +20,7 @@ from scenarios.report.settings import axes_of, said
 from scenarios.report.tables.quantities import sense
 from scenarios.report.tables.summaries import FEWEST_TRIALS, Mean, PointSummary, mean_interval
 from scenarios.report.tables.table import Table
-from scenarios.schema.labels.labels import plain, plain_label
+from scenarios.schema.labels.labels import axis_label
 from scenarios.schema.schema import FigureConfig
 from scenarios.store.store import Store
 
@@ -75,7 +75,7 @@ def answer(store: Store, plan: Plan, summaries: Sequence[PointSummary]) -> list[
     rows = list(_rows(settings, values, metric=metric))
     items = [*_compared(config, settings, metric), *_best(rows), *_references(references, metric)]
     items += _error_models(plan, found, values)
-    heads = ("setting", "best", plain_label(metric), "next", "difference", "clear")
+    heads = ("setting", "best", axis_label(metric), "next", "difference", "clear")
     table = Table(columns=heads, rows=tuple(rows), left=(heads[0], "best", "next", "clear"), wrapped=("best", "next"))
     fold = f"Best and next at each of {len(rows)} settings" if len(rows) > MOST_ROWS else ""
     return [Part(items=items), Part(table=table, fold=fold), Part(soft=LEAD if rows else "")]
@@ -108,12 +108,12 @@ def _contests(
     references: dict[str, PointSummary] = {}
     for summary, (label, line) in zip(found, labels, strict=True):
         if line or (config.panels is not None and not applies(config.panels, summary.point)):
-            references[plain(label)] = summary
+            references[label] = summary
             continue
         paths = [path for path in (config.panels, x if several else None) if path is not None]
-        place = plain(", ".join(filter(None, (said(summary.point, path) for path in paths))))
+        place = ", ".join(filter(None, (said(summary.point, path) for path in paths)))
         name = label if several or x is None else said(summary.point, x)
-        settings.setdefault(place, {})[plain(name)] = summary
+        settings.setdefault(place, {})[name] = summary
     for contest in settings.values():
         if len(contest) == 1 and len(settings) > 1:
             references.update(contest)
@@ -147,9 +147,9 @@ def _compared(
     if len(names) > 1:
         direction = {1: ", the larger the better", -1: ", the smaller the better"}.get(sense(metric), "")
         paths = [path for path in (config.panels, config.x) if path is not None and path not in NO_SETTINGS]
-        what = f" of {_listed(plain_label(path) for path in paths if path != 'label')}" if paths != ["label"] else ""
+        what = f" of {_listed(axis_label(path) for path in paths if path != 'label')}" if paths != ["label"] else ""
         where = f", at {len(settings)} settings{what}" if len(settings) > 1 else ""
-        yield "Compared", f"{_listed(names, between='; ')}, by {plain_label(metric)}{direction}{where}."
+        yield "Compared", f"{_listed(names, between='; ')}, by {axis_label(metric)}{direction}{where}."
 
 
 def _best(rows: Sequence[tuple[str, ...]]) -> Iterator[tuple[str, str]]:
@@ -191,7 +191,7 @@ def _error_models(plan: Plan, found: Sequence[PointSummary], values: Mapping[int
             clear = sum(one.verdict == "yes" for one in differences.values())
             key = max(known, key=lambda one: abs(known[one].mean))
             paths = [path for path in axes_of(plan) if path != ERROR_MODEL]
-            place = plain(", ".join(filter(None, (said(pairs[key][0], path) for path in paths))))
+            place = ", ".join(filter(None, (said(pairs[key][0], path) for path in paths)))
             at = f" ({place})" if place else ""
             yield (
                 f"{said(pairs[key][0], ERROR_MODEL)} against measured errors",

@@ -16,7 +16,7 @@ from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, Point, value_of
 from scenarios.report.figures.curves import applies
 from scenarios.report.figures.style import COLOURS, STYLE, FigureFiles, put_title, wrap, write_picture
-from scenarios.schema.labels.labels import plain, setting_cell, setting_label
+from scenarios.schema.labels.labels import setting_cell, setting_label
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -215,7 +215,7 @@ def draw_attacks(folder: Path, plan: Plan, *, store: Store) -> tuple[FigureFiles
                 f"trial: mean correlation with {which}, and share of images recognised among all of the set. "
                 f"Seed {plan.seed}."
             )
-            if unlike := [plain(row.setting) for row in everything if row.correlation < NOTHING]:
+            if unlike := [row.setting for row in everything if row.correlation < NOTHING]:
                 caption += f" Not drawn, because the correlation is below {NOTHING:g}: {'; '.join(unlike)}."
             told, shows = "correlation,\nrecognised", (title, [(r.setting, r.told, r.images.tolist()) for r in rows])
             make = partial(reconstruction_figure, originals, rows, title=title, told=told)
