@@ -42,7 +42,8 @@ def fedavg_findings(learning: FedAvgConfig, facts: PointFacts) -> Iterator[str]:
     classes = image_facts(learning.data.name).num_classes
     last, best, chance = metrics["test_accuracy"], metrics["best_accuracy"], 1.0 / classes
     if last <= chance + NEAR_CHANCE * (1.0 - chance):
-        what = f"test accuracy {last:.1%} after {rounds} rounds is that of guessing among {classes} classes"
+        guessing = f"the {chance:.1%} of guessing among {classes} classes"
+        what = f"test accuracy {last:.1%} after {rounds} rounds is near {guessing}"
     elif best - chance > 0.2 and last < chance + 0.5 * (best - chance):
         what = f"test accuracy fell from {best:.1%} to {last:.1%}"
     else:
@@ -128,7 +129,10 @@ def _noise(learning: FedAvgConfig, facts: PointFacts) -> str | None:
     averaged = f"{learning.num_devices} devices average out; raise"
     if mechanism is not None and (mechanism.budget is not None or mechanism.for_uploads is not None):
         key = "privacy.epsilon" if mechanism.budget is None else "privacy.budget.epsilon"
-        if (rate := metrics.get("target_bit_error_rate", 0.0)) > ALMOST_COINS:
+        rate = metrics.get("target_bit_error_rate", 0.0)
+        if 0.0 < rate < facts.rates.get("bit_error_rate", 0.0):
+            return None  # the channel alone has more errors than the mechanism asks for
+        if rate > ALMOST_COINS:
             least = learning.rounds * metrics.get("kappa", 0.0) / (getattr(mechanism, "order", 2.0) - 1.0)
             above = f" far above {least:.4g}, at which Theorem 1 asks for fair coins" if least else ""
             return f"bits are flipped with probability {rate:.3f}; raise {key}{above}"

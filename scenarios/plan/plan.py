@@ -125,6 +125,22 @@ def expand(loaded: LoadedScenario, reading: Reading = LEARNING) -> Plan:
     return Plan(points=tuple(points), swept_paths=tuple(dict.fromkeys(paths)), trials=trials, seed=seed)
 
 
+def _kinds_of_epsilon(plan: Plan) -> Iterator[str]:
+    """Yield a warning where mechanisms are compared whose epsilons come from different accountants."""
+    kinds: dict[str, str] = {}
+    for point in plan.points:
+        mechanism = point.scenario.mechanism
+        if mechanism is not None and mechanism.asked is not None:
+            kinds[mechanism.mechanism] = mechanism.asked.partition(" ")[2]
+    if len(set(kinds.values())) > 1:
+        which = "; ".join(f"{name}: {kind}" for name, kind in kinds.items())
+        yield (
+            f"privacy.mechanism: the epsilons of the mechanisms are of different kinds ({which}), so that equal "
+            "numbers are not equal privacy; compare them at the epsilon that is proved, in the table of results and in "
+            "phyloop privacy, or write privacy.budget in place of privacy.epsilon"
+        )
+
+
 def learning_warnings(plan: Plan) -> list[str]:
     """Return the warnings about all sweep points; of those that differ in numbers alone, the first and a count."""
     sentences = dict.fromkeys(sentence for point in plan.points for sentence in find_warnings(point.scenario))
@@ -133,6 +149,7 @@ def learning_warnings(plan: Plan) -> list[str]:
         which = "; ".join(f"{scheme}: {words}" for scheme, words in unequal.items())
         what = f"learning.aggregation: the schemes differ in their privacy ({which})"
         sentences[f"{what}; write one epsilon for all, or none, to compare them at equal privacy"] = None
+    sentences |= dict.fromkeys(_kinds_of_epsilon(plan))
     alike: dict[str, list[str]] = {}
     for sentence in sentences:
         alike.setdefault(_NUMBER.sub("0", sentence), []).append(sentence)

@@ -94,7 +94,10 @@ def _noise(learning: FedAvgConfig, mechanism: UploadMechanism) -> Iterator[str]:
         epsilon = _enough(
             mechanism, way / of_run * noise, training, num_samples=samples_per_device(learning), limit=limit
         )
-        enough = "" if epsilon is None else f" to {epsilon:.2g}"
+        enough = "" if epsilon is None else f" to {float(f'{epsilon:.2g}'):g}"
+        if mechanism.protects == "bits" and limit:  # see `FlippedBits.noise_std`
+            most = 0.75 * (way / of_run * noise / limit) ** 2
+            enough += f" (where the channel's own bit error rate is below {most:.2g})"
         yield (
             f"privacy.epsilon: the noise that {devices} devices average out is {of_run / way:.2g} times as large as "
             f"all steps of a run together, so that the model may stay at guessing; raise epsilon{enough}, "

@@ -67,6 +67,26 @@ PLANTED: dict[str, tuple[str, str, str]] = {
         "3.0% of the bits",
         "link.power.snr_max_db",
     ),
+    "more errors of the channel than bit flipping asks for": (
+        said(
+            GUESSED | {"target_bit_error_rate": 0.013, "kappa": 0.02},
+            {"codec": {"name": "fixed-point", "bound": 1.0}},
+            rates={"bit_error_rate": 0.0377},
+            privacy={"mechanism": "bit-flipping", "epsilon": 30, "kappa": 0.02},
+        ),
+        "3.8% of the bits",
+        "link.power.snr_max_db",
+    ),
+    "more flips than errors of the channel": (
+        said(
+            GUESSED | {"target_bit_error_rate": 0.2, "kappa": 0.02},
+            {"codec": {"name": "fixed-point", "bound": 1.0}},
+            rates={"bit_error_rate": 0.0377},
+            privacy={"mechanism": "bit-flipping", "epsilon": 1, "kappa": 0.02},
+        ),
+        "the privacy mechanism adds more noise",
+        "privacy.epsilon",
+    ),
     "a budget": (
         said(
             GUESSED, {"aggregation": "probit"}, privacy={"mechanism": "scheme", "budget": {"epsilon": 1, "delta": 1e-5}}

@@ -74,3 +74,20 @@ def test_an_axis_of_epsilon_splits_no_curve() -> None:
     config = FigureConfig(x=f"{SCHEME}.epsilon", y="test_accuracy", series=f"{SCHEME}.name")
     ((_, curves),) = arrange(config, plan, summaries).panels
     assert [len(curve.spots) for curve in curves] == [2, 2]
+
+
+def kinds_warned(*mechanisms: Settings) -> list[str]:
+    learning = FREE | {"local": {"clip": 1.0}, "codec": "fixed-point"}
+    document: Settings = {"name": "a", "learning": learning, "sweep": [{"privacy": list(mechanisms)}]}
+    return [one for one in learning_warnings(expand(load_scenario(document))) if "of different kinds" in one]
+
+
+def test_epsilons_of_different_accountants_are_told_apart() -> None:
+    flips: Settings = {"mechanism": "bit-flipping", "kappa": 0.02, "epsilon": 100}
+    gaussian: Settings = {"mechanism": "gaussian", "epsilon": 100}
+    (found,) = kinds_warned(flips, gaussian)
+    assert "bit-flipping: Rényi of order 2" in found
+    assert "privacy.budget" in found
+    assert kinds_warned(flips, flips | {"epsilon": 200}) == []
+    budget: Settings = {"budget": {"epsilon": 100, "delta": 1e-5}}
+    assert kinds_warned({"mechanism": "bit-flipping", **budget}, {"mechanism": "gaussian", **budget}) == []

@@ -307,9 +307,21 @@ def test_the_epsilon_that_a_warning_of_noise_names_is_enough(mechanism: dict[str
         return [one for one in find_warnings(made) if "may stay at guessing" in one]
 
     (sentence,) = warned(0.5)
-    named = float(sentence.partition("raise epsilon to ")[2].partition(",")[0])
+    named = float(sentence.partition("raise epsilon to ")[2].split(",")[0].split(" ")[0])
+    assert ("the channel's own bit error rate" in sentence) == (mechanism["mechanism"] == "bit-flipping")
     assert warned(named) == []
     assert warned(named / 2.0) != []
+
+
+@pytest.mark.parametrize(("epsilon", "warned"), [(30, True), (50, False)])
+def test_an_epsilon_that_measured_kappa_turns_into_fair_coins_is_warned_of(epsilon: float, warned: bool) -> None:
+    made = scenario(
+        {"data": "digits", "model": "linear", "rounds": 40, "codec": "fixed-point", "local": {"clip": 1.0}},
+        privacy={"mechanism": "bit-flipping", "kappa": "measured", "epsilon": epsilon},
+    )
+    found = [one for one in find_warnings(made) if one.startswith("privacy.kappa")]
+    assert len(found) == warned
+    assert all("raise epsilon far above 40" in one and "kappa: 0.02" in one for one in found)
 
 
 @pytest.mark.parametrize(
