@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -16,8 +16,9 @@ from scenarios.store.store import Store
 
 
 def read_findings(store: Store, plan: Plan, summaries: Sequence[PointSummary]) -> tuple[str, ...]:
-    """Return the findings of all sweep points with a finished trial; equal findings of several points once."""
+    """Return the findings of all sweep points with a finished trial; those that differ in numbers alone once."""
     found: dict[str, list[str]] = {}
+    first: dict[str, str] = {}
     for summary in summaries:
         ids = plan.task_ids[plan.points.index(summary.point)]
         scenario, metrics = summary.point.scenario, {name: mean.mean for name, mean in summary.metrics.items()}
@@ -25,16 +26,17 @@ def read_findings(store: Store, plan: Plan, summaries: Sequence[PointSummary]) -
             link=scenario.link,
             mechanism=scenario.mechanism,
             metrics=metrics,
-            rates={name: rate.errors / rate.total for name, rate in summary.rates.items()},
+            rates={name: rate.value for name, rate in summary.rates.items()},
             growth=_growth(store, ids) if "mse" in metrics else 1.0,
         )
-        wrong = list(scenario.learning.findings(facts)) if summary.done else []
+        wrong = [*scenario.learning.findings(facts), *_worse_by_decoding(summary)] if summary.done else []
         if summary.failed:
             tasks = store.read_tasks(ids).values()
             failures = [one.failure or "" for one in tasks if one.status == "failed"]
             wrong.insert(0, failed_trials(failures, of=len(tasks)))
         for sentence in wrong:
-            found.setdefault(sentence, []).append(", ".join(short_setting(plan, summary.point)))
+            kind = first.setdefault(_without_numbers(sentence), sentence)
+            found.setdefault(kind, []).append(", ".join(short_setting(plan, summary.point)))
     more = {sentence: f" and {len(others)} more" if others else "" for sentence, (_, *others) in found.items()}
     return tuple(f"{one}{more[s]}: {s}" if one else s for s, (one, *_) in found.items())
 
@@ -42,9 +44,25 @@ def read_findings(store: Store, plan: Plan, summaries: Sequence[PointSummary]) -
 def failed_trials(failures: Sequence[str], *, of: int) -> str:
     """Return how many trials failed, and the commonest reason; reasons that differ in their numbers are one."""
     reasons = [re.sub(r"^(before )?round \d+: ", "", one) for one in failures]
-    kinds = [re.sub(r"[\d.,]*\d(e[+-]\d+)?", "#", one) for one in reasons]
+    kinds = [_without_numbers(one) for one in reasons]
     commonest, times = Counter(kinds).most_common(1)[0]
     return f"{times} of {of} trials failed: {reasons[kinds.index(commonest)]}"
+
+
+def _without_numbers(sentence: str) -> str:
+    return re.sub(r"[\d.,]*\d(e[+-]\d+)?", "#", sentence)
+
+
+def _worse_by_decoding(summary: PointSummary) -> Iterator[str]:
+    """A code below its threshold: more of the bits are wrong after decoding than before, beyond both intervals."""
+    decoded, raw = (summary.rates.get(name) for name in ("bit_error_rate", "raw_bit_error_rate"))
+    link = summary.point.scenario.link
+    if link.coding != "none" and decoded is not None and raw is not None and decoded.low > raw.high:
+        yield (
+            f"{decoded.value:.2%} of the bits are wrong after decoding and {raw.value:.2%} before: {link.coding.code} "
+            f"makes errors worse at this SNR; raise link.power.snr_max_db above {link.power.snr_max_db:g}, lower "
+            "link.coding.rate, or write link.coding: none"
+        )
 
 
 def _growth(store: Store, task_ids: Sequence[str]) -> float:

@@ -70,10 +70,11 @@ def _short_upload(scenario: Scenario) -> Iterator[str]:
     crc, width = link.packets.crc_name(bits), link.bits_per_symbol
     plan = plan_packet(link.coding, payload_bits=bits, bits_per_symbol=width, crc=crc)
     if plan.rate < 0.5 * link.coding.rate:
+        longer = f"the smallest block of {link.coding.code} is" + (f" longer, with {crc}" if crc else " longer")
         yield (
             f"link.coding: {bits} bits of an upload take {plan.coded_bits} on the air, a rate of {plan.rate:.2g} in "
-            f"place of {link.coding.rate:.2g}, because the check sum and the smallest block of {link.coding.code} are "
-            "longer, and err together; write coding: none, or learn a larger model"
+            f"place of {link.coding.rate:.2g}, because {longer}, and its bits err together; write coding: none, or "
+            "learn a larger model"
         )
 
 

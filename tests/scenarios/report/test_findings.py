@@ -219,3 +219,17 @@ def test_the_finding_is_printed_and_stands_on_the_page(tmp_path: Path, capsys: p
     words = "of the bits arrived wrong; raise link.power.snr_max_db above -10."
     assert words in capsys.readouterr().err
     assert (tmp_path / "out" / "report.html").read_text().count(words) == 1
+
+
+def test_a_code_below_its_threshold_is_named_once_for_all_sweep_points(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "s.yaml").write_text(
+        "name: s\ntrials: 1\nlink: {access: orthogonal, coding: {code: ldpc5g}}\n"
+        "learning: {algorithm: fedavg, rounds: 2, num_devices: 4}\nsweep: {link.power.snr_max_db: [-8, -6, 20]}\n"
+    )
+    assert run_scenario(str(tmp_path / "s.yaml"), out=tmp_path / "out", overrides=(), trials=None, seed=None) == 0
+    said = [line for line in capsys.readouterr().err.splitlines() if "makes errors worse" in line]
+    assert len(said) == 1
+    assert said[0].startswith("phyloop: P₀/N₀ = -8 dB and 1 more: ")
+    assert "link.power.snr_max_db above -8, lower link.coding.rate, or write link.coding: none" in said[0]
