@@ -34,8 +34,8 @@ class DataSet(Frozen):
     """
 
     name: str
-    train_samples: Count | None = Field(default=None, description="first so many of a seeded shuffle; left out, all")
-    test_samples: Count | None = Field(default=None, description="first so many of a seeded shuffle; left out, all")
+    train_samples: Count | None = Field(default=None, description="the first N of a seeded shuffle; left out: all")
+    test_samples: Count | None = Field(default=None, description="the first N of a seeded shuffle; left out: all")
     validation_samples: Count | None = Field(
         default=None, description="training images held out, to choose the best round on"
     )
@@ -77,7 +77,7 @@ class PartitionConfig(Frozen):
         description="iid: devices differ by chance alone, the usual baseline; labels: few labels per device; "
         "dirichlet: shares of labels follow Dirichlet(alpha)",
     )
-    samples_per_device: Count | None = Field(default=None, description="|D_n|; left out: all samples are shared out")
+    samples_per_device: Count | None = Field(default=None, description="|D_n|; left out: the devices share all samples")
     labels_per_device: Count | None = Field(default=None, description="labels of a device (kind labels)")
     alpha: Annotated[float, Field(ge=1e-3, le=1e6, allow_inf_nan=False)] | None = Field(
         default=None, description="concentration, a small one is far from IID (kind dirichlet)"
@@ -108,7 +108,7 @@ class ParticipationConfig(Frozen):
     """Devices that take part in a round."""
 
     devices_per_round: Count | None = Field(
-        default=None, description="devices drawn anew for each round; left out: all"
+        default=None, description="number of devices drawn for each round; left out: all"
     )
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = Field(
         default=0.0, description="probability that a device that trained never sends; 0: all of them send"

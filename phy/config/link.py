@@ -61,9 +61,7 @@ class LinkConfig(Frozen):
         default=None, description="index of TS 38.214 Table 5.1.3.1-1 in place of modulation and code rate"
     )
     coding: Coding = Field(default="none", description="none, or a channel code")
-    packets: PacketConfig = Field(
-        default=PacketConfig(), description="CRC of packets and what becomes of packets in error"
-    )
+    packets: PacketConfig = Field(default=PacketConfig(), description="CRC of packets, and use of packets in error")
     channel: ChannelConfig = Field(default=ChannelConfig(), description="propagation from devices to the server")
     ofdm: Ofdm = Field(default="none", description="none: a single carrier; or the OFDM grid")
     csi: Csi = Field(
@@ -86,7 +84,7 @@ class LinkConfig(Frozen):
     )
     engine: Literal["auto", "sionna", "fused"] = Field(
         default="auto",
-        description="what computes the symbols: Sionna under XLA, or fused kernels on a CPU; auto: fused where it can",
+        description="Sionna under XLA, or fused kernels on a CPU; auto: fused where it supports the link",
     )
     bandwidth_hz: Annotated[float, Field(ge=1, le=1e10, allow_inf_nan=False)] = Field(
         default=1e6,

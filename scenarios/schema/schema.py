@@ -274,7 +274,7 @@ class Scenario(Frozen):
         description="name of the study, of its default folder and of its page", examples=["my-study"]
     )
     description: Prose = Field(
-        default="", description="what is compared, and which figure or table of which paper it is"
+        default="", description="quantity under study, and the figure or table of a paper that it repeats"
     )
     label: Word = Field(default="", description="free text to tell sweep points apart; changes no number")
     seed: Annotated[int, Field(ge=0, lt=1 << 64, strict=True)] = Field(
@@ -296,7 +296,7 @@ class Scenario(Frozen):
     )
     measure: MeasureConfig | None = Field(default=None, description="error rates of the link alone: phyloop link")
     card: dict[str, Any] | None = Field(
-        default=None, description="what phyloop verify expects of this scenario; changes no number"
+        default=None, description="known answer of a reference check for phyloop verify; changes no number"
     )
     plugins: Annotated[tuple[Word, ...], Field(max_length=20)] = Field(
         default=(), description="own code that registers schemes, codecs, ...: files beside this one, or module names"

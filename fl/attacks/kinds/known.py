@@ -24,14 +24,14 @@ class Known(Attack):
 
     factor: Annotated[float, Field(allow_inf_nan=False, ge=-1e6, le=1e6)] = Field(
         default=-4.0,
-        description="of sign-flip, scale and boost: times what is honest; -4 as in public code of robust aggregation",
+        description="of sign-flip, scale and boost: times the honest one; -4 as in public code of robust aggregation",
     )
     std: PositiveFloat = Field(
         default=1e4,
         description="of gaussian: standard deviation of every number; 1e4 as in public code of robust aggregation",
     )
     signal: Literal["random", "ones", "noise"] = Field(
-        default="random", description="of jam: what jammers send; random signs, which no receiver can foresee"
+        default="random", description="of jam: signal of the jammers; random signs, which no receiver can predict"
     )
 
 
