@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from phy.numerics.random import uniform_words
 from phy.numerics.workers import spans
 
 _VALUES_AT_ONCE = 1 << 18
+_LARGEST = float(np.finfo(np.float32).max)
 VALUES_PER_GROUP = 64
 """Parts hold a multiple of this many values: whole bytes at every width."""
 
@@ -109,15 +110,8 @@ class Binary32(PartwiseCodec):
     """
 
     name: Literal["binary32"] = "binary32"
-
-    @property
-    def bits_per_value(self) -> int:
-        return 32
-
-    @property
-    def limits(self) -> tuple[float, float]:
-        largest = float(np.finfo(np.float32).max)
-        return -largest, largest
+    bits_per_value: ClassVar[int] = 32
+    limits: ClassVar[tuple[float, float]] = (-_LARGEST, _LARGEST)
 
     def to_codes(self, part: F32, *, keys: U32, first: int) -> Codes:
         return np.ascontiguousarray(part).view(np.uint32)

@@ -41,16 +41,14 @@ def read_npz(path: Path, *keys: str) -> list[NDArray[Any]]:
         return [file[key] for key in keys]
 
 
-def idx_names(name: DataName) -> tuple[tuple[str, ...], ...]:
-    """Spellings of the four IDX files of a set, without .gz: train images and labels, test images and labels.
+def idx_names(name: DataName) -> tuple[str, ...]:
+    """Patterns of the four IDX files of a set, without .gz: train images and labels, test images and labels.
 
     EMNIST says its split and `test` for `t10k`; some copies write a dot for the hyphen before `idx`.
     """
     parts = ("emnist-byclass-train", "emnist-byclass-test") if name == "emnist" else ("train", "t10k")
     kinds = (("images", 3), ("labels", 1))
-    return tuple(
-        (f"{part}-{kind}-idx{axes}-ubyte", f"{part}-{kind}.idx{axes}-ubyte") for part in parts for kind, axes in kinds
-    )
+    return tuple(f"{part}-{kind}[.-]idx{axes}-ubyte" for part in parts for kind, axes in kinds)
 
 
 def read_idx_set(paths: tuple[Path, ...], *, name: DataName) -> tuple[Pair, Pair]:

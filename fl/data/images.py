@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import sys
 from contextlib import redirect_stdout
 from dataclasses import replace
@@ -19,8 +18,6 @@ from fl.tasks.base import LearningError
 from phy.numerics.random import Purpose, generator
 
 _PARTS = ("train_samples", "test_samples", "validation_samples")
-_PATIENCE_S = 60.0
-"""keras itself waits for ever for a server that went silent."""
 
 
 def load_images(config: DataSet, *, seed: int, trial: int) -> ImageData:
@@ -126,14 +123,10 @@ def _download(name: DataName) -> tuple[Pair, Pair]:
     """The set that keras fetches, checks and keeps; LearningError with the remedy if that fails."""
     from tensorflow.keras import datasets
 
-    patience = socket.getdefaulttimeout()
-    socket.setdefaulttimeout(_PATIENCE_S)
     try:
         with redirect_stdout(sys.stderr):  # what keras says is no result of a command
             train, test = getattr(datasets, name.replace("-", "_")).load_data()
     except Exception as error:  # keras raises a bare Exception where an address cannot be reached
         reason = " ".join(str(error).split()) or type(error).__name__
         raise LearningError(f"{name} could not be downloaded to {keras_cache()} ({reason}); {remedy(name)}") from error
-    finally:
-        socket.setdefaulttimeout(patience)
     return train, test

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -98,7 +98,7 @@ def remedy(name: DataName) -> str:
         other = f"{ARCHIVES[name]} or the folder {FOLDERS[name]}"
     else:
         below = "" if name == "mnist" else f"{name}/"
-        other = f"{below}{idx_names(name)[0][0]}[.gz] and its three companions"
+        other = f"{below}{_plain(idx_names(name)[0])}[.gz] and its three companions"
     return f"{where} {name}.npz (keras layout) or {other}, or write data: digits"
 
 
@@ -138,11 +138,7 @@ def _homes(name: DataName, folder: Path) -> Iterator[Path]:
 
 
 def _find_idx(name: DataName, home: Path) -> Found | None:
-    wanted = {
-        f"{spellings[0]}[.gz]": [f"{spelling}{ending}" for ending in ("", ".gz") for spelling in spellings]
-        for spellings in idx_names(name)
-    }
-    paths = _all_of(home, wanted)
+    paths = _all_of(home, idx_names(name))
     return Found(format="idx", paths=paths) if paths else None
 
 
@@ -150,20 +146,21 @@ def _find_cifar(name: DataName, home: Path) -> Found | None:
     # Files of CIFAR-100 have everyday names: `home` itself must be called as the author's folder.
     own = [home] if home.resolve().name == FOLDERS[name] else []
     for folder in (home / FOLDERS[name], *own):
-        if _all_of(folder, {file: [file] for file in FILES[name]}):
+        if _all_of(folder, FILES[name]):
             return Found(format="cifar", paths=(folder,))
     archive = home / ARCHIVES[name]
     return Found(format="cifar", paths=(archive,)) if archive.is_file() else None
 
 
-def _all_of(folder: Path, wanted: Mapping[str, list[str]]) -> tuple[Path, ...]:
-    """The first spelling in `folder` of every file, by the name for the user; LearningError if only some are there."""
-    paths = {
-        name: next((path for spelling in spellings if (path := folder / spelling).is_file()), None)
-        for name, spellings in wanted.items()
-    }
-    there = [path for path in paths.values() if path is not None]
-    if there and None in paths.values():
-        absent = next(name for name, path in paths.items() if path is None)
-        raise LearningError(f"{folder}: {absent} is missing beside {there[0].name}; add it")
-    return tuple(there)
+def _all_of(folder: Path, patterns: tuple[str, ...]) -> tuple[Path, ...]:
+    """The files in `folder`, plain or .gz, one for each pattern; LearningError if only some are there."""
+    found = {pattern: [*folder.glob(pattern), *folder.glob(f"{pattern}.gz")] for pattern in patterns}
+    paths = tuple(some[0] for some in found.values() if some)
+    if paths and len(paths) < len(patterns):
+        absent = next(pattern for pattern, some in found.items() if not some)
+        raise LearningError(f"{folder}: {_plain(absent)} is missing beside {paths[0].name}; add it")
+    return paths
+
+
+def _plain(pattern: str) -> str:
+    return pattern.replace("[.-]", "-")

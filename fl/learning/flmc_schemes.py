@@ -21,7 +21,7 @@ from privacy.events.releases import Release
 if TYPE_CHECKING:
     from fl.algorithms.amplitude_caps import Sampling
     from fl.algorithms.flmc import Algorithm
-    from fl.codecs.bits.one_bit import StochasticOneBit
+    from fl.codecs.one_bit import StochasticOneBit
     from fl.learning.flmc import FlmcConfig
     from fl.tasks import PosteriorTask
     from phy.config import LinkConfig
@@ -85,7 +85,7 @@ class Sending(FlmcScheme):
         """Return the quantizer of gradients; None for amplitudes."""
         if not self.one_bit:
             return None
-        from fl.codecs.bits.one_bit import StochasticOneBit
+        from fl.codecs.one_bit import StochasticOneBit
 
         return StochasticOneBit(slope=config.quantizer_slope)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Sequence
 
 import numpy as np
@@ -121,14 +120,10 @@ def _shards(stock: I64, *, num_devices: int, slots: int) -> I64:
             f"{num_devices} devices of {slots // num_devices} labels need {slots} shards of one label, the samples "
             f"give {int(room.sum())}; lower num_devices or labels_per_device"
         )
-    largest = [(-float(stock[label]), label) for label in np.flatnonzero(room > given)]
-    heapq.heapify(largest)
-    for _ in range(slots - int(given.sum())):
-        _, label = heapq.heappop(largest)
-        given[label] += 1
-        if given[label] < room[label]:
-            heapq.heappush(largest, (-stock[label] / given[label], label))
-    return given
+    label = np.repeat(np.arange(len(stock)), np.maximum(room - 1, 0))
+    order = np.lexsort((label, -stock[label] / np.concatenate([np.arange(1, most) for most in room])))
+    more = label[order[: slots - int(given.sum())]]
+    return given + np.bincount(more, minlength=len(stock))
 
 
 def _assign(places: I64, labels_per_device: int, num_devices: int, generator: np.random.Generator) -> Bools:

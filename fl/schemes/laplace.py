@@ -28,16 +28,14 @@ class LaplaceScheme(ValueScheme):
     label: ClassVar[str] = "Laplace"
     binary32: ClassVar[bool] = True
     sends_scales: ClassVar[bool] = True
+    unbiased: ClassVar[bool] = True  # for numbers within three standard deviations
+    bits_per_block: ClassVar[int] = 32
 
     name: Literal["laplace"]
     epsilon: Epsilon = Field(default=0.5, description="per number and round; 0.5 as in Lang et al. 2023")
     as_coded: bool = Field(
         default=False, description="without clipping to [-1, 1]: no epsilon holds; false: epsilon holds"
     )
-
-    @property
-    def bits_per_block(self) -> int:
-        return 32
 
     @property
     def _scale(self) -> float:
@@ -59,11 +57,6 @@ class LaplaceScheme(ValueScheme):
     def log_ratio(self, codes: I64, read: F64, *, end: float) -> F64:
         """See `ValueScheme.log_ratio`: (|y + x| - |y - x|) / scale."""
         return np.asarray((np.abs(read[:, 0] + end) - np.abs(read[:, 0] - end)) / self._scale)
-
-    @property
-    def unbiased(self) -> bool:
-        """See `Scheme.unbiased`: for numbers within three standard deviations."""
-        return True
 
     def law(self, *, num_values: int | None) -> Law:
         return self.scaled_law(source="Laplace noise 2 / eps", proved=not self.as_coded)

@@ -43,14 +43,7 @@ class MeanScheme(Scheme):
         description="of rsa: change of a parameter towards the majority of signs; 0.01 is near one number of an update",
     )
 
-    def aggregate(
-        self,
-        values: Reals,
-        *,
-        weights: F64,
-        known: Bools | None,
-        otherwise: F32,
-    ) -> F32:
+    def aggregate(self, values: Reals, *, weights: F64, known: Bools | None, otherwise: F32) -> F32:
         """See `Scheme.aggregate`; RSA takes `otherwise` for the server's own value."""
         rules: dict[str, Callable[..., F32]] = {
             "mean": partial(by_columns, weighted_mean),

@@ -38,6 +38,7 @@ class MvuScheme(ValueScheme):
 
     label: ClassVar[str] = "MVU"
     largest_epsilon: ClassVar[float] = 20.0
+    unbiased: ClassVar[bool] = True  # for numbers within the clip
 
     name: Literal["mvu"]
     epsilon: Epsilon = Field(default=0.5, description="per number and round; 0.5 as in Lang et al. 2023")
@@ -87,11 +88,6 @@ class MvuScheme(ValueScheme):
         """See `ValueScheme.log_ratio`: ln P(code | 1) / P(code | 0) of the table."""
         table = self.table.probabilities
         return np.asarray(np.log(table[-1] / table[0])[codes])
-
-    @property
-    def unbiased(self) -> bool:
-        """See `Scheme.unbiased`: for numbers within the clip."""
-        return True
 
     def conflicts(self, learning: FedAvgConfig, *, num_values: int | None, calibrated: bool) -> Iterator[Conflict]:
         if self.epsilon > self.largest_epsilon:

@@ -58,6 +58,7 @@ class SignScheme(Scheme):
     label: ClassVar[str] = "signSGD"
     noise_key: ClassVar[str] = "step"
     step_key: ClassVar[str] = "aggregation.step"
+    air_modulations: ClassVar[tuple[Modulation, ...]] = ("bpsk", "qpsk")
 
     name: Literal["sign"]
     epsilon: EpsilonOrNone = 0.5
@@ -91,10 +92,6 @@ class SignScheme(Scheme):
 
     def over_air(self, num_values: int) -> AirForm:
         return Votes(SignVote(self, num_values=num_values), num_values=num_values)
-
-    @property
-    def air_modulations(self) -> tuple[Modulation, ...]:
-        return ("bpsk", "qpsk")
 
     @property
     def response(self) -> Response:

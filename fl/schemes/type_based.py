@@ -42,6 +42,8 @@ class TypeBasedScheme(ValueScheme):
     """
 
     label: ClassVar[str] = "type-based"
+    unbiased: ClassVar[bool] = True  # for numbers within the bound
+    air_modulations: ClassVar[tuple[Modulation, ...]] = ("analog",)
 
     name: Literal["type-based"]
     bits: Annotated[int, Field(ge=1, le=5, strict=True)] = Field(
@@ -82,15 +84,6 @@ class TypeBasedScheme(ValueScheme):
 
     def over_air(self, num_values: int) -> AirForm:
         return Histogram(self, num_values=num_values)
-
-    @property
-    def air_modulations(self) -> tuple[Modulation, ...]:
-        return ("analog",)
-
-    @property
-    def unbiased(self) -> bool:
-        """See `Scheme.unbiased`: for numbers within the bound."""
-        return True
 
     def describe(self, num_values: int | None) -> list[str]:
         return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fl.arrays import F64, I64
-from fl.checkpoints import State, kept_array
+from fl.checkpoints import Kept
 from phy.config import LinkConfig
 from phy.config.power import EnergyBudget
 from phy.links.airtime import superposed_energy
@@ -16,7 +16,7 @@ _ROUNDING = 1e-5
 """Relative error of energies that are added up in float32: as much is kept back."""
 
 
-class EnergyLeft:
+class EnergyLeft(Kept):
     """What is left of `phy.config.power.EnergyBudget`, `left_j` `[num_devices]` [J].
 
     With n rounds left, and weights of the rounds that grow by the factor q from one to the next, a round may take
@@ -27,13 +27,15 @@ class EnergyLeft:
     no more in all n rounds than it has changed so far, because a trend of few rounds is mostly noise.
     """
 
+    kept = ("left_j", "_first_size")
+
     def __init__(
         self, budget: EnergyBudget, *, link: LinkConfig, num_symbols: int, num_devices: int, num_rounds: int
     ) -> None:
         self._budget, self._num_rounds = budget, num_rounds
         self._seconds, self._pilots_j = superposed_energy(link, num_symbols)
         self.left_j = np.full(num_devices, budget.energy_j)
-        self._first_size = 0.0
+        self._first_size = np.zeros(())
 
     def max_power(self, round_index: int, *, size: float) -> F64:
         """Largest mean transmit power in a round `[num_devices]` [W]; 0 for a device that has spent its energy.
@@ -41,7 +43,7 @@ class EnergyLeft:
         `size`: norm of the largest update, or 1 for symbols that do not scale with it.
         """
         if not self._first_size:
-            self._first_size = size
+            self._first_size = np.array(size)
         rounds = np.arange(self._num_rounds - round_index, dtype=np.float64)
         with np.errstate(over="ignore"):
             share = 1.0 / np.power(self._growth(round_index, size), rounds).sum()
@@ -54,19 +56,10 @@ class EnergyLeft:
             return 1.0 if self._budget.spread == "even" else 0.0
         known = round_index > 0 and size > 0.0 and self._first_size > 0.0
         per_rounds = max(round_index, self._num_rounds - round_index)
-        trend = (size / self._first_size) ** (1.0 / per_rounds) if known else 1.0
+        trend = (size / float(self._first_size)) ** (1.0 / per_rounds) if known else 1.0
         return float(trend / np.sqrt(self._budget.contraction))
 
     def spend(self, devices: I64, energy_j: F64) -> None:
         """Take off the energy that `devices` have sent."""
         self.left_j = self.left_j.copy()
         self.left_j[devices] = np.maximum(self.left_j[devices] - energy_j, 0.0)
-
-    def state(self) -> State:
-        """Return what the next round begins with, see `fl.checkpoints`."""
-        return {"left_j": self.left_j, "first_size": self._first_size}
-
-    def restore(self, state: State) -> None:
-        """Continue from a state. Raises LearningError for the state of other devices."""
-        self.left_j = kept_array(state, "left_j", like=self.left_j)
-        self._first_size = float(state["first_size"])

@@ -159,10 +159,7 @@ class Decoded(Coded):
         numbers = np.empty((len(bits), self.num_values), np.float32)
         for rows in spans(len(bits), step=self._rows_at_once):
             whose = replace(
-                senders,
-                devices=senders.devices[rows],
-                weights=senders.weights[rows],
-                factor=senders.factor[rows],
+                senders, devices=senders.devices[rows], weights=senders.weights[rows], factor=senders.factor[rows]
             )
             numbers[rows] = self.coder.read(bits[None, rows], whose)
         return self._amplitudes.send(numbers, senders)

@@ -14,7 +14,6 @@ printed form has no point 0: without dither, numbers that are exactly 0 go to +D
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Annotated, ClassVar, Literal
@@ -37,14 +36,12 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
-class Quantizer(ABC):
-    """Reals of `dimension` numbers, L, to the nearest of `points` within the ball of radius `gamma`."""
+class _Lattice:
+    """A lattice of vectors of `dimension` numbers, L, kept within the ball of radius `gamma`."""
 
     gamma: float
     rate_bits: int
     form: Form = "coded"
-
-    dimension: ClassVar[int]
 
     @property
     def spacing(self) -> float:
@@ -55,43 +52,26 @@ class Quantizer(ABC):
     def _num_across(self) -> int:
         return int(2**self.rate_bits) + (self.form == "coded")
 
-    @cached_property
-    @abstractmethod
-    def points(self) -> F64:
-        """`[n, L]`, symmetric about 0."""
-
-    @property
-    @abstractmethod
-    def cell_moment(self) -> float:
-        """E||u||^2 of u uniform over the cell of the lattice: the error of dithered quantisation, never overloaded."""
-
-    @abstractmethod
-    def indices(self, vectors: Reals) -> NDArray[np.uint16]:
-        """Numbers `[...]` of the points that vectors `[..., L]` go to; those beyond the ball go to its edge."""
-
-    @abstractmethod
-    def dither(self, uniforms: F32) -> F32:
-        """Reals uniform over the cell, `[..., L]`, from numbers uniform on [0, 1)."""
-
 
 @dataclass(frozen=True, kw_only=True)
-class ScalarQuantizer(Quantizer):
+class ScalarQuantizer(_Lattice):
     """L = 1: round, then clip to the outermost level."""
 
     dimension: ClassVar[int] = 1
 
     @cached_property
     def points(self) -> F64:
-        """See `Quantizer`; ascending."""
+        """`[n, L]`, symmetric about 0, ascending."""
         steps = np.arange(self._num_across) - (self._num_across - 1) / 2
         return np.asarray(self.spacing * steps, np.float64)[:, None]
 
     @property
     def cell_moment(self) -> float:
-        """See `Quantizer`: D^2 / 12."""
+        """E||u||^2 of u uniform over the cell, D^2 / 12: the error of dithered quantisation, never overloaded."""
         return self.spacing**2 / 12.0
 
     def indices(self, vectors: Reals) -> NDArray[np.uint16]:
+        """Numbers `[...]` of the points that vectors `[..., L]` go to; those beyond the ball go to its edge."""
         scaled = vectors[..., 0] / vectors.dtype.type(self.spacing)
         half = self._num_across // 2
         (np.rint if self.form == "coded" else np.floor)(scaled, out=scaled)
@@ -100,18 +80,19 @@ class ScalarQuantizer(Quantizer):
         return np.asarray(scaled.astype(np.uint16))
 
     def dither(self, uniforms: F32) -> F32:
+        """Reals uniform over the cell, `[..., L]`, from numbers uniform on [0, 1)."""
         return np.asarray((uniforms - np.float32(0.5)) * np.float32(self.spacing))
 
 
 @dataclass(frozen=True, kw_only=True)
-class HexagonalQuantizer(Quantizer):
+class HexagonalQuantizer(_Lattice):
     """L = 2: the nearest of the points of a hexagonal lattice in the ball, for vectors beyond the ball too."""
 
     dimension: ClassVar[int] = 2
 
     @cached_property
     def points(self) -> F64:
-        """See `Quantizer`; in the order of their lattice coordinates."""
+        """See `ScalarQuantizer.points`; in the order of their lattice coordinates."""
         most = math.ceil(self.gamma / self.spacing / _HEXAGONAL[1, 1]) + 1
         steps = np.arange(-most, most + 1.0)
         first, second = np.meshgrid(steps, steps, indexing="ij")
@@ -122,11 +103,11 @@ class HexagonalQuantizer(Quantizer):
 
     @property
     def cell_moment(self) -> float:
-        """See `Quantizer`: 5/36 D^2 over the hexagon."""
+        """See `ScalarQuantizer.cell_moment`: 5/36 D^2 over the hexagon."""
         return 5.0 / 36.0 * self.spacing**2
 
     def indices(self, vectors: Reals) -> NDArray[np.uint16]:
-        """See `Quantizer.indices`; every point is looked at, so the cost grows with their number."""
+        """See `ScalarQuantizer.indices`; every point is looked at, so the cost grows with their number."""
         x, y = np.ascontiguousarray(vectors[..., 0]), np.ascontiguousarray(vectors[..., 1])
         best, where = np.full(x.shape, np.inf, x.dtype), np.zeros(x.shape, np.uint16)
         for number, point in enumerate(self.points.astype(x.dtype)):
@@ -137,7 +118,7 @@ class HexagonalQuantizer(Quantizer):
         return where
 
     def dither(self, uniforms: F32) -> F32:
-        """See `Quantizer.dither`: uniform over a parallelogram, less the nearest of its four corners."""
+        """See `ScalarQuantizer.dither`: uniform over a parallelogram, less the nearest of its four corners."""
         x = uniforms[..., 0] + np.float32(0.5) * uniforms[..., 1]
         y = np.float32(_HEXAGONAL[1, 1]) * uniforms[..., 1]
         best = np.full(x.shape, np.inf, np.float32)
@@ -154,9 +135,11 @@ class HexagonalQuantizer(Quantizer):
         return out
 
 
+Quantizer = ScalarQuantizer | HexagonalQuantizer
+
+
 @lru_cache(maxsize=64)
 def build_quantizer(*, gamma: float, rate_bits: int, form: Form, dimension: Literal[1, 2]) -> Quantizer:
     """Scalar for dimension 1, hexagonal for 2."""
-    if dimension == 1:
-        return ScalarQuantizer(gamma=gamma, rate_bits=rate_bits, form=form)
-    return HexagonalQuantizer(gamma=gamma, rate_bits=rate_bits, form=form)
+    kind = ScalarQuantizer if dimension == 1 else HexagonalQuantizer
+    return kind(gamma=gamma, rate_bits=rate_bits, form=form)

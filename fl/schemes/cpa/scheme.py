@@ -49,6 +49,7 @@ class CpaScheme(Scheme):
     in_blocks: ClassVar[bool] = True
     label: ClassVar[str] = "CPA"
     noise_key: ClassVar[str] = "gamma"
+    joint: ClassVar[bool] = True  # a histogram
     measured: ClassVar[Measured] = Measured(per_trial=("k_anonymity", "anonymity", "anonymity_printed"))
 
     name: Literal["cpa"]
@@ -138,11 +139,6 @@ class CpaScheme(Scheme):
     def unbiased(self) -> bool:
         """See `Scheme.unbiased`: dithered quantisation within the radius, decoded without bias."""
         return self.decode == "unbiased" and self.dither and self.negative_bins == "keep" and self.radius == "fixed"
-
-    @property
-    def joint(self) -> bool:
-        """See `Scheme.joint`: a histogram."""
-        return True
 
     def conflicts(self, learning: FedAvgConfig, *, num_values: int | None, calibrated: bool) -> Iterator[Conflict]:
         keys = f"learning.aggregation.rate_bits learning.aggregation.dimension {SCHEME_KEYS}"

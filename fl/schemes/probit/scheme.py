@@ -40,6 +40,8 @@ class ProbitScheme(Scheme):
     label: ClassVar[str] = "PRoBit"
     measured: ClassVar[Measured] = Measured(per_round=("b",))
     epsilon_per: ClassVar[Literal["number", "round"]] = "round"
+    unbiased: ClassVar[bool] = True  # for updates within b and the clips
+    air_modulations: ClassVar[tuple[Modulation, ...]] = ("bpsk", "qpsk")
 
     name: Literal["probit"]
     bound: Literal["fixed", "clip", "adaptive"] = Field(
@@ -82,10 +84,6 @@ class ProbitScheme(Scheme):
     def over_air(self, num_values: int) -> AirForm:
         return Votes(Probit(self, num_values=num_values), num_values=num_values)
 
-    @property
-    def air_modulations(self) -> tuple[Modulation, ...]:
-        return ("bpsk", "qpsk")
-
     def needed_bound(self, num_values: int | None) -> float:
         """Return the b that epsilon asks for without a channel; `num_values` M (None: any) matters to `exact`."""
         if self.epsilon is None or self.l1_clip is None:
@@ -103,11 +101,6 @@ class ProbitScheme(Scheme):
     @property
     def response(self) -> Response:
         return Response(None, self.channel, level(self.confidence))
-
-    @property
-    def unbiased(self) -> bool:
-        """See `Scheme.unbiased`: for updates within b and the clips."""
-        return True
 
     def conflicts(self, learning: FedAvgConfig, *, num_values: int | None, calibrated: bool) -> Iterator[Conflict]:
         if self.epsilon is None and self.l1_clip is not None and not calibrated:

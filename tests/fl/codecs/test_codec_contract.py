@@ -9,7 +9,7 @@ import pytest
 from scipy.special import expit
 
 from fl.codecs import partwise
-from fl.codecs.bits.one_bit import StochasticOneBit
+from fl.codecs.one_bit import StochasticOneBit
 from fl.codecs.partwise import Binary32, FixedPoint, Uniform
 from fl.config.codec import Codec
 from fl.tasks.base import LearningError

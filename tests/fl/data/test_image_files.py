@@ -316,7 +316,7 @@ def test_a_corrupted_gzip_file_is_one_sentence(folder: Path) -> None:
 def test_an_idx_file_that_is_missing_is_named(folder: Path) -> None:
     paths = write_idx(folder, GREY, packed=True)
     paths["y_test"].unlink()
-    absent = "t10k-labels-idx1-ubyte[.gz] is missing beside train-images-idx3-ubyte.gz; add it"
+    absent = "t10k-labels-idx1-ubyte is missing beside train-images-idx3-ubyte.gz; add it"
     assert sentence_about("mnist") == f"{folder}: {absent}"
 
 

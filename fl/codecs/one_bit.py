@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -42,11 +42,9 @@ class StochasticOneBit:
     of the size. Every finite value has its probability: nothing is clipped.
     """
 
-    slope: float
+    bits_per_value: ClassVar[int] = 1
 
-    @property
-    def bits_per_value(self) -> int:
-        return 1
+    slope: float
 
     def encode(self, values: Reals, *, keys: U32) -> Encoded:
         doubles = values.astype(np.float64, copy=False)

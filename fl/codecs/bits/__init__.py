@@ -1,1 +1,0 @@
-"""Packed bits: packing, parts of bounded size, one-bit quantisation, missing packets."""
