@@ -309,6 +309,8 @@ def _point_marks(loaded: LoadedScenario, settings: list[_Setting]) -> tuple[dict
     for path, origin in swept.items():
         file, line = mark_of(origin, loaded.marks)
         marks[path] = Mark(file or loaded.source, line)
+        for depth in range(1, len(path)):  # a swept key writes its section
+            marks.setdefault(path[:depth], marks[path])
         inside = {key[len(origin) :]: mark for key, mark in loaded.marks.items() if key[: len(origin)] == origin}
         marks |= {(*path, *key): mark for key, mark in inside.items() if key}
     return marks, set(swept)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -60,7 +61,7 @@ class ScenarioError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Exception pickles positional arguments only, so that the fields of a worker's error would be lost.
-        return (_rebuild, (dict(self.__dict__),))
+        return partial(type(self), **self.__dict__), ()
 
 
 def together(errors: Iterable[ScenarioError], *, unseen: int = 0) -> ScenarioError:
@@ -80,10 +81,6 @@ def together(errors: Iterable[ScenarioError], *, unseen: int = 0) -> ScenarioErr
 
 def _place(error: ScenarioError) -> tuple[str, int]:
     return str(error.file), error.line or 0
-
-
-def _rebuild(fields: dict[str, Any]) -> ScenarioError:
-    return ScenarioError(**fields)
 
 
 def shorten(value: object, limit: int = 60) -> str:

@@ -224,26 +224,21 @@ def _is_inside(path: str, plugin: Plugin) -> bool:
     return Path(path).absolute().is_relative_to(place.absolute())
 
 
-def send_plugins(words: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Return the source of plug-ins as plain data for another process: `receive_plugins` imports them there."""
-    plugins = {word: _loaded[word] for word in words}
-    return {
-        word: {"main": one.main, "module": one.module, "files": {k: v.decode("latin-1") for k, v in one.files.items()}}
-        for word, one in plugins.items()
-    }
+def send_plugins(words: Iterable[str]) -> dict[str, Plugin]:
+    """Return plug-ins of this process for another one: `receive_plugins` imports them there."""
+    return {word: _loaded[word] for word in words}
 
 
-def receive_plugins(sent: Mapping[str, Mapping[str, Any]]) -> None:
-    """Import plug-ins that `send_plugins` wrote, once per process. ScenarioError as `load_plugins`."""
+def receive_plugins(sent: Mapping[str, Plugin]) -> None:
+    """Import plug-ins that `send_plugins` returned, once per process. ScenarioError as `load_plugins`."""
     plugins = {}
-    for word, one in sent.items():
-        files = {name: text.encode("latin-1") for name, text in one["files"].items()}
-        plugin = Plugin(word=word, main=one["main"], files=files, place=Path(one["main"]), module=one["module"])
-        if word not in _loaded or _loaded[word].digest != plugin.digest:
+    for word, plugin in sent.items():
+        known = _loaded.get(word)
+        if known is None or known.digest != plugin.digest:
             folder = Path(tempfile.mkdtemp(prefix="phyloop-plugin-"))
             write_plugin(plugin, folder)
-            plugin = replace(plugin, place=folder / plugin.main)
-        plugins[word] = plugin
+            known = replace(plugin, place=folder / plugin.main)
+        plugins[word] = known
     import_plugins(plugins)
 
 

@@ -86,6 +86,7 @@ def is_another(path: Path, *, old: Any, new: Any) -> bool:
 
 _UNNAMED: dict[Path, str] = {
     ("learning",): UNNAMED,
+    ("learning", "task"): GaussianLinearConfig().name,
     ("learning", "partition"): "iid",
     ("learning", "model"): "linear",
     ("learning", "aggregation"): "mean",
@@ -94,11 +95,7 @@ _UNNAMED: dict[Path, str] = {
 
 
 def _usual(path: Path, algorithm: Any) -> str:
-    """The kind to write out, because members of a union are distinguished by it; empty if none is needed."""
-    if path == ("learning", "task"):
-        return GaussianLinearConfig().name
-    if path == ("learning", "aggregation"):
-        return "mean"
+    """The kind of a section that names none, with that of codecs; empty where there is none."""
     if path[-1] in ("codec", "downlink_codec"):
         return FlipMomentsConfig().codec.name if algorithm in ("flip-moments", "bit-distance") else "uniform"
-    return ""
+    return _UNNAMED.get(path, "")

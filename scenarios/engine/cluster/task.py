@@ -24,7 +24,7 @@ from scenarios.engine.study import Progress
 from scenarios.files.log import OURS
 from scenarios.files.provenance import find_cpu_model
 from scenarios.schema.errors import ScenarioError
-from scenarios.schema.plugins import receive_plugins
+from scenarios.schema.plugins import Plugin, receive_plugins
 from scenarios.store.checkpoints import CheckpointPolicy
 
 TOLD_EVERY_S = 1.0
@@ -42,7 +42,7 @@ class Order(TypedDict):
     """
 
     job: bytes
-    plugins: dict[str, dict[str, Any]]
+    plugins: dict[str, Plugin]
     checkpoints: CheckpointPolicy | None
     versions: dict[str, str]
     processor: str
