@@ -66,7 +66,9 @@ def print_checks(path: Path) -> bool:
         if (check.kind, check.word) != last:
             console.print(f"[bold]{check.kind} {check.word}[/bold]")
             last = (check.kind, check.word)
-        console.print(f"  {'ok' if check.problem is None else 'BROKEN':<7} {check.sentence}", markup=False)
+        verdict = "skipped" if check.skipped else "ok" if check.problem is None else "BROKEN"
+        why = f" Not asked: {check.skipped}." if check.skipped else ""
+        console.print(f"  {verdict:<7} {check.sentence}{why}", markup=False)
         if check.problem is not None:
             kept = False
             console.print(f"          {check.problem}", markup=False)
