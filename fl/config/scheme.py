@@ -17,7 +17,7 @@ from phy.config.registry import Registry, defines
 from privacy.config.base import UNSETTLED
 from privacy.events.claims import Claim
 from privacy.events.events import Ledger
-from privacy.events.published import local_claim
+from privacy.events.published import CLEAR_SCALES, local_claim
 from privacy.events.releases import Release, Uploads
 
 if TYPE_CHECKING:
@@ -102,6 +102,7 @@ class Scheme(Frozen):
     - `binary32`: numbers go on the air as binary32, in which one wrong bit makes a number of up to 1e38;
     - `label`: name in legends and tables; empty: the word in `name`;
     - `epsilon_per`: what the scheme's own epsilon protects, a `number` or a whole `round`;
+    - `epsilon_source`: the publication that claims this epsilon; empty: no claim is made;
     - `noise_key`, `step_key`: keys to lower where noise hides the mean, and below `learning` where steps are too long;
     - `sends_scales`: the scales of a device's numbers are sent beside them, without noise;
     - `largest_epsilon` that a budget may give to the scheme;
@@ -118,6 +119,7 @@ class Scheme(Frozen):
     binary32: ClassVar[bool] = False
     label: ClassVar[str] = ""
     epsilon_per: ClassVar[Literal["number", "round"]] = "number"
+    epsilon_source: ClassVar[str] = ""
     sends_scales: ClassVar[bool] = False
     noise_key: ClassVar[str] = ""
     step_key: ClassVar[str] = "local.learning_rate"
@@ -231,8 +233,17 @@ class Scheme(Frozen):
 
     @property
     def published(self) -> tuple[Claim, ...]:
-        """The claims that the paper of the scheme makes for it."""
-        return ()
+        """The claims that the paper of the scheme makes for it; none without an epsilon or an `epsilon_source`."""
+        if self.own_epsilon is None or not self.epsilon_source:
+            return ()
+        claim = local_claim(
+            epsilon=self.own_epsilon,
+            per_upload=self.epsilon_per == "round",
+            source=self.epsilon_source,
+            credited=self.credited is not None,
+            assumptions=(CLEAR_SCALES,) if self.sends_scales else (),
+        )
+        return (claim,)
 
     def release(self, num_values: int) -> Release:
         """Return the release of an upload of `num_values` numbers M: bits of randomized response, or unprotected."""
@@ -270,11 +281,3 @@ schemes: Registry[Scheme] = Registry("scheme", Scheme, package="fl.schemes")
 """All aggregation schemes, by the word in `learning.aggregation.name`."""
 
 AggregationConfig = Annotated[Scheme, schemes]
-
-
-def response_claims(scheme: Scheme, source: str) -> tuple[Claim, ...]:
-    """Return the claim of randomized response at an epsilon per number; empty without an epsilon."""
-    if scheme.own_epsilon is None:
-        return ()
-    credited = scheme.credited is not None
-    return (local_claim(epsilon=scheme.own_epsilon, per_upload=False, source=source, credited=credited),)

@@ -51,6 +51,7 @@ class JopeqScheme(ValueScheme):
     """
 
     label: ClassVar[str] = "JoPEQ"
+    epsilon_source: ClassVar[str] = "Lang et al. 2023, Section V"
     sends_scales: ClassVar[bool] = True
 
     name: Literal["jopeq"]

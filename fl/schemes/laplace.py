@@ -26,6 +26,7 @@ class LaplaceScheme(ValueScheme):
     """Laplace mechanism on x = (h - mean) / (3 std) per tensor, clipped to [-1, 1] (not so `as_coded`); binary32."""
 
     label: ClassVar[str] = "Laplace"
+    epsilon_source: ClassVar[str] = "Lang et al. 2023, Section V"
     binary32: ClassVar[bool] = True
     sends_scales: ClassVar[bool] = True
     unbiased: ClassVar[bool] = True  # for numbers within three standard deviations

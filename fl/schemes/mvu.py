@@ -17,8 +17,6 @@ from fl.schemes.coders.value_scheme import ValueScheme
 from phy.config.conflict import Conflict
 from phy.numerics.draws import chosen
 from phy.numerics.random import Purpose
-from privacy.events.claims import Claim
-from privacy.events.published import local_claim
 from privacy.events.releases import Release
 from privacy.mechanisms.mvu import MvuTable, mvu_table
 
@@ -37,6 +35,7 @@ class MvuScheme(ValueScheme):
     """
 
     label: ClassVar[str] = "MVU"
+    epsilon_source: ClassVar[str] = "MVU, P_ij <= e^eps P_i'j"
     largest_epsilon: ClassVar[float] = 20.0
     unbiased: ClassVar[bool] = True  # for numbers within the clip
 
@@ -102,10 +101,6 @@ class MvuScheme(ValueScheme):
 
         source = "the private table's own bound"
         return ValueLaw(code=self, bits_per_value=self.output_bits, epsilon=self.epsilon, source=source)
-
-    @property
-    def published(self) -> tuple[Claim, ...]:
-        return (local_claim(epsilon=self.epsilon, per_upload=False, source="MVU, P_ij <= e^eps P_i'j"),)
 
     def release(self, num_values: int) -> Release:
         """See `Scheme.release`: every number at epsilon."""

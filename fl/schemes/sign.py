@@ -32,7 +32,6 @@ from fl.config.scheme import (
     flip_target,
     keep_factor,
     level,
-    response_claims,
     schemes,
 )
 from fl.schemes.coders.air import AirForm, Votes
@@ -42,7 +41,6 @@ from phy.config.base import Modulation
 from phy.config.conflict import Conflict
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose
-from privacy.events.claims import Claim
 
 if TYPE_CHECKING:
     from fl.audit.law import Law
@@ -56,6 +54,7 @@ class SignScheme(Scheme):
 
     in_blocks: ClassVar[bool] = True
     label: ClassVar[str] = "signSGD"
+    epsilon_source: ClassVar[str] = "Warner 1965"
     noise_key: ClassVar[str] = "step"
     step_key: ClassVar[str] = "aggregation.step"
     air_modulations: ClassVar[tuple[Modulation, ...]] = ("bpsk", "qpsk")
@@ -117,10 +116,6 @@ class SignScheme(Scheme):
 
         source = "Warner 1965, randomized response"
         return Law(epsilon=self.epsilon, source=source, channel_credited=self.channel == "native")
-
-    @property
-    def published(self) -> tuple[Claim, ...]:
-        return response_claims(self, "Warner 1965")
 
 
 @dataclass(frozen=True)

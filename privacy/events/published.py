@@ -83,9 +83,3 @@ def local_claim(
         assumptions=assumptions,
         channel_credited=credited,
     )
-
-
-def scaled_claims(epsilon: float) -> tuple[Claim, ...]:
-    """epsilon-DP of one number that is scaled per tensor; Lang et al. 2023, Section V."""
-    source = "Lang et al. 2023, Section V"
-    return (local_claim(epsilon=epsilon, per_upload=False, source=source, assumptions=(CLEAR_SCALES,)),)

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from fl.arrays import F32, F64, I64
 from fl.config.scheme import Scheme
-from privacy.events.claims import Claim
-from privacy.events.published import CLEAR_SCALES, scaled_claims
+from privacy.events.published import CLEAR_SCALES
 from privacy.events.releases import Release
 
 if TYPE_CHECKING:
@@ -88,10 +87,6 @@ class ValueScheme(Scheme):
             assumptions=("mean and spread of every tensor, sent beside, tell nothing",),
             **promise,
         )
-
-    @property
-    def published(self) -> tuple[Claim, ...]:
-        return scaled_claims(self.own_epsilon) if self.own_epsilon is not None else ()
 
     def scaled_release(self, *, assumptions: tuple[str, ...] = (), **fields: Any) -> Release:
         """Return the release of scaled numbers by `fields` of `Release`; unprotected without a clip."""

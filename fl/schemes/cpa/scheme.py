@@ -21,14 +21,12 @@ from fl.config.scheme import (
     belongs,
     flip_target,
     level,
-    response_claims,
     schemes,
 )
 from fl.schemes.coders.quantizers import Quantizer, RateBits, build_quantizer
 from fl.schemes.cpa.cpa_theory import Codebook, anonymity
 from phy.config.base import Modulation
 from phy.config.conflict import Conflict
-from privacy.events.claims import Claim
 from privacy.events.releases import Release
 
 if TYPE_CHECKING:
@@ -48,6 +46,7 @@ class CpaScheme(Scheme):
 
     in_blocks: ClassVar[bool] = True
     label: ClassVar[str] = "CPA"
+    epsilon_source: ClassVar[str] = "Lang et al. 2023"
     noise_key: ClassVar[str] = "gamma"
     joint: ClassVar[bool] = True  # a histogram
     measured: ClassVar[Measured] = Measured(per_trial=("k_anonymity", "anonymity", "anonymity_printed"))
@@ -190,10 +189,6 @@ class CpaScheme(Scheme):
             spacing=self.dimension,
             bits_per_value=self.stages,
         )
-
-    @property
-    def published(self) -> tuple[Claim, ...]:
-        return response_claims(self, "Lang et al. 2023")
 
     def release(self, num_values: int) -> Release:
         """See `Scheme.release`: a number has a bit in every stage."""

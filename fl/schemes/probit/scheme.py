@@ -15,9 +15,7 @@ from fl.schemes.coders.air import AirForm, Votes
 from fl.schemes.probit.probit import SMALLEST_SHARE, Probit
 from phy.config.base import Modulation
 from phy.config.conflict import Conflict
-from privacy.events.claims import Claim
 from privacy.events.events import Ledger
-from privacy.events.published import local_claim
 from privacy.events.releases import Release, Uploads
 from privacy.mechanisms.probit import dp_bound, privacy_loss
 
@@ -38,6 +36,7 @@ class ProbitScheme(Scheme):
 
     in_blocks: ClassVar[bool] = True
     label: ClassVar[str] = "PRoBit"
+    epsilon_source: ClassVar[str] = "Lan et al., Theorem 2"
     measured: ClassVar[Measured] = Measured(per_round=("b",))
     epsilon_per: ClassVar[Literal["number", "round"]] = "round"
     unbiased: ClassVar[bool] = True  # for updates within b and the clips
@@ -158,7 +157,7 @@ class ProbitScheme(Scheme):
         return Law(
             coder=lambda size: Probit(steady, num_values=size, b=b),
             epsilon=self.epsilon,
-            source="Lan et al., Theorem 2",
+            source=self.epsilon_source,
             proved=False,
             exact_epsilon=exact,
             channel_credited=self.channel == "native",
@@ -166,13 +165,6 @@ class ProbitScheme(Scheme):
             far=self.l1_clip or FAR,
             note=note,
         )
-
-    @property
-    def published(self) -> tuple[Claim, ...]:
-        if self.epsilon is None:
-            return ()
-        source, credited = "Lan et al., Theorem 2", self.channel == "native"
-        return (local_claim(epsilon=self.epsilon, per_upload=True, source=source, credited=credited),)
 
     def release(self, num_values: int) -> Release:
         """See `Scheme.release`: the upload as a whole, at the exact loss of the smallest b that any round may take."""

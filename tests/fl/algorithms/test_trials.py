@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from fl.codecs import one_bit
 from flmc_setting import SEED, assert_same_bits, metric, paper_config, paper_link, standard_error, trajectory
 
 import phy.engines.sionna.flat
 import phy.fading.block_taps
 import phy.links.orthogonal
+from fl.codecs import one_bit
 from fl.results import TrialResult
 from fl.run import run_trials
 from fl.tasks.regression import GaussianLinear
