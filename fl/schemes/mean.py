@@ -36,7 +36,7 @@ class MeanScheme(Scheme):
 
     name: Literal["mean", "median", "trimmed-mean", "geometric-median", "rsa"] = "mean"
     trim: Annotated[float, Field(ge=0.0, lt=0.5)] = Field(
-        default=0.1, description="share cut off at each end of a trimmed-mean; 0.1 cuts off one attacker in ten"
+        default=0.1, description="share beta cut off at each end of a trimmed-mean; 0.1 cuts off one attacker in ten"
     )
     step: PositiveFloat = Field(
         default=0.01,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -18,7 +19,7 @@ from phy.config.by_word import ByWord
 from phy.config.registry import Registry, registry_of
 from privacy.config import AmplitudeBudget, PrivacyConfig
 from scenarios.schema.errors import items_of, listing, mapping
-from scenarios.schema.labels.units import in_unit_of, unit_of
+from scenarios.schema.labels.units import in_unit_of, unit_of, without_unit
 from scenarios.schema.messages.nearest import is_other_word, nearness, shares
 from scenarios.schema.schema import Scenario
 
@@ -192,6 +193,8 @@ def meant_key(
     known = [*(keys if among is None else among)]
     section, _, leaf = path.rpartition(".")
     best, converted = _nearest_key(path, among=known, value=value, written=written, kind=kind)
+    own = [one for one in known if _is_of(one, section, kind)]
+    told = best is None and (best := _told_by(path, own, kind)) is not None
     around, _, word = (best or "").rpartition(".")
     moved = section in SECTIONS and leaf == word
     if path in keys and not (best and (moved or (around == section and shares(leaf, word)))):
@@ -202,14 +205,31 @@ def meant_key(
             remedy = f"it belongs to another form of {section}: leave it out, or leave the keys beside it out"
         return Meant(None, None, remedy)
     if best is None:
-        return Meant(None, None, _without_key(section, [one for one in known if _is_of(one, section, kind)]))
+        return Meant(None, None, _without_key(section, own))
     if converted is not None:
         return Meant(best, converted, f"write {best}: {converted}")
     if section and not around:
         return Meant(best, None, f"write {best} at the top of the file, outside {section.partition('.')[0]}")
-    means_more = is_other_word(leaf, word) or (unit_of(word) and not unit_of(leaf))
-    more = str(keys[best].meant(kind).description).partition(";")[0]  # without the reason of the default
+    means_more = told or is_other_word(leaf, word) or (unit_of(word) and not unit_of(leaf))
+    more = _description(best, kind)
     return Meant(best, None, f"did you mean {best}{f' ({more})' if means_more else ''}")
+
+
+def _description(path: str, kind: str) -> str:
+    """The description of a key without the reason of its default."""
+    return str(schema_keys()[path].meant(kind).description).partition(";")[0]
+
+
+def _told_by(path: str, known: Iterable[str], kind: str) -> str | None:
+    """The only key in the section of `path` whose description has all parts of the name but its unit."""
+    section, _, leaf = path.rpartition(".")
+
+    def words(text: str) -> set[str]:  # k is not K
+        return {word.lower() if len(word) > 1 else word for word in re.findall(r"[^\W_]+", text)}
+
+    beside = (one for one in known if one.rpartition(".")[0] == section != "")
+    told = [one for one in beside if words(without_unit(leaf)) <= words(_description(one, kind))]
+    return told[0] if len(told) == 1 else None
 
 
 def _without_key(section: str, known: Collection[str]) -> str:
@@ -240,7 +260,8 @@ def _nearest_key(
         inside = f"{around}.".startswith(f"{section}.") or f".{around}".endswith(f".{section}") or not section
         alike = nearness(leaf, word)
         spelt = inside and nearness(leaf, other[len(section) :].replace(".", "_")) == 1.0  # eps_total: budget.epsilon
-        same = leaf == word not in KINDS or (_top(path) == _top(other) and shares(leaf, word))
+        whole = "_" in leaf and alike == 1.0  # num_rx: receiver.num_antennas
+        same = leaf == word not in KINDS or (_top(path) == _top(other) and (whole or shares(leaf, word)))
         if (not spelt and alike < (0.7 if around == section else 0.8)) or not (inside or same):
             return 0.0
         key = schema_keys()[other]

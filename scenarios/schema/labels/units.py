@@ -34,6 +34,11 @@ def unit_of(key: str) -> str:
     return " " + {"hz": "Hz", "db": "dB"}.get(unit, unit) if ending else ""
 
 
+def without_unit(key: str) -> str:
+    """Return `doppler` for `doppler_hz`: a key without the unit that it ends in."""
+    return key.removesuffix(next(one for one in _FACTORS if key.endswith(one))) or key
+
+
 def in_unit_of(key: str, value: object, *, own: str = "") -> str | None:
     """Return `value` in the unit of `key`; None if `value` has no unit, or one of another quantity.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from math import isfinite
 from operator import ge, gt, le, lt
 from typing import Any, NamedTuple
@@ -116,3 +117,10 @@ def number_in(text: str) -> int | float | None:
     except ValueError:
         return None
     return int(number) if number.is_integer() else number if isfinite(number) else None
+
+
+def numbers_in(value: object) -> list[int | float] | None:
+    """Return the numbers of a text that separates several; None for other values."""
+    words = re.split(r"[\s;,]+", value.strip(" ;,[]")) if isinstance(value, str) else []
+    numbers = [number for word in words if (number := number_in(word)) is not None]
+    return numbers if len(numbers) == len(words) > 1 else None

@@ -9,23 +9,23 @@ from itertools import product
 
 _TABLE = """
 devices: clients users workers; devices_per_round: fraction share fraction_fit participants; group_size: users
-participation: sampling; trials: repetitions runs; burn_in: warmup; sweep values: grid
-attack: byzantine; attack_share: attackers; share: fraction ratio k; invert: flip_bits bit_flip
-steps: epochs iterations; batch_size: minibatch; learning_rate: eta step_size; step_size: eta learning_rate
+participation: sampling; trials: repetitions runs; burn_in: warmup; sweep values: grid; std: sigma
+attack: byzantine; attack_share: attackers; share: fraction ratio; invert: flip_bits bit_flip
+steps: epochs iterations; batch_size: minibatch; learning_rate: step_size; step_size step: learning_rate lr
 optimizer: optimiser; l2: weight_decay; proximal: mu; clip: max_grad_norm
 data: dataset; fashion-mnist: fmnist; emnist: femnist; hidden: layers; linear: softmax logistic
-gaussian_linear: linear_regression; alpha: concentration beta; dirichlet: non_iid noniid; labels: classes non_iid noniid
-train_samples samples_per_device: samples; uniform digital: quantized; binary32: float32 float
+gaussian_linear: linear_regression; alpha: beta; dirichlet: non_iid noniid; labels: classes non_iid noniid
+train_samples samples_per_device: samples; uniform digital quantization: quantized; binary32: float32 float
 aggregation: scheme aggregator; mean: fedavg average; sign: signsgd; fedavg: fedprox fedsgd federated_averaging fl
 epsilon: eps; budget: total; dp-accounting: analytic
-superposition: aircomp air ota; fedavg: aircomp; orthogonal: ofdma tdma; num_antennas: antennas
-snr_max_db: max_power tx_power transmit_power; cutoff: threshold; rician_k: k_factor; ebno: ebn0; esno: esn0
-constant: awgn; fixed: constant; rayleigh: jakes; speed: velocity doppler; 16qam crc16: 16; qpsk: 4qam
+superposition: aircomp air ota; fedavg: aircomp; orthogonal: ofdma tdma; num_antennas: antennas num_rx rx_antennas
+snr_max_db: max_power tx_power transmit_power; rician_k: k_factor; ebno: ebn0; esno: esn0
+constant: awgn; fixed: constant; rayleigh: jakes; speed: velocity; nakagami_m: m; 16qam crc16: 16; qpsk: 4qam
 num_subcarriers: fft_size; cyclic_prefix: cp; rate: code_rate
 retransmissions: retries; retransmit: arq; retransmit_combine: harq; packet packet_errors: block
 packet_error_rate: bler fer; bit_error_rate: ber; max_seconds: time_limit; seconds: minutes
 start: begin from min; stop: end to max; name: title kind type; kind: name type; code model: type
-report: plots; y: metric; series: hue curves
+update: gradient gradients delta; model: weights parameters; report: plots; y: metric; series: hue curves
 """
 """Our names or parts of names, and the words of the field that mean the same."""
 

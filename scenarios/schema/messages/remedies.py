@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from phy.config.conflict import problem_and_remedy
-from scenarios.schema.errors import KeyPath, dotted, flow, listing, mapping, names_of, shorten, value_at
+from scenarios.schema.errors import KeyPath, Mark, dotted, flow, listing, mapping, mark_of, names_of, shorten, value_at
 from scenarios.schema.labels.units import in_unit_of, likely_unit, range_in, unit_of
 from scenarios.schema.messages.forms import (
     FORMS,
@@ -22,6 +22,7 @@ from scenarios.schema.messages.forms import (
     Answer,
     Change,
     number_in,
+    numbers_in,
     share_of_devices,
 )
 from scenarios.schema.messages.nearest import nearest, nearest_words
@@ -45,12 +46,12 @@ def answer(
     item: dict[str, Any],
     *,
     document: dict[str, Any],
-    written: Collection[KeyPath],
+    written: Mapping[KeyPath, Mark],
     prefer: Collection[KeyPath] = (),
 ) -> Answer:
     """Return the answer to one error of pydantic.
 
-    `written`: paths that the user wrote; an error about several keys names one of `prefer` before the others.
+    `written`: places of what the user wrote. An error about several keys names one of `prefer` before the others.
     """
     kind, value = item["type"], value_at(document, path)
     left_out = Change(gone=(path,), sure=False)
@@ -69,7 +70,7 @@ def answer(
     if kind == "union_tag_invalid":
         return _wrong_kind(path, item["ctx"], written, document)
     if kind == "extra_forbidden":
-        return _unknown(path, document)
+        return _unknown(path, document, written)
     if kind == "missing":
         return Answer(path, "the key is missing", _addition(path), Change(sure=False))
     problem, remedy, new = _wrong_value(kind, path, item, document)
@@ -183,7 +184,7 @@ def _variant(path: KeyPath, document: dict[str, Any]) -> str:
     return next((str(section[tag]) for tag in TAGS if tag in section), "")
 
 
-def _unknown(path: KeyPath, document: dict[str, Any]) -> Answer:
+def _unknown(path: KeyPath, document: dict[str, Any], written: Mapping[KeyPath, Mark]) -> Answer:
     """A key that the section does not have."""
     name, leaf, value = names_of(path), path[-1], value_at(document, path)
     problem, shown = "unknown key", _scalar(value)
@@ -196,11 +197,13 @@ def _unknown(path: KeyPath, document: dict[str, Any]) -> Answer:
         word = value if isinstance(value, str) else flow(value)
         change = Change(gone=(path,), new=(((*path[:-1], tag), value),))
         return Answer(path, problem, f"write {tag}: {word} in place of {leaf}: {word}", change, shown)
-    beside = {f"{name.rpartition('.')[0]}.{key}" for key in value_at(document, path[:-1]) or {}}
+    # A base has its keys written, of which one may be meant by a file on top of it.
+    file, around = mark_of(path, written)[0], [(*path[:-1], key) for key in value_at(document, path[:-1]) or ()]
+    beside = {names_of(one) for one in around if mark_of(one, written)[0] == file}
     known = keys_within(document, section=str(path[0]))
     near, text, remedy = meant_key(name, among=known, value=value, written=beside, kind=_variant(path, document))
     if near is None:
-        return Answer(path, problem, remedy, Change(gone=(path,), sure=name in schema_keys()), shown)
+        return Answer(path, problem, remedy, Change(gone=(path,)), shown)
     converted = value if text is None else json.loads(text)
     parts: list[str | int] = [*path[:-1], near.rpartition(".")[2]] if _beside(near, name) else [*near.split(".")]
     return Answer(path, problem, remedy, Change(gone=(path,), new=((tuple(parts), converted),)), shown)
@@ -246,15 +249,22 @@ def _wrong_value(kind: str, path: KeyPath, item: dict[str, Any], document: dict[
     fits = isinstance(value, dict) or any(allows(one, [value]) for one in fields)
     if kind in ("tuple_type", "list_type") and (fits or name not in FORMS) and not isinstance(value, list):
         return TYPES[kind][0], f"write [{flow(value)}]", [value]
-    if (levels := range_in(value)) is not None and any(allows(one, levels) for one in fields):
-        return f"must be {FORMS[name][0]}", f"write {flow(levels)}", levels
+    if isinstance(value, list) and value and dotted(path) == name and name.startswith(_SWEPT):
+        words = [word for tag in ("", *(f".{one}" for one in TAGS)) for word in choices(f"{name}{tag}")]
+        if all(item in words or any(allows(one, item) for one in fields) for item in value):
+            return "must be one value", f"move the list into the sweep: {name}: {shorten(value)}", value[0]
+    allowed = f"must be {FORMS[name][0]}" if name in FORMS else TYPES["model_type"][0]
+    levels = range_in(value) or numbers_in(value)
+    if levels is not None and any(allows(one, levels) for one in fields):
+        return allowed, f"write {flow(levels)}", levels
+    if "none" in choices(name) and (value is False or str(value).lower() in ("no", "off")):
+        return allowed, "write none", "none"
     if (form := _in_a_mapping(path, value, document)) is not None:
-        problem = f"must be {FORMS[name][0]}" if name in FORMS else TYPES["model_type"][0]
-        return problem, f"write {flow(form)}", form
+        return allowed, f"write {flow(form)}", form
     if name in FORMS and (path[-1] == leaf or isinstance(value, list)):
-        allowed, example = FORMS[name]
+        example = FORMS[name][1]
         alone = f", or {known[0]}" if len(known := choices(name)) == 1 else ""
-        return f"must be {allowed}", f"write for example {flow(example)}{alone}", example if path[-1] == leaf else None
+        return allowed, f"write for example {flow(example)}{alone}", example if path[-1] == leaf else None
     if kind == "literal_error":
         problem, remedy, near = _choice(item["ctx"]["expected"], value, path, document)
         beside = _selector(name, value)
@@ -268,25 +278,20 @@ def _wrong_value(kind: str, path: KeyPath, item: dict[str, Any], document: dict[
     default = getattr(field, "default", None)
     usual = isinstance(default, int | float | str) and default != ""
     if kind in LIMITS:
-        return _beyond(kind, leaf, item, default, _example_of(name))
+        return _beyond(kind, name, item, field)
     if kind not in TYPES:
         return item["msg"][:1].lower() + item["msg"][1:], "see the documentation of this key", None
     problem, remedy = TYPES[kind]
-    if isinstance(value, list) and field is not None and dotted(path) == name and name.startswith(_SWEPT):
-        remedy = f"write one value, or move the list into the sweep: {name}: {shorten(value)}"
-        return problem, remedy, value[0] if value else None
     if kind in ("float_type", "int_type") and (converted := in_unit_of(leaf, value)) is not None:
         return f"{problem} without a unit", f"write {converted}", number_in(converted)
     if kind == "bool_type" and str(value).lower() in ("yes", "on", "no", "off"):
         meant = str(value).lower() in ("yes", "on")
         return problem, f"write {flow(meant)}", meant
     if isinstance(value, str) and kind in ("float_type", "int_type"):
-        words = re.split(r"[\s;,]+", value.strip(" ;,"))
-        numbers = [number_in(word) for word in words]
-        if len(numbers) > 1 and None not in numbers:
-            return problem, f"put commas between the values: {', '.join(words)}", None
-        if len(numbers) == 1 and numbers[0] is not None:
-            return f"{problem}, not text", f"write {value.strip()} without quotes", numbers[0]
+        if numbers := numbers_in(value):
+            return problem, f"put commas between the values: {', '.join(map(flow, numbers))}", None
+        if (number := number_in(value)) is not None:
+            return f"{problem}, not text", f"write {value.strip()} without quotes", number
     if kind in ("int_type", "int_from_float") and isinstance(value, float) and value.is_integer():
         return problem, f"write {int(value)}", int(value)
     if kind == "string_type" and not isinstance(value, dict | list):
@@ -294,8 +299,9 @@ def _wrong_value(kind: str, path: KeyPath, item: dict[str, Any], document: dict[
     return problem, f"write for example {flow(default)}" if usual else remedy, None
 
 
-def _beyond(kind: str, leaf: str, item: dict[str, Any], default: object, example: Any) -> tuple[str, str, Any]:
+def _beyond(kind: str, name: str, item: dict[str, Any], field: FieldInfo | None) -> tuple[str, str, Any]:
     """Problem and remedy for a number beyond a limit, and the number that was likely meant."""
+    leaf, default, example = name.rpartition(".")[2], getattr(field, "default", None), _example_of(name)
     entry, bound, direction, holds = LIMITS[kind]
     limit, value = item["ctx"][entry], item["input"]
     limit = int(limit) if float(limit).is_integer() else limit
@@ -303,7 +309,8 @@ def _beyond(kind: str, leaf: str, item: dict[str, Any], default: object, example
     if (near := likely_unit(leaf, value, holds=lambda one: holds(one, limit), usual=number)) is not None:
         return problem, f"write {near}", float(near.partition(" ")[0])
     if number is not None:
-        return problem, f"write a {direction} value (the default is {flow(default)})", None
+        alone = ", or none" if field is not None and allows(field, None) else ""
+        return problem, f"write a {direction} value (the default is {flow(default)}){alone}", None
     if example is None:
         example = limit if holds(limit, limit) else None
     return problem, f"write a {direction} value" if example is None else f"write for example {flow(example)}", None
@@ -342,6 +349,8 @@ def _in_a_mapping(path: KeyPath, value: Any, document: dict[str, Any]) -> dict[s
     A word means the key that has it as a choice, a list or a number the first required key that takes it.
     """
     name = names_of(path)
+    if value is True and any(one.startswith(f"{name}.") for one in schema_keys()):
+        return _completed(path, {}, document)
     if value is None or isinstance(value, dict | bool):
         return None
     inside = {one.rpartition(".")[2]: key for one, key in schema_keys().items() if one.rpartition(".")[0] == name}

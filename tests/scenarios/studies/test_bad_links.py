@@ -270,7 +270,7 @@ SENTENCES = {
     "debiased gradients of intact packets": (
         "name: a\nlearning:\n  scheme: digital-orthogonal\n  debias: true\nlink:\n  packets: {policy: drop}\n",
         "s.yaml:4: learning.debias = true: debias corrects for errors of all packets, but "
-        "packets.policy drop leaves out those with errors; leave debias out, or write packets.policy: accept.",
+        "packets.policy drop leaves out wrong ones; leave debias out, or write packets.policy: accept.",
     ),
     "dropping without a check sum": (
         LINK + "  packets:\n    policy: drop\n    crc: none\n",
