@@ -179,11 +179,12 @@ class InTurn:
 @contextmanager
 def watched(watches: Stopwatches) -> Iterator[None]:
     """Stopwatches around all stages; modules are as they were afterwards."""
-    from numba.core.registry import CPUDispatcher
+    import numba
     from tensorflow.python import pywrap_tfe
 
     from phy.numerics.workers import run_tasks
 
+    compiled = type(numba.njit(lambda: None))
     undo: list[tuple[Any, str, Any]] = []
 
     def put(owner: Any, name: str, value: Any) -> None:
@@ -208,7 +209,7 @@ def watched(watches: Stopwatches) -> Iterator[None]:
             for name, value in list(vars(module).items()):
                 if id(value) in replaced:
                     put(module, name, replaced[id(value)])
-                elif isinstance(value, CPUDispatcher) and value.signatures:
+                elif isinstance(value, compiled) and value.signatures:
                     put(module, name, watches.around(value, "kernels"))
     put(importlib.import_module("fl.local.trainer"), "ThreadPoolExecutor", InTurn)
     for name in ("TFE_Py_Execute", "TFE_Py_FastPathExecute"):

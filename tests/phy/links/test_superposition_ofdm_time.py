@@ -57,7 +57,7 @@ class Echoes:
         return tf.cast(tf.exp(1j * turns) * np.array(self.amplitudes)[None, :, None], tf.complex64)[:, None]
 
     def time_correlation(self, lag_s: NDArray[np.float64]) -> NDArray[np.complex128]:
-        raise NotImplementedError
+        return np.asarray(np.exp(2j * np.pi * np.multiply.outer(lag_s, self.doppler_hz)) @ self.powers)
 
 
 def offsets_of(
