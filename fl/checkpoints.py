@@ -6,6 +6,7 @@ position. A checkpoint holds the rest: what a round hands on to the next, and wh
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
@@ -49,51 +50,6 @@ class Checkpoints(Protocol):
         ...
 
 
-class Trials(Protocol):
-    """Trials that are computed together: all of an algorithm that runs them side by side, of every other one alone."""
-
-    def state(self) -> State:
-        """Return what rounds have changed; later rounds may change its arrays in place."""
-        ...
-
-    def restore(self, state: State) -> None:
-        """Go on from a state. Raises LearningError for the state of others, and may then be half changed."""
-        ...
-
-    @property
-    def ended(self) -> bool:
-        """True if no round is left to compute, because a budget is spent."""
-        ...
-
-    def round(self, index: int) -> None:
-        """Compute one round of all of them. Raises LearningError where they cannot go on."""
-        ...
-
-    def results(self, failure: str | None) -> list[TrialResult]:
-        """Return one result per trial; `failure`: the reason why the last round raised an error, if one did."""
-        ...
-
-
-def resumed(build: Callable[[], Trials], *, num_rounds: int, checkpoints: Checkpoints | None) -> tuple[Trials, int]:
-    """Return what `build()` makes, set to the newest state that fits it, and the rounds done; without one 0 rounds.
-
-    A checkpoint may come from any run: one that does not fit is refused, and the next older one is tried.
-    """
-    if checkpoints is None:
-        return build(), 0
-    for saved in checkpoints.saved():
-        found = build()
-        try:
-            if not 0 < saved.rounds_done <= num_rounds:
-                raise LearningError(f"{saved.rounds_done} of {num_rounds} rounds cannot have been done")
-            found.restore(saved.state)
-        except (LearningError, LinkError, LookupError, TypeError, ValueError, AttributeError) as error:
-            checkpoints.refuse(saved, str(error))
-            continue
-        return found, saved.rounds_done
-    return build(), 0
-
-
 class Kept:
     """Base of what rounds change, in the attributes `kept`: arrays, whole numbers, None, or objects with a state."""
 
@@ -114,6 +70,43 @@ class Kept:
                 setattr(self, attribute, kept_number(state, name, most=1 << 62))
             elif here is not None:
                 setattr(self, attribute, kept_array(state, name, like=here))
+
+
+class Trials(Kept, ABC):
+    """Trials that are computed together: all of an algorithm that runs them side by side, of every other one alone.
+
+    `ended`: no round is left to compute, because a budget is spent.
+    """
+
+    ended = False
+
+    @abstractmethod
+    def round(self, index: int) -> None:
+        """Compute one round of all of them. Raises LearningError where they cannot go on."""
+
+    @abstractmethod
+    def results(self, failure: str | None) -> list[TrialResult]:
+        """Return one result per trial; `failure`: the reason why the last round raised an error, if one did."""
+
+
+def resumed(build: Callable[[], Trials], *, num_rounds: int, checkpoints: Checkpoints | None) -> tuple[Trials, int]:
+    """Return what `build()` makes, set to the newest state that fits it, and the rounds done; without one 0 rounds.
+
+    A checkpoint may come from any run: one that does not fit is refused, and the next older one is tried.
+    """
+    if checkpoints is None:
+        return build(), 0
+    for saved in checkpoints.saved():
+        found = build()
+        try:
+            if not 0 < saved.rounds_done <= num_rounds:
+                raise LearningError(f"{saved.rounds_done} of {num_rounds} rounds cannot have been done")
+            found.restore(saved.state)
+        except (LearningError, LinkError, LookupError, TypeError, ValueError, AttributeError) as error:
+            checkpoints.refuse(saved, str(error))
+            continue
+        return found, saved.rounds_done
+    return build(), 0
 
 
 def kept_array(state: State, name: str, *, like: NDArray[Any]) -> NDArray[Any]:

@@ -9,7 +9,6 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from fl.config.data import DataSet
-from fl.config.scheme import schemes
 from fl.data.arrays import image_facts
 from fl.models.layers import activation_bytes
 from phy.config import LinkConfig
@@ -51,7 +50,7 @@ def bytes_per_trial(config: FedAvgConfig, link: LinkConfig) -> int:
     data = (facts.num_train + facts.num_test) * prod(facts.image_shape)
     devices = config.participation.devices_per_round or config.num_devices
     size = config.num_values() or _ASSUMED_PARAMETERS
-    at_once = devices if held_at_once(config) is not None else min(devices, devices_in_a_block(size))
+    at_once = devices if held_at_once(config) else min(devices, devices_in_a_block(size))
     weights = 4 * at_once * size * _COPIES_OF_WEIGHTS
     if (symbols := upload_symbols(config, link)) is not None:
         weights += 4 * devices * size * _COPIES_OF_WEIGHTS + _BYTES_PER_SYMBOL * devices * symbols
@@ -74,21 +73,12 @@ def devices_in_a_block(num_values: int) -> int:
     return 1 << fit.bit_length() - 1
 
 
-def held_at_once(config: FedAvgConfig) -> str | None:
-    """Reason and remedy, in a clause, for a round with the numbers of all devices in memory; None for blocks."""
-    aggregation = config.aggregation
-    if not aggregation.in_blocks:
-        others = " and ".join(word for word in schemes.words() if schemes[word].in_blocks)
-        return f"aggregation {aggregation.name} needs the updates of all devices at once; {others} do not"
-    if config.personal is not None:
-        return "every device keeps a personal model; leave personal out"
-    if config.downlink != "ideal":
-        return "every device keeps the model that it received last; write downlink: ideal"
-    if config.attack is not None and config.attack.uses_honest_updates:
-        return f"attackers of kind {config.attack.kind} look at all updates; choose another kind"
-    if config.local.optimizer == "adam" or config.local.momentum > 0.0:
-        return "every device keeps its momentum; write optimizer: gd, or momentum: 0"
-    return None
+def held_at_once(config: FedAvgConfig) -> bool:
+    """Return True if a round holds the numbers of all devices in memory, False if it goes by blocks of devices."""
+    local, attack = config.local, config.attack
+    meet = not config.aggregation.in_blocks or (attack is not None and attack.uses_honest_updates)
+    keeps = config.personal is not None or config.downlink != "ideal"
+    return meet or keeps or local.optimizer == "adam" or local.momentum > 0.0
 
 
 def _bits_in_parts(config: FedAvgConfig, link: LinkConfig) -> bool:

@@ -112,11 +112,6 @@ class AmplitudeAllowance(Kept):
             self._lost = np.zeros((len(ceilings), ORDERS.size))
             self._worst = self._loss(ceilings)
 
-    @property
-    def action(self) -> str:
-        """What happens where nothing is left."""
-        return self._budget.action
-
     def caps(self, round_index: int) -> F64:
         """The largest amplitude of every trial in this round, `[num_trials]`; 0: nothing is left."""
         if self.found is not None:

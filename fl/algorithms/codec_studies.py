@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fl.arrays import F64
-from fl.checkpoints import Kept
+from fl.checkpoints import Trials
 from fl.recorder import Recorder, link_columns
 from fl.results import TrialResult
 from fl.theory.convergence import recovered_moments
@@ -23,15 +23,13 @@ if TYPE_CHECKING:
     from fl.learning.codec_studies import BitDistanceConfig, FlipMomentsConfig
 
 
-class FlipMoments(Kept):
+class FlipMoments(Trials):
     """Mean and variance of every value once its bits were flipped, over all devices and draws, beside Lemma 1.
 
-    One trial, see `fl.checkpoints.Trials`.
-    The rate of Lemma 1 is the one counted end to end on the very bits of the round.
+    One trial. The rate of Lemma 1 is the one counted end to end on the very bits of the round.
     """
 
     kept = ("_record", "_link")
-    ended = False
 
     def __init__(self, learning: FlipMomentsConfig, *, link: LinkConfig, privacy: None, seed: int, trial: int) -> None:
         self._learning, self._seed, self._trial = learning, seed, trial
@@ -83,10 +81,8 @@ def _gap(arrays: Mapping[str, F64], moment: str) -> float:
     return float(np.max(np.abs(arrays[f"recovered_{moment}"] - arrays[f"lemma1_{moment}"])))
 
 
-class BitDistance(Kept):
-    """kappa of Li et al. 2025 (15) by (26), one estimate per trial; see `fl.checkpoints.Trials`."""
-
-    ended = False
+class BitDistance(Trials):
+    """kappa of Li et al. 2025 (15) by (26), one estimate per trial."""
 
     def __init__(self, learning: BitDistanceConfig, *, link: LinkConfig, privacy: None, seed: int, trial: int) -> None:
         self._learning, self._seed, self._trial = learning, seed, trial

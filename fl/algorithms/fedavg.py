@@ -18,7 +18,7 @@ from fl.aggregation.update_kernels import check_finite
 from fl.algorithms.fedavg_results import RoundTally, fedavg_result, scores_at_home
 from fl.arrays import F32, I64, U8
 from fl.attacks.attacks import Attackers
-from fl.checkpoints import Kept
+from fl.checkpoints import Trials
 from fl.config.local import LocalConfig
 from fl.data.arrays import ImageData
 from fl.data.images import load_images
@@ -52,8 +52,8 @@ FIRST_COLUMNS = ("test_loss", "test_accuracy", "train_loss", "clipped_gradients"
 """Columns of rounds that every trial has, before those of its uplink."""
 
 
-class Federation(Kept):
-    """One trial of federated averaging, see `fl.checkpoints.Trials`.
+class Federation(Trials):
+    """One trial of federated averaging.
 
     `weights` `[M]` is the server's model after the last round, `record` keeps what the rounds reported. `ended`: one of
     those who would send in the next round has nothing left of a budget that stops the trial.
@@ -110,7 +110,6 @@ class Federation(Kept):
         if config.convergence_bound:
             self.convergence = Convergence(config, federation=self, privacy=privacy)
         self._stops = privacy is not None and privacy.budget is not None and privacy.budget.action == "stop"
-        self.ended = False
 
     def _at_home(self) -> tuple[LocalConfig, Partition, PersonalModels | None]:
         """Local training, what it is on, and the personal models, where devices keep their own."""

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from fl.aggregation.estimates import sum_from_superposition, sum_of_devices
 from fl.algorithms.amplitude_caps import Sampling, sampling_of
 from fl.algorithms.flmc_kernels import clipped, descended
-from fl.arrays import F64, I64, Bools
+from fl.arrays import F64, Bools
 from fl.attacks.flmc_attackers import AttackersOfTrials, check_attack
 from fl.checkpoints import Kept
 from fl.results import CAP_NAMES
@@ -153,15 +153,10 @@ class OverTheAir(_OnAir):
         return RoundOutcome(
             theta=descended(theta, estimate, eta=self.sampling.eta, lost=lost),
             observed=self._observed(heard.decision)
-            | {"num_active": _mean_of_columns(heard.num_active)}
+            | {"num_active": heard.num_active.mean(axis=1)}
             | spent(together, heard.energy_j)
             | self._attackers.told(context),
         )
-
-
-def _mean_of_columns(counts: I64) -> F64:
-    """Mean of `[num_trials, n]` over its columns; of one column, the column."""
-    return np.asarray(counts[:, 0].astype(float) if counts.shape[1] == 1 else counts.mean(axis=1))
 
 
 class DetectedSigns(_OnAir):

@@ -12,14 +12,14 @@ from fl.accounting.flmc import AmplitudeAllowance, flmc_account
 from fl.algorithms.flmc import RoundOutcome, build_flmc
 from fl.algorithms.flmc_kernels import SampleMoments, distances
 from fl.arrays import F64, Bools
-from fl.checkpoints import Kept
+from fl.checkpoints import Trials
 from fl.recorder import SPENT, Recorder, link_columns, with_totals
 from fl.results import CAP_NAMES, PrivacyAccount, TrialResult
 from fl.tasks import build_task
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.measure.counts import LinkCounts
-from phy.numerics.random import Trials
+from phy.numerics.random import Trials as TrialNumbers
 from privacy.config import AmplitudeMechanism
 from privacy.mechanisms.amplitude_privacy import NoPrivacy
 
@@ -30,8 +30,8 @@ _DIVERGED = 1e100
 _ZERO_IF_SILENT = ("amplitude", "peak_amplitude", "num_active", "airtime_s", "energy_j")
 
 
-class FlmcTrials(Kept):
-    """Trials of federated Langevin Monte Carlo side by side, see `fl.checkpoints.Trials`.
+class FlmcTrials(Trials):
+    """Trials of federated Langevin Monte Carlo side by side.
 
     `link` names access and modulation explicitly. A trial that meets a value that is not finite fails at that round and
     keeps the rounds before it; one that a budget stops ends as done. The others go on.
@@ -49,7 +49,7 @@ class FlmcTrials(Kept):
         trials: tuple[int, ...],
     ) -> None:
         self._learning, self._link, self._privacy = learning, link, privacy
-        self._seed, self._trials = seed, Trials(trials)
+        self._seed, self._trials = seed, TrialNumbers(trials)
         self._task = build_task(learning.task, num_devices=learning.num_devices, seed=seed, trials=self._trials)
         self._bound = None if privacy is None else privacy.of_rounds
         self._algorithm = build_flmc(learning, link=link, privacy=self._bound, task=self._task)
@@ -57,6 +57,7 @@ class FlmcTrials(Kept):
         if privacy is not None and privacy.budget is not None and learning.uses_radio:
             sampling = self._algorithm.sampling
             caps = np.minimum(sampling.lmc, sampling.privacy.amplitude_cap())
+            self._stops = privacy.budget.action == "stop"
             self._allowance = AmplitudeAllowance(learning, link=link, privacy=privacy, caps=caps)
         self._moments = SampleMoments(self._task.posterior)
         self.record = Recorder(
@@ -65,11 +66,6 @@ class FlmcTrials(Kept):
         self._failed_at, self._stopped_at = (np.full(len(trials), learning.rounds) for _ in range(2))
         self._theta = np.zeros((len(trials), self._task.dimension))
         self._last_account: tuple[F64, PrivacyAccount] | None = None
-
-    @property
-    def ended(self) -> bool:
-        """Whether a budget has stopped all trials: only the clock goes on."""
-        return self._allowance is not None and not self._goes_on.any()
 
     @property
     def _goes_on(self) -> Bools:
@@ -82,8 +78,9 @@ class FlmcTrials(Kept):
             outcome = self._algorithm.round(self._theta, context=context)
         else:  # no trial spends more than is left of its budget
             caps = allowance.caps(index)
-            if allowance.action == "stop":
+            if self._stops:
                 self._stopped_at = np.where(caps == 0.0, np.minimum(self._stopped_at, index), self._stopped_at)
+                self.ended = not self._goes_on.any()
             outcome = self._algorithm.round(self._theta, context=context, budget=caps)
             outcome = _silenced(outcome, self._theta, silent=caps == 0.0)
             allowance.note(outcome.observed["peak_amplitude"])

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from fl.accounting.fedavg import reconstruction_account
 from fl.arrays import F32, F64, I64, Bools
 from fl.attacks.attacks import Attackers
-from fl.checkpoints import State
+from fl.checkpoints import State, Trials
 from fl.data.arrays import ImageData, image_facts
 from fl.data.images import load_images
 from fl.local.trainer import LocalTrainer
@@ -89,10 +89,8 @@ def deal(config: ReconstructionConfig, *, num_images: int, seed: int, trial: int
     return Games(targets=dealt[..., 0], held=held, member=member)
 
 
-class Reconstruction:
+class Reconstruction(Trials):
     """One trial of the attack, see `fl.checkpoints.Trials`: every upload is attacked, and nobody learns."""
-
-    ended = False
 
     def __init__(
         self,

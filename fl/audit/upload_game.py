@@ -25,7 +25,7 @@ from fl.uplink.senders import exchangeable
 from fl.uplink.transport import BitTransport
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
-from privacy.audit.attack import Audited, Batch, Game, GameFacts, audit
+from privacy.audit.attack import Batch, Game, GameFacts
 from privacy.config import BudgetConfig, Mechanism, ReceiverNoise
 from privacy.events.claims import Claim
 
@@ -143,16 +143,6 @@ def scheme_game(scheme: Scheme, *, num_values: int | None, link: LinkConfig, **r
         link=link.resolve_digital(),
         **run,
     )
-
-
-def audit_scheme(
-    scheme: Scheme, *, num_games: int = 4000, rounds: int = 1, confidence: float = 1.0 - 1e-6, seed: int = 1
-) -> Audited:
-    """Audit a scheme with bits of its own over an error-free link, at delta 0."""
-    run: dict[str, Any] = {"num_devices": 1, "num_games": num_games, "seed": seed}
-    link = LinkConfig(error_model="error_free")
-    game = scheme_game(scheme, num_values=None, link=link, rounds=rounds, num_rounds=rounds, **run)
-    return audit(game, num_games=num_games, delta=0.0, confidence=confidence)
 
 
 def lay_out(law: Law, *, link: LinkConfig, num_devices: int, num_games: int, block_bits: int) -> Places:

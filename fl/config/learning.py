@@ -237,10 +237,6 @@ class Learning(Frozen):
         """Yield a sentence, without its full stop, for all that went wrong: what, why, and the key to change."""
         yield from ()
 
-    def held_at_once(self) -> str | None:
-        """Return reason and remedy, in a clause, for a trial that holds the numbers of all devices at once; or None."""
-        return None
-
 
 algorithms: Registry[Learning] = Registry(
     "algorithm", Learning, package="fl.learning", tag="algorithm", default=UNNAMED

@@ -24,7 +24,6 @@ from fl.data.whereabouts import find_data
 from fl.footprint import (
     bytes_per_trial,
     energy_of_round,
-    held_at_once,
     samples_per_device,
     training_samples,
     upload_symbols,
@@ -320,6 +319,3 @@ class FedAvgConfig(Learning):
 
     def bytes_compiled(self, link: LinkConfig) -> int:
         return super().bytes_compiled(link) + _COMPILED_BYTES
-
-    def held_at_once(self) -> str | None:
-        return held_at_once(self)

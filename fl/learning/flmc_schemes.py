@@ -17,6 +17,9 @@ from phy.config.base import Access, Modulation
 from phy.config.by_word import ByWord
 from phy.config.registry import Registry
 from privacy.events.releases import Release
+from privacy.events.superposed import SuperposedBit, analog_noise_multiplier
+from privacy.mechanisms.flmc_analog import analog_delta
+from privacy.mechanisms.flmc_digital import digital_delta, digital_loss_bound
 
 if TYPE_CHECKING:
     from fl.algorithms.amplitude_caps import Sampling
@@ -149,8 +152,6 @@ class Analog(Sending):
 
     def parameter(self, config: FlmcConfig, amplitude: ArrayLike, *, noise_power: float) -> F64:
         """See `Sending.parameter`: the noise multiplier 1 / (2 A l sqrt(m)), the l2 distance being 2 l sqrt(m)."""
-        from privacy.events.superposed import analog_noise_multiplier
-
         return analog_noise_multiplier(**self._setting(config, amplitude=amplitude, noise_power=noise_power))
 
     def relative_amplitude(self, config: FlmcConfig, parameter: F64) -> F64:
@@ -163,8 +164,6 @@ class Analog(Sending):
         return GaussianNoise(noise_multiplier=1.0 / (2.0 * relative_amplitude * config.gradient_bound))
 
     def delta_of(self, config: FlmcConfig, *, amplitude: float, noise_power: float) -> Callable[[float], Any]:
-        from privacy.mechanisms.flmc_analog import analog_delta
-
         return partial(analog_delta, **self._setting(config, amplitude=amplitude, noise_power=noise_power))
 
     def depends_on(self, path: str) -> bool:
@@ -194,13 +193,9 @@ class OneBit(Sending):
         return parameter
 
     def event(self, config: FlmcConfig, relative_amplitude: float) -> Event:
-        from privacy.events.superposed import SuperposedBit
-
         return SuperposedBit(amplitude=relative_amplitude, entry_bound=config.quantizer_slope * config.gradient_bound)
 
     def delta_of(self, config: FlmcConfig, *, amplitude: float, noise_power: float) -> Callable[[float], Any]:
-        from privacy.mechanisms.flmc_digital import digital_delta
-
         return partial(
             digital_delta,
             quantizer_slope=config.quantizer_slope,
@@ -210,8 +205,6 @@ class OneBit(Sending):
 
     def largest_loss(self, config: FlmcConfig) -> float:
         """See `Sending.largest_loss`: m a l."""
-        from privacy.mechanisms.flmc_digital import digital_loss_bound
-
         return digital_loss_bound(
             dimension=config.num_values(), gradient_bound=config.gradient_bound, quantizer_slope=config.quantizer_slope
         )

@@ -8,21 +8,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 from unittest import SkipTest
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.audit.upload_game import audit_scheme
+from fl.audit.upload_game import scheme_game
 from fl.checkpoints import State
 from fl.config.scheme import Scheme
 from fl.models.federated import Piece
 from fl.schemes.coders.air import Heard, qpsk_symbols
 from fl.schemes.coders.coder import Coder, Senders
 from fl.tasks.base import LearningError
+from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.bit_flips import flip_bits
 from phy.numerics.random import Purpose
+from privacy.audit.attack import Audited, audit
 from scenarios.contracts.codec import check_payload
 from scenarios.store.checkpoints import read_checkpoint, write_checkpoint
 
@@ -183,6 +186,16 @@ def a_restored_coder_continues_bit_for_bit(scheme: Scheme) -> None:
         assert np.array_equal(payloads[0], payloads[1]), f"round {index + 1} sends other bits after a restart"
         updates = [_update(scheme, one, payloads[0], round_index=index) for one in (coder, other)]
         assert np.array_equal(updates[0], updates[1]), f"round {index + 1} has another update after a restart"
+
+
+def audit_scheme(
+    scheme: Scheme, *, num_games: int = 4000, rounds: int = 1, confidence: float = 1.0 - 1e-6, seed: int = 1
+) -> Audited:
+    """Audit a scheme with bits of its own over an error-free link, at delta 0."""
+    run: dict[str, Any] = {"num_devices": 1, "num_games": num_games, "seed": seed}
+    link = LinkConfig(error_model="error_free")
+    game = scheme_game(scheme, num_values=None, link=link, rounds=rounds, num_rounds=rounds, **run)
+    return audit(game, num_games=num_games, delta=0.0, confidence=confidence)
 
 
 def the_epsilon_stands_in_an_audit(scheme: Scheme) -> None:

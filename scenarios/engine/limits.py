@@ -140,9 +140,8 @@ def refuse_memory(scenarios: Iterable[Scenario], room: Room, *, file: Path) -> N
         each = f"leaves each of {room.workers} {byte_size(room.process_bytes)}"
         limit = f"{room.said_by} of {byte_size(room.limit_bytes)} {each}"
         total, remedy = MAIN_PROCESS_BYTES + room.workers * needed, ", take fewer --workers"
-    why = largest.learning.held_at_once()
     raise ScenarioError(
-        problem=f"one trial needs about {byte_size(needed)} of memory, {limit}{'' if why is None else f': {why}'}",
+        problem=f"one trial needs about {byte_size(needed)} of memory, {limit}",
         remedy=f"make the model or the number of devices smaller{remedy}, or give it {OPTION} "
         f"{-(-total // 10**8) / 10:.1f}GB if there is that much",
         file=file,

@@ -8,12 +8,12 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.audit.upload_game import audit_scheme
 from fl.checkpoints import State
 from fl.config.scheme import Response, Scheme, flip_target
 from fl.models.federated import Piece
 from fl.schemes.coders.coder import Coder, Gathering, Senders
 from phy.fading.block_taps import UplinkContext
+from scenarios.contracts.scheme import audit_scheme
 
 
 class FirstSign(Coder):
