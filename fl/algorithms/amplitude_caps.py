@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fl.arrays import F64
-from fl.tasks import PosteriorTask
 from fl.uplink.channel_credit import sure_noise_power
 from phy.config import LinkConfig
 from privacy.config import Mechanism, PrivacyConfig
@@ -17,6 +16,7 @@ from privacy.mechanisms.amplitude_privacy import AmplitudePrivacy, NoPrivacy, Ro
 
 if TYPE_CHECKING:
     from fl.learning.flmc import FlmcConfig
+    from fl.tasks.regression import PosteriorTask
 
 _SHARE_OF_STABLE_STEP = 0.15
 """The paper's analog step, 1.28e-4, is 0.155 of 2 / (mu + L) on its data."""

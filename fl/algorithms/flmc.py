@@ -20,15 +20,15 @@ from fl.algorithms.flmc_kernels import clipped, descended
 from fl.arrays import F64, Bools
 from fl.attacks.flmc_attackers import AttackersOfTrials, check_attack
 from fl.checkpoints import Kept
+from fl.recorder import link_columns
 from fl.results import CAP_NAMES
-from fl.tasks import PosteriorTask
+from fl.tasks.regression import PosteriorTask
 from phy.compile import compile_air, compile_digital
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.links.link import AirUplink, DigitalUplink, known_bits, round_airtime
 from phy.links.power import AmplitudeDecision
 from phy.measure.burstiness import Burstiness
-from phy.measure.counts import LinkCounts
 from phy.numerics.cache import LastResult, constant
 from phy.numerics.random import Purpose, real_normals
 from privacy.config import PrivacyConfig
@@ -44,13 +44,12 @@ class RoundOutcome:
     - `theta` `[num_trials, m]`: the new sample;
     - `observed`: numbers per trial `[num_trials]` worth keeping (`amplitude`, `active_cap`, `num_active`, where an
       attack was asked for `num_attackers`, and where a radio was on the air `airtime_s` and `energy_j`);
-    - `counts`, `power_db` and `bursts`: per device, where devices were detected on their own, see `Reception`.
+    - `link`, the columns of this table, and `bursts`: per device, where devices were detected on their own.
     """
 
     theta: F64
     observed: Mapping[str, F64] = field(default_factory=dict)
-    counts: LinkCounts | None = None
-    power_db: F64 | None = None
+    link: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     bursts: Burstiness | None = None
 
 
@@ -186,8 +185,7 @@ class DetectedSigns(_OnAir):
             observed=self._observed(heard.decision)
             | spent(heard.round_airtime_s, heard.counts.energy_j)
             | self._attackers.told(context),
-            counts=heard.counts,
-            power_db=heard.power_db,
+            link=link_columns(heard.counts, power_db=heard.power_db),
             bursts=heard.bursts,
         )
 

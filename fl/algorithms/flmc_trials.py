@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,12 +13,11 @@ from fl.algorithms.flmc import RoundOutcome, build_flmc
 from fl.algorithms.flmc_kernels import SampleMoments, distances
 from fl.arrays import F64, Bools
 from fl.checkpoints import Trials
-from fl.recorder import SPENT, Recorder, link_columns, with_totals
-from fl.results import CAP_NAMES, PrivacyAccount, TrialResult
+from fl.recorder import SPENT, Recorder, with_totals
+from fl.results import CAP_NAMES, LINK_COUNTS, PrivacyAccount, TrialResult
 from fl.tasks import build_task
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
-from phy.measure.counts import LinkCounts
 from phy.numerics.random import Trials as TrialNumbers
 from privacy.config import AmplitudeMechanism
 from privacy.mechanisms.amplitude_privacy import NoPrivacy
@@ -98,8 +97,7 @@ class FlmcTrials(Trials):
             self._failed_at = np.where(finite, self._failed_at, np.minimum(self._failed_at, index))
             theta = np.where(finite[:, None], theta, 0.0)
             squared_error, _, _ = distances(theta, target, limit=_DIVERGED)
-        link = None if outcome.counts is None else link_columns(outcome.counts, power_db=outcome.power_db)
-        self.record.note(index, rounds={"squared_error": squared_error, **outcome.observed}, link=link)
+        self.record.note(index, rounds={"squared_error": squared_error, **outcome.observed}, link=outcome.link)
         if outcome.bursts is not None:
             self.record.note_bursts(outcome.bursts.of_trials(self._failed_at > index))
         return theta
@@ -187,11 +185,7 @@ def _silenced(outcome: RoundOutcome, theta: F64, *, silent: Bools) -> RoundOutco
         name: np.where(silent, 0.0, values) if name in _ZERO_IF_SILENT else values
         for name, values in outcome.observed.items()
     }
-    counts, bursts = outcome.counts, outcome.bursts
-    if counts is not None:
-        kept = {one.name: getattr(counts, one.name) * ~silent[:, None] for one in fields(LinkCounts)}
-        counts = LinkCounts(**kept)
-    if bursts is not None:
-        bursts = bursts.of_trials(~silent)
+    link = {name: values * ~silent[:, None] if name in LINK_COUNTS else values for name, values in outcome.link.items()}
+    bursts = None if outcome.bursts is None else outcome.bursts.of_trials(~silent)
     still = np.where(silent[:, None], theta, outcome.theta)
-    return replace(outcome, theta=still, observed=observed, counts=counts, bursts=bursts)
+    return replace(outcome, theta=still, observed=observed, link=link, bursts=bursts)

@@ -278,7 +278,7 @@ class FlmcConfig(Learning):
         return nobody_honest(self.attack, num_devices=self.num_devices)
 
     def depends_on(self, path: str) -> bool:
-        return super().depends_on(path) and self.sends.depends_on(path)
+        return super().depends_on(path) and (self.sends.one_bit or path != "learning.quantizer_slope")
 
     def findings(self, facts: PointFacts) -> Iterator[str]:
         if math.isfinite(facts.metrics.get("mse", 0.0)) and not facts.growth > 2.0:
@@ -312,7 +312,8 @@ class FlmcConfig(Learning):
         records = 8 * self.rounds * (_SERIES + (_LINK_SERIES * devices if self.detects else 0))
         radio = devices * m * (64 * self.uses_radio + 48 * (self.attack is not None))
         probe = devices * link.probe_bits // 2 if self._probes(link) else 0
-        return self.task.bytes_per_trial(devices) + 2 * records + radio + probe + self.sends.bytes_of_samples(self)
+        samples = 0 if self.uses_radio else 8 * self.rounds * m  # drawn at once by scheme exact
+        return self.task.bytes_per_trial(devices) + 2 * records + radio + probe + samples
 
     def _probes(self, link: LinkConfig) -> bool:
         """True if a trial measures the bit error rate by known bits."""

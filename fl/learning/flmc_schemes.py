@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fl.algorithms.flmc import Algorithm
     from fl.codecs.one_bit import StochasticOneBit
     from fl.learning.flmc import FlmcConfig
-    from fl.tasks import PosteriorTask
+    from fl.tasks.regression import PosteriorTask
     from phy.config import LinkConfig
     from privacy.events.events import Event
 
@@ -58,14 +58,6 @@ class FlmcScheme(Frozen):
         if not self.one_bit:
             return modulation == "analog"
         return modulation == "bpsk" or (modulation != "analog" and self.access != "superposition")
-
-    def depends_on(self, path: str) -> bool:
-        """Return False for a setting of `learning` that has no effect."""
-        return True
-
-    def bytes_of_samples(self, config: FlmcConfig) -> int:
-        """Return the memory of samples that are drawn at once [B]."""
-        return 0
 
 
 class Sending(FlmcScheme):
@@ -166,10 +158,6 @@ class Analog(Sending):
     def delta_of(self, config: FlmcConfig, *, amplitude: float, noise_power: float) -> Callable[[float], Any]:
         return partial(analog_delta, **self._setting(config, amplitude=amplitude, noise_power=noise_power))
 
-    def depends_on(self, path: str) -> bool:
-        """See `FlmcScheme.depends_on`: amplitudes have no quantizer."""
-        return path != "learning.quantizer_slope"
-
 
 class OneBit(Sending):
     """Base of schemes that send one bit per entry: +-1 with log odds of at most a l."""
@@ -257,6 +245,3 @@ class Exact(FlmcScheme):
         from fl.algorithms.flmc import ExactSamples
 
         return ExactSamples(config, task=task, sampling=sampling)
-
-    def bytes_of_samples(self, config: FlmcConfig) -> int:
-        return 8 * config.rounds * config.num_values()

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from fl.config.task import GaussianLinearConfig, TaskConfig
-from fl.tasks.base import Posterior, PosteriorTask
+from fl.tasks.base import Posterior
 
-__all__ = ["Posterior", "PosteriorTask", "build_task"]
+if TYPE_CHECKING:
+    from fl.tasks.regression import PosteriorTask
+
+__all__ = ["Posterior", "build_task"]
 
 
 @lru_cache(maxsize=4)

@@ -1,9 +1,9 @@
-"""The seam between sampling algorithms and the model they sample from."""
+"""Errors of learning, and what all posteriors share."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,25 +36,6 @@ class Posterior:
 
     mean: F64
     covariance: F64
-
-
-class PosteriorTask(Protocol):
-    """Data of a batch of trials, split over devices; every method is batched over trials."""
-
-    dimension: int
-    posterior: Posterior
-    strong_convexity: F64
-    """mu of f = sum_k f_k, `[num_trials]`."""
-    smoothness: F64
-    """L of f, `[num_trials]`."""
-
-    def gradients(self, theta: F64) -> F64:
-        """Local gradients of (7), `[num_trials, num_devices, m]`, at `theta [num_trials, m]`."""
-        ...
-
-    def exact_samples(self, num_samples: int) -> F64:
-        """Independent posterior samples `[num_trials, num_samples, m]`, the same at every call."""
-        ...
 
 
 def split_evenly(rows: F64, num_devices: int) -> F64:

@@ -20,7 +20,7 @@ PAPER_PARAMETER = np.array([0.418, -0.289, 0.3982, 0.8231, 0.5251])
 
 
 class GaussianLinear:
-    """v = theta^T u + N(0, 1), u ~ N(0, I_m), prior N(0, I_m).
+    """A batch of trials of v = theta^T u + N(0, 1), u ~ N(0, I_m), prior N(0, I_m).
 
     The posterior is N(Sigma U v, Sigma) with Sigma = (U U^T + I)^-1. The local gradient
     g_k = sum_n (theta^T u_n - v_n) u_n + theta / K needs only the device's second moments, so a round
@@ -57,9 +57,11 @@ class GaussianLinear:
             array.setflags(write=False)
 
     def gradients(self, theta: F64) -> F64:
+        """Local gradients of (7), `[num_trials, num_devices, m]`, at `theta [num_trials, m]`."""
         return quadratic_gradients(self._curvature, self._offset, theta).reshape(self._shape)
 
     def exact_samples(self, num_samples: int) -> F64:
+        """Independent posterior samples `[num_trials, num_samples, m]`, the same at every call."""
         factor = np.linalg.cholesky(self.posterior.covariance)
         normals = np.stack(
             [
@@ -139,13 +141,16 @@ class Logistic:
         return np.asarray(likelihood + self._prior_precision * theta[:, None, :])
 
     def exact_samples(self, num_samples: int) -> F64:
-        """See `PosteriorTask.exact_samples`: states of the reference chain, drawn with replacement."""
+        """Return states of the reference chain, drawn with replacement; see `GaussianLinear.exact_samples`."""
         states = self._reference.states
         picks = [
             generator(self._seed, trial, Purpose.POSTERIOR).integers(len(states), size=num_samples)
             for trial in self._trials
         ]
         return states[np.stack(picks)]
+
+
+PosteriorTask = GaussianLinear | Logistic
 
 
 @lru_cache(maxsize=1)
