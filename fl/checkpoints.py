@@ -7,7 +7,7 @@ position. A checkpoint holds the rest: what a round hands on to the next, and wh
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -33,12 +33,12 @@ class Saved:
 class Checkpoints(Protocol):
     """Keeps states of what is computed at the moment: one trial, or trials side by side."""
 
-    def saved(self) -> Iterator[Saved]:
-        """Return the states that can be read, the newest first."""
+    def saved(self) -> Saved | None:
+        """Return the last state, None if there is none that can be read."""
         ...
 
     def refuse(self, saved: Saved, why: str) -> None:
-        """Take note that a state that can be read is not one of these trials; `why` is the reason."""
+        """Take note that a state is not one of these trials; `why` is the reason."""
         ...
 
     def due(self, rounds_done: int) -> bool:
@@ -90,23 +90,22 @@ class Trials(Kept, ABC):
 
 
 def resumed(build: Callable[[], Trials], *, num_rounds: int, checkpoints: Checkpoints | None) -> tuple[Trials, int]:
-    """Return what `build()` makes, set to the newest state that fits it, and the rounds done; without one 0 rounds.
+    """Return what `build()` makes, set to a saved state that fits it, and the rounds done; without one 0 rounds.
 
-    A checkpoint may come from any run: one that does not fit is refused, and the next older one is tried.
+    A checkpoint may come from any run: one that does not fit is refused.
     """
-    if checkpoints is None:
+    saved = None if checkpoints is None else checkpoints.saved()
+    if checkpoints is None or saved is None:
         return build(), 0
-    for saved in checkpoints.saved():
-        found = build()
-        try:
-            if not 0 < saved.rounds_done <= num_rounds:
-                raise LearningError(f"{saved.rounds_done} of {num_rounds} rounds cannot have been done")
-            found.restore(saved.state)
-        except (LearningError, LinkError, LookupError, TypeError, ValueError, AttributeError) as error:
-            checkpoints.refuse(saved, str(error))
-            continue
-        return found, saved.rounds_done
-    return build(), 0
+    found = build()
+    try:
+        if not 0 < saved.rounds_done <= num_rounds:
+            raise LearningError(f"{saved.rounds_done} of {num_rounds} rounds cannot have been done")
+        found.restore(saved.state)
+    except (LearningError, LinkError, LookupError, TypeError, ValueError, AttributeError) as error:
+        checkpoints.refuse(saved, str(error))
+        return build(), 0
+    return found, saved.rounds_done
 
 
 def kept_array(state: State, name: str, *, like: NDArray[Any]) -> NDArray[Any]:

@@ -217,12 +217,12 @@ def fedavg_account(
         published = mechanism.published(training_of(config))
     else:
         ledger, published = scheme.ledger(uploads, num_values=num_values), scheme.published
-    ledger = replace(ledger, sampled=sampled_share(config, link=link, privacy=privacy))
-    if config.attack is not None and config.attack.acts_on == "air":
-        ledger = replace(ledger, assumptions=(*ledger.assumptions, ATTACKERS_ON_AIR))
-    if config.attack is not None and config.attack.uses_honest_updates:
-        ledger = replace(ledger, assumptions=(*ledger.assumptions, TOLD_BY_ATTACKERS))
-    return PrivacyAccount(ledger=ledger, published=published)
+    assumptions = [*ledger.assumptions]
+    if config.attack is not None:
+        assumptions += [ATTACKERS_ON_AIR] * (config.attack.acts_on == "air")
+        assumptions += [TOLD_BY_ATTACKERS] * config.attack.uses_honest_updates
+    sampled = sampled_share(config, link=link, privacy=privacy)
+    return PrivacyAccount(ledger=replace(ledger, sampled=sampled, assumptions=tuple(assumptions)), published=published)
 
 
 def _of_a_sum(config: FedAvgConfig, mechanism: ReceiverNoise, *, uploads: Uploads) -> Ledger:

@@ -103,7 +103,7 @@ class Scheme(Frozen):
     - `label`: name in legends and tables; empty: the word in `name`;
     - `epsilon_per`: what the scheme's own epsilon protects, a `number` or a whole `round`;
     - `epsilon_source`: the publication that claims this epsilon; empty: no claim is made;
-    - `noise_key`, `step_key`: keys to lower where noise hides the mean, and below `learning` where steps are too long;
+    - `step_key`: key below `learning` to lower where steps are too long;
     - `sends_scales`: the scales of a device's numbers are sent beside them, without noise;
     - `largest_epsilon` that a budget may give to the scheme;
     - `measured`: names of the numbers that only this scheme records, see `Coder.facts` and `Coder.metrics`.
@@ -121,7 +121,6 @@ class Scheme(Frozen):
     epsilon_per: ClassVar[Literal["number", "round"]] = "number"
     epsilon_source: ClassVar[str] = ""
     sends_scales: ClassVar[bool] = False
-    noise_key: ClassVar[str] = ""
     step_key: ClassVar[str] = "local.learning_rate"
     largest_epsilon: ClassVar[float] = 1e6
     measured: ClassVar[Measured] = Measured()

@@ -103,42 +103,30 @@ def _receiver_noise(config: FedAvgConfig, *, link: LinkConfig, privacy: Receiver
         remedy = "write link.access: superposition, or mechanism: device-noise"
         yield Conflict(f"{_MECHANISM} link.access", f"mechanism receiver-noise {problem}", remedy)
         return
-    for bad, keys, problem, remedy in (
-        (
-            link.error_model != "measured",
-            "link.error_model",
-            f"there is none with error_model {link.error_model}",
-            "write error_model: measured",
-        ),
-        (
-            link.combines,
-            "link.receiver.num_antennas link.receiver",
-            "with several antennas, or one that devices do not invert their channels for, a listener has more than one "
-            "noisy sum",
-            "write receiver: {num_antennas: 1}",
-        ),
-        (
-            link.mixes_carriers or not link.impairments.none,
-            "link.impairments link.ofdm.domain",
-            "devices out of step, and impaired ones, arrive at amplitudes that nobody limits",
-            "leave impairments out and write ofdm.domain: frequency",
-        ),
-        (
-            link.control.clips or link.mmse_scaling or link.power.budget is not None,
-            "link.power.policy link.power.budget link.receiver.scaling",
-            "power control that follows the power of payloads tells of them",
-            "write a policy of inversion, truncated-inversion or fixed without an energy budget, and scaling: unbiased",
-        ),
-        (
-            privacy.budget is not None and link.csi != "perfect",
-            "privacy.budget link.csi",
-            "the amplitude at which devices arrive is unknown before the run with an estimated channel",
-            "write csi: perfect, or the epsilon of a round in place of the budget",
-        ),
-    ):
-        if bad:
-            problem = f"mechanism receiver-noise relies on the receiver's noise, but {problem}"
-            yield Conflict(f"{keys} {_MECHANISM}", problem, remedy)
+
+    def noise_fails(keys: str, problem: str, remedy: str) -> Conflict:
+        reason = f"mechanism receiver-noise relies on the receiver's noise, but {problem}"
+        return Conflict(f"{keys} {_MECHANISM}", reason, remedy)
+
+    if link.error_model != "measured":
+        problem = f"there is none with error_model {link.error_model}"
+        yield noise_fails("link.error_model", problem, "write error_model: measured")
+    if link.combines:
+        problem = "with several antennas, or one that devices do not invert their channels for, a listener has more"
+        remedy = "write receiver: {num_antennas: 1}"
+        yield noise_fails("link.receiver.num_antennas link.receiver", f"{problem} than one noisy sum", remedy)
+    if link.mixes_carriers or not link.impairments.none:
+        problem = "devices out of step, and impaired ones, arrive at amplitudes that nobody limits"
+        remedy = "leave impairments out and write ofdm.domain: frequency"
+        yield noise_fails("link.impairments link.ofdm.domain", problem, remedy)
+    if link.control.clips or link.mmse_scaling or link.power.budget is not None:
+        keys = "link.power.policy link.power.budget link.receiver.scaling"
+        remedy = "a policy of inversion, truncated-inversion or fixed without an energy budget, and scaling: unbiased"
+        yield noise_fails(keys, "power control that follows the power of payloads tells of them", f"write {remedy}")
+    if privacy.budget is not None and link.csi != "perfect":
+        problem = "the amplitude at which devices arrive is unknown before the run with an estimated channel"
+        remedy = "write csi: perfect, or the epsilon of a round in place of the budget"
+        yield noise_fails("privacy.budget link.csi", problem, remedy)
     if scheme.own_epsilon is not None:
         problem = f"aggregation {scheme.name} protects its bits itself, and the receiver's noise is not counted on top"
         remedy = "leave the epsilon of the aggregation out, or write privacy: none"

@@ -142,10 +142,7 @@ def _noise(learning: FedAvgConfig, facts: PointFacts) -> str | None:
     noise = f"aggregation {scheme.name} at epsilon {scheme.own_epsilon:g} adds more noise than {averaged}"
     if scheme.epsilon_per == "round" and scheme.own_epsilon > 1.0:  # b >= (1 + 1/epsilon) Delta_1 hardly falls
         return f"{noise} learning.num_devices or learning.rounds, or take a smaller learning.model"
-    lower = ""
-    if (key := scheme.noise_key) and getattr(scheme, key) > type(scheme).model_fields[key].default:
-        lower = f", or lower learning.aggregation.{key}"
-    return f"{noise} learning.aggregation.epsilon or learning.num_devices{lower}"
+    return f"{noise} learning.aggregation.epsilon or learning.num_devices"
 
 
 def _cause(learning: FedAvgConfig, facts: PointFacts, *, guessing: float) -> str:

@@ -55,7 +55,6 @@ class SignScheme(Scheme):
     in_blocks: ClassVar[bool] = True
     label: ClassVar[str] = "signSGD"
     epsilon_source: ClassVar[str] = "Warner 1965"
-    noise_key: ClassVar[str] = "step"
     step_key: ClassVar[str] = "aggregation.step"
     air_modulations: ClassVar[tuple[Modulation, ...]] = ("bpsk", "qpsk")
 

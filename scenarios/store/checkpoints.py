@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -70,10 +70,10 @@ class TaskCheckpoints:
         """The file."""
         return self.policy.folder / f"{self.about['tasks'][0][:_NAMED]}-{len(self.trials)}.ckpt"
 
-    def saved(self) -> Iterator[Saved]:
+    def saved(self) -> Saved | None:
         """See `fl.checkpoints.Checkpoints.saved`; a file that is not whole, or of other tasks, is left aside."""
         if not self.path.exists() or (self.policy.rounds is None and self.policy.minutes <= 0.0):
-            return
+            return None
         try:
             about, state = read_checkpoint(self.path)
             self._rounds = about.pop("rounds")
@@ -81,10 +81,10 @@ class TaskCheckpoints:
                 raise BlobError("it is of other tasks, or other versions of phyloop or its libraries made it")
         except (BlobError, OSError, LookupError) as error:
             self._leave_aside(str(error))
-            return
+            return None
         fields = event("checkpoint-taken", file=self.path.name, rounds=self._rounds, trials=list(self.trials))
         _log.info("%d rounds are taken from %s", self._rounds, self.path, extra=fields)
-        yield Saved(rounds_done=self._rounds, state=state)
+        return Saved(rounds_done=self._rounds, state=state)
 
     def refuse(self, saved: Saved, why: str) -> None:
         """See `fl.checkpoints.Checkpoints.refuse`."""

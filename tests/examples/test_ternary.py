@@ -133,9 +133,10 @@ class Interrupted:
     def __init__(self, path: Path, *, after: int) -> None:
         self.path, self.after = path, after
 
-    def saved(self) -> Iterator[Saved]:
-        if self.path.exists():
-            yield Saved(rounds_done=self.after, state=read_checkpoint(self.path)[1])
+    def saved(self) -> Saved | None:
+        if not self.path.exists():
+            return None
+        return Saved(rounds_done=self.after, state=read_checkpoint(self.path)[1])
 
     def refuse(self, saved: Saved, why: str) -> None:
         raise AssertionError(f"{saved.rounds_done} rounds: {why}")

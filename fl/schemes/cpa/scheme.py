@@ -47,7 +47,6 @@ class CpaScheme(Scheme):
     in_blocks: ClassVar[bool] = True
     label: ClassVar[str] = "CPA"
     epsilon_source: ClassVar[str] = "Lang et al. 2023"
-    noise_key: ClassVar[str] = "gamma"
     joint: ClassVar[bool] = True  # a histogram
     measured: ClassVar[Measured] = Measured(per_trial=("k_anonymity", "anonymity", "anonymity_printed"))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -270,10 +270,11 @@ class OnFile:
         self.path, self._after, self._changed = path, after, changed
         self.refused: list[str] = []
 
-    def saved(self) -> Iterator[Saved]:
-        if self.path.exists():
-            state = read_checkpoint(self.path)[1]
-            yield Saved(rounds_done=self._after, state=self._changed(state) if self._changed else state)
+    def saved(self) -> Saved | None:
+        if not self.path.exists():
+            return None
+        state = read_checkpoint(self.path)[1]
+        return Saved(rounds_done=self._after, state=self._changed(state) if self._changed else state)
 
     def refuse(self, saved: Saved, why: str) -> None:
         del saved

@@ -42,11 +42,6 @@ def said(
 PLANTED: dict[str, tuple[str, str, str]] = {
     "many wrong bits": (said(GUESSED, rates={"bit_error_rate": 0.2}), "20.0% of the bits", "link.power.snr_max_db"),
     "a small epsilon": (said(GUESSED, {"aggregation": "cpa"}), "epsilon 0.5", "learning.aggregation.epsilon"),
-    "a wide quantiser": (
-        said(GUESSED, {"aggregation": {"name": "cpa", "gamma": 0.5}}),
-        "epsilon 0.5",
-        "learning.aggregation.gamma",
-    ),
     "wrong bits that a code corrects": (
         said(GUESSED, {"codec": {"name": "fixed-point", "bound": 2.0}}, rates={"bit_error_rate": 0.07}),
         "7.0% of the bits",

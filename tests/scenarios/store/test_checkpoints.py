@@ -15,7 +15,6 @@ import pytest
 from command import SMALL, phyloop, start_phyloop, write_scenario
 from learning_run import run_plan
 
-from fl.checkpoints import Saved
 from scenarios.engine.batch import InProcess
 from scenarios.engine.study import Progress
 from scenarios.plan.identity import task_ids
@@ -40,12 +39,8 @@ def checkpoints(folder: Path, *, rounds: int | None = EVERY_2, minutes: float = 
     return TaskCheckpoints(policy=policy, physics='{"physics": 1}', trials=(trial,))
 
 
-def found_in(kept: TaskCheckpoints) -> Saved | None:
-    return next(kept.saved(), None)
-
-
 def rounds_found_in(kept: TaskCheckpoints) -> int:
-    found = found_in(kept)
+    found = kept.saved()
     assert found is not None
     return found.rounds_done
 
@@ -69,7 +64,7 @@ def kept(tmp_path: Path) -> Path:
 
 def test_the_newest_is_kept_and_taken(kept: Path) -> None:
     assert rounds_in(kept) == [6]
-    found = found_in(checkpoints(kept))
+    found = checkpoints(kept).saved()
     assert found is not None
     assert (found.rounds_done, found.state["x"][0]) == (6, 6.0)
 
@@ -94,7 +89,7 @@ def test_a_damaged_one_is_left_aside_with_a_sentence(
             content = content[:cut]
     path.write_bytes(content)
     with caplog.at_level(logging.WARNING, logger="phyloop"):
-        assert found_in(checkpoints(kept)) is None
+        assert checkpoints(kept).saved() is None
     (said,) = [record.getMessage() for record in caplog.records]
     assert path.name in said
     assert "left aside" in said
@@ -102,12 +97,12 @@ def test_a_damaged_one_is_left_aside_with_a_sentence(
 
 def test_what_other_versions_of_a_library_wrote_is_left_aside(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scenarios.store.checkpoints.find_version", lambda _: "0.0.1")
-    assert found_in(checkpoints(kept)) is None
+    assert checkpoints(kept).saved() is None
 
 
 def test_none_are_kept_and_none_are_looked_for_where_nobody_wants_them(kept: Path) -> None:
     never = checkpoints(kept, rounds=None, minutes=0.0)
-    assert found_in(never) is None
+    assert never.saved() is None
     assert not never.due(1000)
 
 
