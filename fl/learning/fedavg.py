@@ -214,8 +214,6 @@ class FedAvgConfig(Learning):
 
     def rounds_within(self, *, link: LinkConfig, privacy: Any) -> int | None:
         """See `Learning`; `link` names access and modulation."""
-        if privacy.protects == "amplitude":
-            return None
         return rounds_within(self.settled(link=link, privacy=privacy), link=link, privacy=privacy)
 
     def describe(self, label: Label, *, link: LinkConfig) -> list[str]:
@@ -233,12 +231,6 @@ class FedAvgConfig(Learning):
         parameters = "a number of parameters set by its function" if size is None else f"{size:,} parameters"
         steps = f"{local.steps} local step{'s' if local.steps > 1 else ''}"
         active = self.participation.devices_per_round
-        personal = []
-        if self.personal is not None:
-            personal = [
-                f"every device has a model of its own, pulled to the global one by lambda {self.personal.lam:g} and "
-                f"measured on {self.personal.test_share:.0%} of its samples"
-            ]
         return [
             f"{data.name}, {train:,} training and {test:,} test images of {height} x {width}{colours}, "
             f"{facts.num_classes} classes{held}{place}",
@@ -249,7 +241,6 @@ class FedAvgConfig(Learning):
             *self.aggregation.describe(size),
             *self._energy(link),
             *attack_in_words(self.attack, self.num_devices, label),
-            *personal,
         ]
 
     @property

@@ -225,8 +225,6 @@ class FlmcConfig(Learning):
 
     def budget_conflicts(self, *, link: LinkConfig, privacy: Any) -> Iterator[Conflict]:
         """See `Learning`: a budget relies on the noise of the receiver."""
-        if privacy.protects != "amplitude":
-            return
         if not self.uses_radio:
             problem = f"scheme {self.scheme} sends nothing, so that a budget has nothing to limit"
             yield Conflict("privacy.budget learning.scheme", problem, "write privacy: none, or scheme: digital")
@@ -256,8 +254,6 @@ class FlmcConfig(Learning):
 
     def rounds_within(self, *, link: LinkConfig, privacy: Any) -> int | None:
         """See `Learning`; `link` names access and modulation."""
-        if privacy.protects != "amplitude":
-            return None
         caps, gains = self.caps(link=link, privacy=privacy), link.channel.gains(self.num_devices)
         if caps is None or caps.power is None or caps.lmc is None or len(set(gains)) > 1:
             return None

@@ -49,11 +49,12 @@ def find_conflicts(scenario: Scenario) -> Iterator[Conflict]:
     learning, privacy = scenario.learning, scenario.mechanism
     broken = list(learning.conflicts(link=scenario.link, privacy=privacy))
     yield from broken
-    if not broken and (conflict := learning.privacy_conflict(privacy)) is not None:
-        yield conflict
+    unknown = None if broken else learning.privacy_conflict(privacy)
+    if unknown is not None:
+        yield unknown
     if learning.uses_radio:
         yield from _links(scenario, sized=not broken)
-    if not broken:
+    if not broken and unknown is None:
         yield from budget_conflicts(scenario)
 
 
