@@ -15,14 +15,15 @@ steps: epochs iterations; batch_size: minibatch; learning_rate: step_size; step_
 optimizer: optimiser; l2: weight_decay; proximal: mu; clip: max_grad_norm
 data: dataset; fashion-mnist: fmnist; emnist: femnist; hidden: layers; linear: softmax logistic
 gaussian_linear: linear_regression; alpha: beta; dirichlet: non_iid noniid; labels: classes non_iid noniid
-train_samples samples_per_device: samples; uniform digital quantization: quantized; binary32: float32 float
+train_samples samples_per_device: samples; binary32: float32 float
+uniform codec: quantizer quantization; uniform digital quantization: quantized
 aggregation: scheme aggregator; mean: fedavg average; sign: signsgd; fedavg: fedprox fedsgd federated_averaging fl
-epsilon: eps; budget: total; dp-accounting: analytic
+epsilon: eps; budget: total; dp-accounting: analytic; renyi: rdp
 superposition: aircomp air ota; fedavg: aircomp; orthogonal: ofdma tdma; num_antennas: antennas num_rx rx_antennas
 snr_max_db: max_power tx_power transmit_power; rician_k: k_factor; ebno: ebn0; esno: esn0
 constant: awgn; fixed: constant; rayleigh: jakes; speed: velocity; nakagami_m: m; 16qam crc16: 16; qpsk: 4qam
-num_subcarriers: fft_size; cyclic_prefix: cp; rate: code_rate
-retransmissions: retries; retransmit: arq; retransmit_combine: harq; packet packet_errors: block
+num_subcarriers: fft_size; iterations: iter; cyclic_prefix: cp; rate: code_rate; crc24a: 24
+retransmissions: retries; retransmit: arq; drop: discard; retransmit_combine: harq; packet packet_errors: block
 packet_error_rate: bler fer; bit_error_rate: ber; max_seconds: time_limit; seconds: minutes
 start: begin from min; stop: end to max; name: title kind type; kind: name type; code model: type
 update: gradient gradients delta; model: weights parameters; report: plots; y: metric; series: hue curves

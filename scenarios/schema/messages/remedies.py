@@ -221,7 +221,7 @@ def _selector(path: str, value: object) -> str | None:
     ending, keys = "", schema_keys()
     if of_kind := mapping(value):
         ending, value = next(((f".{tag}", of_kind[tag]) for tag in TAGS if tag in of_kind), ("", None))
-    if not isinstance(value, str) or value in ("auto", "none"):  # words of many keys
+    if not isinstance(value, str) or value in ("auto", "none") or "." not in path:  # words of many keys, or sections
         return None
     able = (one for one in keys if _beside(one, path) and one != path and f"{one}{ending}" in keys)
     words = [one.rpartition(".")[2] for one in able if value in choices(one)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,8 @@ def _line_and_remedy(lines: list[str], first: int, last: int) -> tuple[int, str]
             return number, f"write {key[1]}: {key[2]}"
         if re.match(r" *(?:- )?[\w.]+: [^{\[\"'#]*, *[\w.]+: ", line):
             return number, "write each of these keys on a line of its own"
+        if text := re.match(r" *(?:- )?([\w.]+): ([^{\[\"'#]*: .*)", line):
+            return number, f"put the text in quotes: {text[1]}: {json.dumps(text[2], ensure_ascii=False)}"
         for sign, closed in (("'", "'"), ('"', '"'), ("{", "}"), ("[", "]")):
             opened = line.count(sign) % 2 if sign == closed else line.count(sign) > line.count(closed)
             if opened and number >= first:

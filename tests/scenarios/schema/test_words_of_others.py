@@ -99,6 +99,15 @@ SENTENCES = {
         "s.yaml:3: learning.model = [linear, mlp]: must be one value; move the list into the sweep: learning.model: "
         "[linear, mlp].",
     ),
+    "the algorithm at the top of the file": (
+        "name: a\nalgorithm: fedavg\nlearning: {algorithm: fedavg}\n",
+        "s.yaml:2: algorithm = fedavg: unknown key; did you mean learning.algorithm.",
+    ),
+    "text with a colon": (
+        "name: a\nlink: {modulation: qpsk}\ndescription: FedAvg: the 'first' try\n",
+        "s.yaml:3: not valid YAML: mapping values are not allowed in this context; put the text in quotes: "
+        "description: \"FedAvg: the 'first' try\".",
+    ),
     "numbers without brackets": (
         "name: a\nmeasure: {values: 0 5 10}\n",
         "s.yaml:2: measure.values = 0 5 10: must be a list or a range; write [0, 5, 10].",
