@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
+import click
 import typer
 
 from scenarios.cli.options import (
@@ -30,6 +31,7 @@ from scenarios.schema.errors import ScenarioError
 from scenarios.schema.permission import code_allowed
 
 INTERRUPTED = 130
+PAPER_FORMATS = click.Choice(["pdf", "pgf", "png", "svg"])
 
 app = typer.Typer(
     name="phyloop",
@@ -253,14 +255,26 @@ def status(
 
 
 @app.command()
-def report(folder: FolderArgument, allow_code: AllowCodeOption = False) -> None:
+def report(
+    folder: FolderArgument,
+    paper: Annotated[
+        str | None,
+        option("--paper", "F", "Also write the figures for a paper: pdf, pgf, png or svg.", click_type=PAPER_FORMATS),
+    ] = None,
+    columns: Annotated[int, option("--columns", "N", "Columns of the paper that a figure spans.", min=1, max=2)] = 1,
+    allow_code: AllowCodeOption = False,
+) -> None:
     """Draw the figures and the report page of a run again."""
     from scenarios.cli.command import print_paths
     from scenarios.engine.study import ReportPaths
-    from scenarios.studies.folders import study_in, write_report_of
+    from scenarios.studies.folders import study_in, write_paper_figures, write_report_of
 
     with code_allowed(allow_code):
-        paths = write_report_of(study_in(folder), folder)
+        study = study_in(folder)
+        paths = write_report_of(study, folder)
+        sized = write_paper_figures(study, folder, kind=paper, columns=columns) if paper else ()
+    for path in sized:
+        print(f"figure  {path}")
     print_paths(paths if paths.html is None else ReportPaths(html=paths.html))
 
 

@@ -149,7 +149,7 @@ class Curves {
       }
       const every = bars ? 1 : Math.max(Math.floor(curve.spots.x.length / 15), 1);
       const filter = new Bokeh.IndexFilter({ indices: curve.spots.x.map((_, i) => i).filter((i) => i % every === 0) });
-      const face = curve.hollow ? paper : colour, size = (curve.shape === "diamond" ? 9 : 6) + 1.2 * width;
+      const face = curve.hollow ? null : colour, size = (curve.shape === "diamond" ? 9 : 6) + 1.2 * width;
       const marks = { source, size, marker: curve.shape, line_color: colour, fill_color: face, line_width: 1.4 };
       keep(plot.scatter(field("x"), field("y"), { ...marks, view: new Bokeh.CDSView({ filter }) }));
       touched.push(keep(plot.scatter(field("x"), field("y"), { source, size: 10, line_alpha: 0, fill_alpha: 0 })));
@@ -253,11 +253,11 @@ const near = new IntersectionObserver((seen) => {
     near.unobserve(target);
     turn = turn.then(() => figures.get(target).draw()).catch(failed).then(ready);
   }
+  turn.then(ready);
 }, { rootMargin: "300px" });
 const ready = () => { root.dataset.ready ??= String(Math.round(performance.now())); };
 figures.forEach((_, place) => near.observe(place));
 if (!figures.size) ready();
-
 const redraw = () => figures.forEach((one) => { if (one.drawn) one.draw().catch(failed); });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 const choice = document.querySelector("#theme");

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from scenarios.engine.study import ReportPaths, Study
 from scenarios.schema.errors import ScenarioError
@@ -37,6 +38,18 @@ def write_report_of(study: Study, folder: Path) -> ReportPaths:
     with study.store.open_existing(folder) as store:
         refuse_foreign(study, store)
         return study.write_report(folder, store)
+
+
+def write_paper_figures(study: Any, folder: Path, *, kind: str, columns: int) -> tuple[Path, ...]:
+    """Write the figures of a study for a paper. ScenarioError for a study whose figure is no set of curves."""
+    from scenarios.report.figures.draw import write_for_paper
+    from scenarios.report.html import FIGURES
+
+    if not hasattr(study, "drawings"):
+        problem = f"results of phyloop {study.store.study} have no curves"
+        raise ScenarioError(file=folder, problem=problem, remedy="leave --paper out")
+    with study.store.open_existing(folder) as store:
+        return write_for_paper(folder / FIGURES, study.drawings(store), kind=kind, columns=columns)
 
 
 def refuse_foreign(study: Study, store: Store) -> None:

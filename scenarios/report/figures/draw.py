@@ -1,4 +1,4 @@
-"""How curves are drawn and figures written, as PNG and SVG.
+"""How curves are drawn and figures written: PNG and SVG for the page, PDF and pgf for a paper.
 
 Curves differ in marker, line style and width, so that they are told apart in grey and where they coincide. No pyplot
 and no global state; the same store yields the same SVG, byte for byte.
@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scenarios.files.replacement import replace_text, writing
+from scenarios.files.replacement import replace_text, replacement, writing
 from scenarios.report.figures import style
 from scenarios.report.figures.drawing import Curve, Drawing, data_csv, stem
 from scenarios.report.figures.frame import Frame, frame_of
 from scenarios.report.figures.interactive import describe
 from scenarios.report.figures.style import FigureFiles, look, wrap, write_picture
+from scenarios.schema.errors import ScenarioError
 from scenarios.schema.labels.labels import axis_label
 
 if TYPE_CHECKING:
@@ -35,8 +36,18 @@ WIDEST = 11.4
 THEORY: dict[str, Any] = {"linestyle": "--", "linewidth": 1.1}
 
 
-def draw(drawing: Drawing, *, new: Callable[..., Figure] | None = None) -> Figure:
-    """The figure; legend below the panels, panels side by side with shared axes. `new` makes it, as `Figure` does."""
+PAPER = {1: 3.5, 2: 7.16}
+"""Inches of one and of two columns of a paper, as IEEE has them."""
+SMALL = 0.75
+"""Of all sizes on paper: letters of 7.5 points."""
+
+
+def draw(drawing: Drawing, *, new: Callable[..., Figure] | None = None, inches: float | None = None) -> Figure:
+    """The figure; legend below the panels, panels side by side with shared axes. `new` makes it, as `Figure` does.
+
+    With `inches` it is as wide, in small letters and without a title, for a paper; panels of one column lie one below
+    the other.
+    """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
@@ -44,6 +55,7 @@ def draw(drawing: Drawing, *, new: Callable[..., Figure] | None = None) -> Figur
     config, panels = drawing.config, drawing.panels or (("", ()),)
     count = len(panels)
     columns = 2 if count in (2, 4) else min(count, 3)
+    scale, columns = (1.0, columns) if inches is None else (SMALL, columns if inches > PAPER[1] else 1)
     rows = -(-count // columns)
     curves = [curve for _, some in panels for curve in some]
     labels = list(dict.fromkeys(curve.label for curve in curves))
@@ -51,16 +63,17 @@ def draw(drawing: Drawing, *, new: Callable[..., Figure] | None = None) -> Figur
     if any(curve.theory for curve in curves):
         labels.append(axis_label(config.beside or "theory"))
         handles[labels[-1]] = Line2D([], [], label=labels[-1], color="#444444", **THEORY)
-    with rc_context(style.STYLE):
+    with rc_context(style.sized(scale)):
         frame = frame_of(drawing)
         width = 6.4 if columns == 1 else 3.6 * columns + 0.6
         if columns == 1:  # many curves over many words need room side by side
             width = max(width, min(0.16 * len(frame.series) * len(frame.words), WIDEST))
+        width = width if inches is None else inches / scale
         per_row, wrapped, legend_height = style.legend_layout(labels, width=width)
         titles = [wrap(title, width=width / columns - 0.6) for title, _ in panels]
         title_lines = max(title.count("\n") for title in titles)
         height = (4.0 if rows == 1 else 3.1 * rows) + 0.18 * rows * title_lines + legend_height
-        figure = (new or Figure)(figsize=(width, height), layout="constrained")
+        figure = (new or Figure)(figsize=(scale * width, scale * height), layout="constrained")
         grid = list(figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat)
         for axes, title, (_, some) in zip(grid, titles, panels, strict=False):
             for curve in some:
@@ -68,20 +81,20 @@ def draw(drawing: Drawing, *, new: Callable[..., Figure] | None = None) -> Figur
                 if drawn:  # a thin line, over a measured line that may hide it, or behind markers
                     colour = "#333333" if config.beside else look(curve.series).colour
                     axes.plot(*zip(*drawn, strict=True), color=colour, zorder=3 if config.beside else 1.8, **THEORY)
-                _draw_curve(axes, curve, frame=frame)
+                _draw_curve(axes, curve, frame=frame, scale=scale)
             axes.set_title(title)
         for axes in grid[count:]:
             axes.set_visible(False)
         for index, axes in enumerate(grid[:count]):
             _finish_axes(axes, config.x, frame=frame, width=(width - 1.0) / columns)
             if index == 0 and rows > 1:  # one label for all rows: beside a single low panel it may not fit
-                figure.supylabel(axis_label(config.y), fontsize=10.5)
+                figure.supylabel(axis_label(config.y), fontsize=10.5 * scale)
             elif index % columns == 0 and rows == 1:
                 axes.set_ylabel(axis_label(config.y))
             if index + columns >= count:  # nothing below it, the last row may be short
                 axes.set_xlabel(wrap(axis_label(config.x), width=width / columns - 0.3))  # its neighbour has one too
                 axes.tick_params(labelbottom=True)
-        if config.title:
+        if config.title and inches is None:
             style.put_title(figure, config.title)
         if any(labels):
             for axes in grid:  # the first panel that shows a series is its best example
@@ -97,16 +110,16 @@ def draw(drawing: Drawing, *, new: Callable[..., Figure] | None = None) -> Figur
     return figure
 
 
-def _draw_curve(axes: Axes, curve: Curve, *, frame: Frame) -> None:
+def _draw_curve(axes: Axes, curve: Curve, *, frame: Frame, scale: float) -> None:
     """Line and markers with a band or bars; a spot without an error shows its upper limit alone."""
-    own, width, label = look(curve.series), frame.width(curve), curve.label
+    own, width, label = look(curve.series), scale * frame.width(curve), curve.label
     colour, line = own.colour, own.line
     marker: dict[str, Any] = {
         "color": colour,
         "marker": own.marker,
-        "markersize": 4.0 + width,
-        "markerfacecolor": ("none" if frame.bars else "white") if own.hollow else colour,
-        "markeredgewidth": 1.3,
+        "markersize": 4.0 * scale + width,
+        "markerfacecolor": "none" if own.hollow else colour,
+        "markeredgewidth": 1.3 * scale,
     }
     placed = [s for s in curve.spots if s.x is not None]
     if placed:
@@ -178,3 +191,21 @@ def write_figures(folder: Path, drawings: Iterable[Drawing]) -> tuple[FigureFile
             written = write_picture(make, path, shows=drawing, title=title, caption=drawing.caption)
             files.append(replace(written, curves=describe(drawing)))
     return tuple(files)
+
+
+def write_for_paper(folder: Path, drawings: Iterable[Drawing], *, kind: str, columns: int) -> tuple[Path, ...]:
+    """Write each figure as a `kind` (pdf, pgf, svg or png) that is one or two columns of a paper wide."""
+    paths = []
+    with writing(folder, "figures"):
+        for number, drawing in enumerate(drawings, start=1):
+            path = folder / f"{stem(number, drawing)}-{columns}col.{kind}"
+            try:
+                picture = style.render(draw(drawing, inches=PAPER[columns]), kind)
+            except (FileNotFoundError, RuntimeError) as error:
+                if kind != "pgf":
+                    raise
+                raise ScenarioError(problem="pgf needs xelatex, which is not here", remedy="write pdf") from error
+            with replacement(path) as file:
+                file.write(picture)
+            paths.append(path)
+    return tuple(paths)

@@ -81,6 +81,7 @@ STYLE: dict[str, Any] = {
     "font.size": 10,
     "axes.labelsize": 10.5,
     "axes.titlesize": 10.5,
+    "legend.fontsize": 9,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.edgecolor": "#555555",
@@ -88,11 +89,15 @@ STYLE: dict[str, Any] = {
     "xtick.color": "#333333",
     "ytick.color": "#333333",
     "legend.frameon": False,
-    "legend.fontsize": 9,
     "mathtext.fontset": "dejavusans",
     "figure.autolayout": False,
     "figure.constrained_layout.use": False,
 }
+
+
+def sized(scale: float) -> dict[str, Any]:
+    """The style with all letters `scale` times as large."""
+    return {name: scale * value if name.endswith("size") else value for name, value in STYLE.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,13 +138,14 @@ def write_picture(
 
 
 def render(figure: Figure, kind: str, *, digest: str | None = None) -> bytes:
-    """The bytes of a PNG or SVG file, without a date."""
+    """The bytes of a file, PNG or SVG for example, without a date."""
     from matplotlib import rc_context
 
     buffer = io.BytesIO()
     with rc_context(STYLE):
-        metadata = {"Date" if kind == "svg" else "Software": None, "Identifier": digest}
-        figure.savefig(buffer, format=kind, dpi=DPI, metadata=metadata)
+        dated = {"svg": "Date", "png": "Software", "pdf": "CreationDate"}.get(kind)
+        named = {"Identifier": digest} if kind in ("svg", "png") else {}
+        figure.savefig(buffer, format=kind, dpi=DPI, metadata={**named, **({dated: None} if dated else {})})
     return buffer.getvalue()
 
 

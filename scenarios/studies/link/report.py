@@ -18,6 +18,7 @@ from scenarios.report.figures.learning import MOST_CURVES
 from scenarios.report.html import FIGURES, Page, Part, counted, pictures, write_page
 from scenarios.report.rows import BURST_HEADS, INDEPENDENT, burst_cells
 from scenarios.report.tables.table import Table
+from scenarios.schema.labels.labels import axis_label
 from scenarios.schema.schema import Axis, FigureConfig
 from scenarios.store.store import Store
 from scenarios.studies.link.level import PLAIN_LABELS, theory
@@ -124,6 +125,33 @@ def _limits_from(plan: LinkPlan, quantity: str) -> str:
     return f", from the number of independent {units}, half of whose bits may be wrong{besides}"
 
 
+# --- answer ---------------------------------------------------------------------------------------
+
+GOOD_ENOUGH = 0.1
+"""Packet error rate at which links are compared, the usual target of link adaptation."""
+
+
+def answers(plan: LinkPlan, results: Results) -> Iterator[tuple[str, str]]:
+    """Yield measured against closed form, and the value from which on each curve loses few packets, in sentences."""
+    for quantity, which in (("bit_error_rate", 0), ("packet_error_rate", 1)):
+        inside = []
+        for curve, points in zip(plan.curves, results, strict=True):
+            closed = theory(curve, quantity, [one.point.esno_db for one in points])
+            found = [one.rates(None)[which] for one in points]
+            for one, value in zip(found, () if closed is None else closed.tolist(), strict=False):
+                inside += [] if one is None else [one.low <= value <= one.high]
+        if inside:
+            expected = f"{100 * plan.measure.confidence:g} % are expected"
+            held = f"the closed form lies in the interval of {sum(inside)} of {len(inside)} points"
+            yield axis_label(quantity), f"{held}; {expected}."
+    name, below = PLAIN_LABELS[plan.measure.over].removesuffix(" [dB]"), f"below {100 * GOOD_ENOUGH:g} %"
+    for points in results:
+        good = [one for one in points if (some := one.rates(None)[1]) is not None and some.high <= GOOD_ENOUGH]
+        if good:
+            least = min(one.point.value_db for one in good)
+            yield good[0].curve.label, f"packet error rate {below}, by its upper limit, from {name} = {least:g} dB on."
+
+
 # --- page -----------------------------------------------------------------------------------------
 
 
@@ -161,6 +189,7 @@ def write_study_report(folder: Path, plan: LinkPlan, *, store: Store) -> ReportP
         about=axis_sentence(plan),
         warnings=[f"{counted(missing, 'point')} missing or not finished: this study is not complete."][: bool(missing)],
         sections={
+            "In short": [Part(items=list(answers(plan, results)))],
             "Figures": pictures(figures, numbered=True),
             "Results per point": measured,
             "Device by device": [Part(soft=AS_COUNTED, table=devices)],

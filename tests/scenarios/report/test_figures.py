@@ -14,7 +14,7 @@ from phy.config.power import PowerConfig
 from scenarios.plan.points import Plan
 from scenarios.report.figures import draw as draw_module
 from scenarios.report.figures.curves import arrange, band
-from scenarios.report.figures.draw import draw, write_figures
+from scenarios.report.figures.draw import PAPER, draw, write_figures, write_for_paper
 from scenarios.report.figures.drawing import Curve, Drawing, Spot
 from scenarios.report.figures.style import log_limits
 from scenarios.report.tables.summaries import Mean, PointSummary, rate_interval
@@ -344,3 +344,23 @@ def test_curves_along_a_run_have_a_logarithmic_axis_where_their_ends_lie_decades
 @pytest.mark.parametrize("name", ["aggregation_mse", "alignment_mse", "expected_mse", "energy_left_j"])
 def test_the_interval_of_a_quantity_that_is_never_negative_ends_at_zero(name: str) -> None:
     assert band(name, Mean(mean=1.0, low=-0.5, high=2.5, trials=3)) == (0.0, 2.5)
+
+
+@pytest.mark.parametrize(("columns", "inches", "abreast"), [(1, 3.5, 1), (2, 7.16, 3)])
+def test_a_figure_for_a_paper_is_as_wide_as_its_columns_and_the_same_every_time(
+    tmp_path: Path, columns: int, inches: float, abreast: int
+) -> None:
+    settings = [{SNR: s, EPSILON: e} for e in (1.0, 5.0, 9.0) for s in (0.0, 10.0)]
+    plan = make_plan(settings, trials=20)
+    config = FigureConfig(x=SNR, y="mse", panels=EPSILON, title="T")
+    drawing = arrange(config, plan, summaries_of(plan, mse=1.0))
+    figure = draw(drawing, inches=PAPER[columns])
+    figure.draw_without_rendering()
+    assert figure.get_figwidth() == pytest.approx(inches)
+    assert len({axes.get_position().x0.round(3) for axes in figure.axes}) == abreast
+    assert figure.axes[0].title.get_fontsize() == pytest.approx(0.75 * 10.5)
+    assert figure.get_suptitle() == ""
+    files = [write_for_paper(tmp_path / name, [drawing], kind="pdf", columns=columns) for name in "ab"]
+    assert files[0][0].name == f"01-mse-{columns}col.pdf"
+    assert files[0][0].read_bytes().startswith(b"%PDF")
+    assert files[0][0].read_bytes() == files[1][0].read_bytes()
