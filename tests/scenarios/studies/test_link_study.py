@@ -278,13 +278,8 @@ def test_a_study_leaves_figures_a_page_and_a_scenario(finished: Path) -> None:
     assert "received energy per payload bit" in page
     assert "300 bit errors" in page
     assert "Independent flips would be" in page
-    answers = page[page.index(">In short</h2>") : page.index(">Figures</h2>")]
-    closed = re.search(
-        r"<b>bit error rate</b>: the closed form lies in the interval of (\d) of 9 points; 95 % are", answers
-    )
-    assert closed is not None
-    assert int(closed[1]) >= 7  # three misses in nine have a chance below 1 %
-    assert "<b>Rayleigh fading</b>: packet error rate below 10 %, by its upper limit, from Eb/N0 = 30 dB on." in answers
+    assert re.search(r"bit error rate</b>: the closed form lies in the interval of [789] of 9 points", page)
+    assert "<b>Rayleigh fading</b>: packet error rate below 10 %, by its upper limit, from Eb/N0 = 30 dB on." in page
     assert "http" not in page[: page.index("<script>")].replace("http-equiv", "")
     loaded = load_scenario(finished / "scenario.yaml")
     assert "learning" not in loaded.document
