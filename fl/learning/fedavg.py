@@ -196,7 +196,9 @@ class FedAvgConfig(Learning):
         if privacy is None or privacy.protects != "amplitude":
             return None
         problem = "privacy without a mechanism bounds the amplitudes of flmc, the algorithm is fedavg"
-        remedy = "write for example {mechanism: gaussian, epsilon: 5, delta: 1e-5} beside learning.local.clip: 1"
+        wanted = {"epsilon": 5, "delta": 1e-5, **privacy.model_dump(include={"epsilon", "delta"}, exclude_unset=True)}
+        numbers = ", ".join(f"{key}: {number:g}" for key, number in wanted.items())
+        remedy = f"write for example {{mechanism: gaussian, {numbers}}} beside learning.local.clip: 1"
         return Conflict("privacy learning.algorithm", problem, remedy)
 
     def budget_conflicts(self, *, link: LinkConfig, privacy: Any) -> Iterator[Conflict]:

@@ -14,7 +14,8 @@ attack: byzantine; attack_share: attackers; share: fraction ratio; invert: flip_
 steps: epochs iterations; batch_size: minibatch; learning_rate: step_size; step_size step: learning_rate lr
 optimizer: optimiser; l2: weight_decay; proximal: mu; clip: max_grad_norm
 data: dataset; fashion-mnist: fmnist; emnist: femnist; hidden: layers; linear: softmax logistic
-gaussian_linear: linear_regression; alpha: beta; dirichlet: non_iid noniid; labels: classes non_iid noniid
+gaussian_linear: linear_regression; dimension: dim; alpha: beta
+dirichlet: non_iid noniid; labels: classes non_iid noniid label_flip label_flipping
 train_samples samples_per_device: samples; binary32: float32 float
 uniform codec: quantizer quantization; uniform digital quantization: quantized
 aggregation: scheme aggregator; mean: fedavg average; sign: signsgd; fedavg: fedprox fedsgd federated_averaging fl
@@ -22,11 +23,13 @@ epsilon: eps; budget: total; dp-accounting: analytic; renyi: rdp
 superposition: aircomp air ota; fedavg: aircomp; orthogonal: ofdma tdma; num_antennas: antennas num_rx rx_antennas
 snr_max_db: max_power tx_power transmit_power; rician_k: k_factor; ebno: ebn0; esno: esn0
 constant: awgn; fixed: constant; rayleigh: jakes; speed: velocity; nakagami_m: m; 16qam crc16: 16; qpsk: 4qam
-num_subcarriers: fft_size; iterations: iter; cyclic_prefix: cp; rate: code_rate; crc24a: 24
+num_subcarriers: fft_size; subcarrier_spacing_hz: scs; iterations: iter; cyclic_prefix: cp; rate: code_rate
+crc24a: 24; iid: bsc
 retransmissions: retries; retransmit: arq; drop: discard; retransmit_combine: harq; packet packet_errors: block
 packet_error_rate: bler fer; bit_error_rate: ber; max_seconds: time_limit; seconds: minutes
 start: begin from min; stop: end to max; name: title kind type; kind: name type; code model: type
-update: gradient gradients delta; model: weights parameters; report: plots; y: metric; series: hue curves
+update: gradient gradients delta; model: weights parameters; report: plots
+y: metric; y_scale: logy log_y; x_scale: logx log_x; round: iteration epoch; series: hue curves
 """
 """Our names or parts of names, and the words of the field that mean the same."""
 

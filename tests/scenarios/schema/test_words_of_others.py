@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from sentences import sentence_about
 
+from fl.config.attack import attacks
 from fl.config.model import models
 from phy.config.power import power_policies
 from scenarios.schema.errors import listing
@@ -107,6 +108,14 @@ SENTENCES = {
         "name: a\nlink: {modulation: qpsk}\ndescription: FedAvg: the 'first' try\n",
         "s.yaml:3: not valid YAML: mapping values are not allowed in this context; put the text in quotes: "
         "description: \"FedAvg: the 'first' try\".",
+    ),
+    "words of papers for other words, keys and axes": (
+        "name: a\nlink: {error_model: bsc, ofdm: {scs: 3.0e+4}}\nlearning:\n  algorithm: fedavg\n"
+        "  attack: {kind: label-flip, share: 0.2}\n",
+        "s.yaml:2: link.ofdm.scs = 30000.0: unknown key; did you mean link.ofdm.subcarrier_spacing_hz (distance of "
+        "subcarriers [Hz]).\n"
+        "s.yaml:2: link.error_model = bsc: must be measured, iid, analytic or error_free; did you mean iid.\n"
+        f"s.yaml:5: learning.attack.kind = label-flip: must be {listing(attacks.words())}; did you mean labels.",
     ),
     "numbers without brackets": (
         "name: a\nmeasure: {values: 0 5 10}\n",
