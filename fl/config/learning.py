@@ -84,14 +84,9 @@ class Learning(Frozen):
         """Access that `auto` stands for; None for an algorithm without a radio."""
         return "orthogonal"
 
-    @property
-    def modulation(self) -> Modulation:
-        """Modulation that `auto` stands for."""
-        return "qpsk"
-
     def modulation_over(self, access: Access) -> Modulation:
         """Return the modulation that `auto` stands for over a link of this `access`."""
-        return self.modulation
+        return "qpsk"
 
     @property
     def uses_radio(self) -> bool:

@@ -179,7 +179,7 @@ class FedAvgConfig(Learning):
 
     def modulation_over(self, access: Access) -> Modulation:
         usual = self.aggregation.air_modulations[:1] if access == "superposition" else ()
-        return usual[0] if usual else self.modulation
+        return usual[0] if usual else super().modulation_over(access)
 
     def conflicts(self, *, link: LinkConfig, privacy: Mechanism | None) -> Iterator[Conflict]:
         yield from super().conflicts(link=link, privacy=privacy)

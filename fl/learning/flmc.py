@@ -131,8 +131,7 @@ class FlmcConfig(Learning):
     def access(self) -> Access | None:
         return self.sends.access
 
-    @property
-    def modulation(self) -> Modulation:
+    def modulation_over(self, access: Access) -> Modulation:
         return self.sends.modulation
 
     def resolved(self) -> Self:
@@ -158,7 +157,7 @@ class FlmcConfig(Learning):
         if self.access is not None:
             yield from self._radio_conflicts(link)
             if privacy is not None:
-                yield from self._bound_conflicts(link.resolve(access=self.access, modulation=self.modulation))
+                yield from self._bound_conflicts(link.resolve(access=self.access, modulation=self.sends.modulation))
 
     def _radio_conflicts(self, link: LinkConfig) -> Iterator[Conflict]:
         """Yield an access or a modulation that cannot carry the bits or amplitudes of the scheme, and biased sums."""

@@ -5,16 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fl.arrays import F32, F64, I64, U8, Bools, Reals
+from fl.checkpoints import Kept
 from fl.tasks.base import LearningError
 from phy.fading.block_taps import UplinkContext
-
-if TYPE_CHECKING:
-    from fl.checkpoints import State
 
 Known = Bools | None
 
@@ -62,7 +59,7 @@ class WholeRound(Gathering):
         return self._decide(*joined_parts(self._parts, num_bits=self._num_bits))
 
 
-class Encoder(ABC):
+class Encoder(Kept, ABC):
     """Updates of a round to bits. Random draws depend on the round and on the number of a device, not on its place."""
 
     @abstractmethod
@@ -75,13 +72,6 @@ class Encoder(ABC):
 
     def begin(self, context: UplinkContext, *, devices: I64, flip_rate: F64) -> None:
         """Begin a round of `devices` `[S]`, ascending; `flip_rate` `[S]`: lower limits of their bit error rates."""
-
-    def state(self) -> State:
-        """Return what the next round begins with, see `fl.checkpoints`."""
-        return {}
-
-    def restore(self, state: State) -> None:
-        """Continue from a state. Raises LearningError for the state of another scheme."""
 
 
 class Coder(Encoder):

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from fl.aggregation.estimates import SMALLEST_DEBIAS_FACTOR
 from fl.arrays import F32, F64, I64, U8, U32, Reals
 from fl.audit.law import Law, Received, Scores
-from fl.checkpoints import State, kept_array
 from fl.config.scheme import flip_target, keep_factor
 from fl.models.federated import Piece
 from fl.schemes.coders.coder import Coder, Gathering, Known, Senders, checked_updates, joined_parts, refuse_infinite
@@ -47,6 +46,8 @@ class Cpa(Coder):
 
     `scales` `[len(pieces)]` of a scaled radius are public: the server finds them by `radius.next_scales`.
     """
+
+    kept = ("scales",)
 
     def __init__(self, config: CpaScheme, *, num_values: int, pieces: Sequence[Piece] = ()) -> None:
         self.config, self.num_values, self.pieces = config, num_values, pieces
@@ -149,14 +150,6 @@ class Cpa(Coder):
             drawn = self.dither(key=key, devices=devices)
             total -= self.gain * (drawn if known is None else drawn * known[:, -blocks:, None])
         return np.asarray(total.reshape(len(devices), -1)[:, : self.num_values] * self.radius, np.float32)
-
-    def state(self) -> State:
-        """See `Coder.state`: the scales of the next round."""
-        return {} if self.scales is None else {"scales": self.scales}
-
-    def restore(self, state: State) -> None:
-        if self.scales is not None:
-            self.scales = kept_array(state, "scales", like=self.scales)
 
     @property
     def rows_at_once(self) -> int:
