@@ -11,7 +11,7 @@ from math import isfinite, isnan, nan
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError
 
 from phy.config import Frozen
 from phy.config.registry import Registry
@@ -228,13 +228,7 @@ class CardConfig(Frozen):
     source: Annotated[str, Field(min_length=10)]
     resolves_db: Annotated[float, Field(gt=0, le=5)] = 0.25
     fast: bool = Field(default=True, description="whether --fast runs it too")
-    expect: tuple[Annotated[Expected, EXPECTED], ...]
-
-    @model_validator(mode="after")
-    def _expects(self) -> CardConfig:
-        if not self.expect:
-            raise ValueError("expect lists no known answer; add for example {kind: closed-form}")
-        return self
+    expect: Annotated[tuple[Annotated[Expected, EXPECTED], ...], Field(min_length=1)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -264,7 +264,7 @@ def test_an_unknown_name_is_refused_with_similar_ones() -> None:
             lambda text: text.replace("claim:", "claims:"),
             r"mine.yaml:3: card.claims = .*unknown key; did you mean card.claim",
         ),
-        (lambda text: f"{text.split('  expect:')[0]}  expect: []\n", r"expect lists no known answer; add"),
+        (lambda text: f"{text.split('  expect:')[0]}  expect: []\n", r"card.expect = \[\]: must have at least 1"),
     ],
 )
 def test_the_error_of_a_bad_card_section_names_its_key(
