@@ -249,7 +249,7 @@ class Run:
             >>> run = phyloop.run("fedavg-digits", trials=1, set={"learning.rounds": 2}, out="runs/digits")
             >>> axes = run.plot("bit_error_rate", x="link.power.snr_max_db", series="label", y_scale="log")
             >>> axes.get_xlabel(), axes.get_yscale()
-            ('maximum $P_0/N_0$, $N_0$ per real dimension [dB]', 'log')
+            ('maximum P₀/N₀, N₀ per real dimension [dB]', 'log')
         """
         from matplotlib import pyplot
 
