@@ -83,6 +83,8 @@ class Running:
 
     def __init__(self, arguments: Sequence[str | Path], *, logs: Path) -> None:
         self._out, self._err = logs.with_suffix(".out"), logs.with_suffix(".err")
+        for path in (self._out, self._err):
+            path.touch()  # it may be killed before it opens them
         words = [str(one) for one in arguments]
         self._process: ForkServerProcess = _forks.Process(target=_obey, args=(words, self._out, self._err))
         self._process.start()
