@@ -73,21 +73,20 @@ class Codewords:
         )
         return out, beyond == 0
 
-    def add_histogram(self, received: U8, *, worth: F32, out: F64) -> None:
+    def add_histogram(self, received: U8, *, heard: Bools | None, worth: F32, out: F64) -> None:
         """Add sum_k a_k b_ki v_ki over devices to `out` `[n, num_blocks]`: the histogram of Lang et al. 2023 (13).
 
-        `received` `[K, num_blocks]` is 1 for b = +1, 0 for b = -1, `UNHEARD` for b = 0; `worth` `[K]` is a. Worths that
-        differ are added in single precision over the devices of one call: hand in some hundred at once.
+        `received` `[K, num_blocks]` is 1 for b = +1, 0 for b = -1, `UNHEARD` for b = 0, which is not `heard` (None: all
+        are). `worth` `[K]` is a. Worths that differ are added in single precision over the devices of one call: hand in
+        some hundred at once.
         """
-        heard = received != UNHEARD
-        everybody = bool(heard.all())
-        total, less = (out, worth.sum(dtype=np.float64)) if everybody else (np.zeros_like(out), np.float64(0.0))
+        total, less = (out, worth.sum(dtype=np.float64)) if heard is None else (np.zeros_like(out), np.float64(0.0))
         law, bits, numbers = self._law(), read_only(received), self._numbers()
         rows = (read_only(worth), bool((worth == worth[0]).all()), less)
         run_tasks(
             lambda first, last: agree(law, bits, rows, numbers, total, first, last), num_tasks=-(-out.shape[1] // SPAN)
         )
-        if not everybody:
+        if heard is not None:
             out += total - _weighed(heard, worth)
 
     def entries(self, num_blocks: int) -> NDArray[np.int8]:

@@ -247,9 +247,12 @@ class CpaGathering(Gathering):
             bits[~known] = UNHEARD
             self._heard += (share @ known).reshape(stages, blocks)
         for stage in range(stages):
-            received = bits[:, stage * blocks : (stage + 1) * blocks]
-            words = cpa.codewords(key=self._key, devices=devices, stage=stage)
-            words.add_histogram(received, worth=self._worth[mine], out=self._bins[stage])
+            own = slice(stage * blocks, (stage + 1) * blocks)
+            words, heard = (
+                cpa.codewords(key=self._key, devices=devices, stage=stage),
+                None if known is None else known[:, own],
+            )
+            words.add_histogram(bits[:, own], heard=heard, worth=self._worth[mine], out=self._bins[stage])
         if cpa.config.dither:
             drawn = cpa.dither(key=self._key, devices=devices)
             here = np.broadcast_to(share[:, None], drawn.shape[:2])

@@ -111,7 +111,7 @@ def test_words_differ_between_devices_rounds_blocks_stages_and_seeds() -> None:
 
 def histogram(words: Codewords, received: np.ndarray, *, worth: np.ndarray) -> np.ndarray:
     out = np.zeros((words.codebook.num_points, received.shape[1]))
-    words.add_histogram(received, worth=worth, out=out)
+    words.add_histogram(received, heard=received != UNHEARD, worth=worth, out=out)
     return out
 
 
