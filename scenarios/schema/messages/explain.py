@@ -83,8 +83,11 @@ def examine(
     reported: set[KeyPath] = set()
     dropped: set[KeyPath] = set()
     unseen, scenario = 0, None
-    for _ in range(_PASSES):
+    for number in range(_PASSES):
         found = _by_path(error, corrected)
+        if number + 1 < _PASSES and any(item["type"] == "extra_forbidden" for item in found.values()):
+            # What several keys say together is only known once misspelt ones have their names.
+            found = {path: item for path, item in found.items() if item["type"] != "value_error"}
         # What follows from a section that lacks a key, because its value was wrong, is no mistake of the user.
         fresh = {
             path: item

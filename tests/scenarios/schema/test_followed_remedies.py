@@ -53,6 +53,10 @@ ERRORS = {
         FEDAVG + "link:\n  power:\n    policy: fixed, snr_max_db: 20\n",
         ["write each of these keys on a line of its own"],
     ),
+    "keys beside a section that fit together once they are moved into it": (
+        FEDAVG + "  optimizer: sgd\n  local: {batch_size: 16}\n",
+        ["did you mean learning.local.optimizer"],
+    ),
     "a sweep within a section": (
         "name: a\nlink:\n  modulation: auto\n  sweep:\n    power.snr_max_db: [0, 10]\n",
         ["write sweep at the top of the file, outside link", "did you mean link.power.snr_max_db"],
