@@ -24,7 +24,7 @@ from privacy.mechanisms.flmc_digital import digital_delta, digital_loss_bound
 if TYPE_CHECKING:
     from fl.algorithms.amplitude_caps import Sampling
     from fl.algorithms.flmc import Algorithm
-    from fl.codecs.one_bit import StochasticOneBit
+    from fl.algorithms.one_bit import StochasticOneBit
     from fl.learning.flmc import FlmcConfig
     from fl.tasks.regression import PosteriorTask
     from phy.config import LinkConfig
@@ -80,7 +80,7 @@ class Sending(FlmcScheme):
         """Return the quantizer of gradients; None for amplitudes."""
         if not self.one_bit:
             return None
-        from fl.codecs.one_bit import StochasticOneBit
+        from fl.algorithms.one_bit import StochasticOneBit
 
         return StochasticOneBit(slope=config.quantizer_slope)
 

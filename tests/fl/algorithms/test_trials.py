@@ -11,7 +11,7 @@ from flmc_setting import SEED, assert_same_bits, metric, paper_config, paper_lin
 import phy.engines.sionna.flat
 import phy.fading.block_taps
 import phy.links.orthogonal
-from fl.codecs import one_bit
+from fl.algorithms import one_bit
 from fl.results import TrialResult
 from fl.run import run_trials
 from fl.tasks.regression import GaussianLinear

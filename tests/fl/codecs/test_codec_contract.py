@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from fl.algorithms.one_bit import StochasticOneBit
 from fl.codecs import partwise
-from fl.codecs.one_bit import StochasticOneBit
 from fl.codecs.partwise import Binary32, FixedPoint, Uniform
 from fl.config.codec import Codec
 from fl.tasks.base import LearningError
