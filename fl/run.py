@@ -30,12 +30,8 @@ def run_trials(
     keep the state of trials that are computed together: hand in a single trial of algorithms other than FLMC with them.
     A trial of federated averaging or of an attack that cannot go on fails, and keeps the rounds before.
 
-    Raises LearningError for a mechanism that the algorithm does not have, and for data or a model that cannot be had;
-    PrivacyError for a budget that holds nothing.
+    Raises LearningError for data or a model that cannot be had, PrivacyError for a budget that holds nothing.
     """
-    conflict = learning.privacy_conflict(privacy)
-    if conflict is not None:
-        raise LearningError(f"{conflict.problem}; {conflict.remedy}")
     learning = learning.settled(link=link.resolve_digital(), privacy=privacy)
     results: list[TrialResult] = []
     together = [tuple(trials)] if learning.side_by_side else [(trial,) for trial in trials]

@@ -60,8 +60,6 @@ class Learning(Frozen):
     sends_amplitudes: ClassVar[bool] = False
     takes_budget: ClassVar[bool] = False
     sums: ClassVar[bool] = False
-    named_by: ClassVar[str] = "algorithm"
-    """Key whose value names what is learnt."""
 
     algorithm: str
 
@@ -205,8 +203,7 @@ class Learning(Frozen):
     def build(self, *, link: LinkConfig, privacy: Mechanism | None, seed: int, trials: tuple[int, ...]) -> Trials:
         """Return the trials, ready for their first round: one, or any number where they run `side_by_side`.
 
-        Raises LearningError for a mechanism that the algorithm does not have, and for data or a model that cannot be
-        had.
+        Raises LearningError for data or a model that cannot be had.
         """
 
     def why_not_audited(self, privacy: Mechanism | None, *, link: LinkConfig) -> str | None:

@@ -48,7 +48,6 @@ class FlmcConfig(Learning):
     side_by_side: ClassVar[bool] = True
     sends_amplitudes: ClassVar[bool] = True
     takes_budget: ClassVar[bool] = True
-    named_by: ClassVar[str] = "scheme"
 
     algorithm: Literal["flmc"] = "flmc"
     scheme: Annotated[str, SCHEME] = Field(

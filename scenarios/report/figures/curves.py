@@ -192,7 +192,7 @@ def _label(config: FigureConfig, paths: Sequence[str], point: Point, part: str, 
     if label or applies(config.x, point):
         return label
     # Without this no series tells what such a line is.
-    key = point.scenario.learning.named_by
+    key = next(name for name in ("scheme", "algorithm") if name in type(point.scenario.learning).model_fields)
     return setting_label(f"learning.{key}", getattr(point.scenario.learning, key))
 
 
