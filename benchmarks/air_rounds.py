@@ -13,8 +13,7 @@ import os
 import sys
 from collections.abc import Callable
 from itertools import count
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -23,9 +22,9 @@ from timing import interleaved_medians, peak_gigabytes, print_table
 
 from fl.attacks.attacks import Attackers
 from fl.learning.fedavg import FedAvgConfig
-from fl.models.federated import FederatedModel
 from fl.recorder import Recorder
-from fl.uplink.air import build_superposed
+from fl.schemes.coders.coder import Senders
+from fl.uplink.air import SuperposedUplink
 from fl.uplink.protection import Protection
 from fl.uplink.senders import SenderIndex
 from phy.config import LinkConfig
@@ -64,29 +63,23 @@ def round_of(
     modulation = config.aggregation.air_modulations[0]
     link = LinkConfig.model_validate({"access": "superposition", **channel})
     link = link.resolve(access="superposition", modulation=modulation)
-    uplink = build_superposed(
+    uplink = SuperposedUplink(
         config,
         link=link,
-        model=cast(FederatedModel, SimpleNamespace(num_parameters=num_values)),
+        num_values=num_values,
         index=SenderIndex(config, link=link),
         protection=Protection(),
         attackers=Attackers.drawn(None, num_devices=num_devices, seed=1, trial=0),
     )
     updates = np.random.default_rng(1).standard_normal((num_devices, num_values), dtype=np.float32)
-    weights, zeros = np.ones(num_devices), np.zeros(num_values, np.float32)
+    ones, zeros = np.ones(num_devices), np.zeros(num_values, np.float32)
     rounds = count()  # a new channel in each
 
     def send() -> None:
         context = UplinkContext(seed=1, trials=(0,), round_index=next(rounds))
         record = Recorder(context.round_index + 1, num_devices=num_devices)
-        uplink.send(
-            iter([updates]),
-            senders=np.arange(num_devices),
-            weights=weights,
-            otherwise=zeros,
-            context=context,
-            record=record,
-        )
+        senders = Senders(devices=np.arange(num_devices), context=context, weights=ones, factor=ones)
+        uplink.send(iter([updates]), senders, otherwise=zeros, record=record)
 
     return send, lambda: updates.mean(axis=0)
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from fl.arrays import I64, U8
-from fl.config.data import DataName, DataSet, Pair
+from fl.config.data import DataName, DataSet
 from fl.data.arrays import ImageData, checked_images, image_facts
 from fl.data.formats import read_cifar, read_idx, read_idx_set, read_npz
 from fl.data.whereabouts import Found, find_data, keras_cache, remedy
@@ -116,17 +116,13 @@ def _read_by_itself(config: DataSet) -> ImageData:
 
 @lru_cache(maxsize=3)
 def _fetched(name: DataName) -> ImageData:
-    return checked_images(name, _download(name), source=f"keras.datasets, {name}")
-
-
-def _download(name: DataName) -> tuple[Pair, Pair]:
     """The set that keras fetches, checks and keeps; LearningError with the remedy if that fails."""
     from tensorflow.keras import datasets
 
     try:
         with redirect_stdout(sys.stderr):  # what keras says is no result of a command
-            train, test = getattr(datasets, name.replace("-", "_")).load_data()
+            parts = getattr(datasets, name.replace("-", "_")).load_data()
     except Exception as error:  # keras raises a bare Exception where an address cannot be reached
         reason = " ".join(str(error).split()) or type(error).__name__
         raise LearningError(f"{name} could not be downloaded to {keras_cache()} ({reason}); {remedy(name)}") from error
-    return train, test
+    return checked_images(name, parts, source=f"keras.datasets, {name}")
