@@ -119,7 +119,7 @@ class ChannelConfig(Frozen):
     def _time_passes_where_it_acts(self) -> ChannelConfig:
         selective = self.model.startswith(("tdl", "cdl"))
         if self.coherence == "doppler" and self.model != "awgn" and self.speed_m_s == 0:
-            raise ValueError("coherence doppler needs a speed; write for example speed_m_s: 1, or coherence: run")
+            raise ValueError("coherence doppler needs a speed_m_s above 0; write for example speed_m_s: 1")
         if self.speed_m_s > 0 and not selective and self.coherence != "doppler":
             raise ValueError(
                 f"speed_m_s {self.speed_m_s:g} acts on a flat channel under coherence: doppler only, the coherence "

@@ -41,7 +41,7 @@ from scenarios.schema.overrides import set_path
 from scenarios.schema.schema import Scenario, validate_quickly
 from scenarios.schema.schema_keys import keys_within, left_out_keys, meant_key, schema_keys
 from scenarios.schema.shorthand import SECTIONS, normalise
-from scenarios.schema.sweep import blocks_of, groups_of
+from scenarios.schema.sweep import blocks_of, groups_of, swept_marks
 
 MAX_POINTS = 100_000
 MAX_TASKS = 10_000_000
@@ -301,19 +301,8 @@ def _point(
 def _point_marks(loaded: LoadedScenario, settings: list[_Setting]) -> tuple[dict[KeyPath, Mark], set[KeyPath]]:
     """Marks of the document of one sweep point: the place of a swept value is in the sweep."""
     swept: dict[KeyPath, KeyPath] = {tuple(setting.path.split(".")): setting.origin for setting in settings}
-    marks = {
-        key: mark
-        for key, mark in loaded.marks.items()
-        if key[:1] != ("sweep",) and not any(key[:depth] in swept for depth in range(1, len(key) + 1))
-    }
-    for path, origin in swept.items():
-        file, line = mark_of(origin, loaded.marks)
-        marks[path] = Mark(file or loaded.source, line)
-        for depth in range(1, len(path)):  # a swept key writes its section
-            marks.setdefault(path[:depth], marks[path])
-        inside = {key[len(origin) :]: mark for key, mark in loaded.marks.items() if key[: len(origin)] == origin}
-        marks |= {(*path, *key): mark for key, mark in inside.items() if key}
-    return marks, set(swept)
+    swept: dict[KeyPath, KeyPath] = {tuple(setting.path.split(".")): setting.origin for setting in settings}
+    return swept_marks(loaded.marks, swept), set(swept)
 
 
 def _written(key: str, marks: Mapping[KeyPath, Mark], swept: set[KeyPath]) -> Mark | None:

@@ -27,7 +27,7 @@ from scenarios.schema.errors import (
     value_at,
 )
 from scenarios.schema.messages.explain import examine, explain
-from scenarios.schema.overrides import OVERRIDE, override, parse_override, unsweep
+from scenarios.schema.overrides import OVERRIDE, first_point, override, parse_override, unsweep
 from scenarios.schema.plugins import pin_plugins
 from scenarios.schema.schema import Scenario, validate_quickly
 from scenarios.schema.schema_keys import left_out_keys
@@ -75,15 +75,14 @@ def load_scenario(
     too. Raises ScenarioError for bad input.
     """
     document, marks, path = _read(source, overrides=overrides, trials=trials, seed=seed)
-    scenario = validate(document, marks=marks)
-    return LoadedScenario(scenario=scenario, document=document, marks=marks, source=path)
+    return _validated(document, marks, path)
 
 
 def load_kept(root: Any, *, folder: Path) -> LoadedScenario:
     """Check the scenario that a run folder keeps as a file would be: the folder may come from others."""
     document, marks = _from_python(root, file=folder)
     pin_plugins(document, marks, folder=folder)
-    return LoadedScenario(scenario=validate(document, marks=marks), document=document, marks=marks, source=folder)
+    return _validated(document, marks, folder)
 
 
 def load_as_meant(source: Source, **changes: Any) -> tuple[LoadedScenario, bool] | None:
@@ -93,20 +92,18 @@ def load_as_meant(source: Source, **changes: Any) -> tuple[LoadedScenario, bool]
     """
     try:
         document, marks, path = _read(source, **changes)
-        validate_quickly(document)
     except ScenarioError:
         return None
-    except ValidationError as error:
-        meant = examine(error, document=document, marks=marks)
-        if meant.scenario is None:
-            return None
-        if value_at(document, ("learning", "algorithm")) and not value_at(meant.document, ("learning", "algorithm")):
-            meant.document.pop("report", None)  # its figures are those of an unknown algorithm
-        for section in meant.dropped:
-            unsweep(meant.document, meant.marks, path=names_of(section), name=str(path))
-        loaded = LoadedScenario(scenario=meant.scenario, document=meant.document, marks=meant.marks, source=path)
-        return loaded, not meant.dropped and meant.document.get("plugins") == document.get("plugins")
-    return None
+    document, marks, swept, error = _judged(document, marks)
+    meant = None if error is None else examine(error, document=document, marks=marks, prefer=swept)
+    if meant is None or meant.scenario is None:
+        return None
+    if value_at(document, ("learning", "algorithm")) and not value_at(meant.document, ("learning", "algorithm")):
+        meant.document.pop("report", None)  # its figures are those of an unknown algorithm
+    for section in meant.dropped:
+        unsweep(meant.document, meant.marks, path=names_of(section), name=str(path))
+    loaded = LoadedScenario(scenario=meant.scenario, document=meant.document, marks=meant.marks, source=path)
+    return loaded, not meant.dropped and meant.document.get("plugins") == document.get("plugins")
 
 
 def _read(
@@ -147,10 +144,37 @@ def unswept(loaded: LoadedScenario, paths: Sequence[str]) -> LoadedScenario:
 
 def validate(document: dict[str, Any], *, marks: Mapping[KeyPath, Mark]) -> Scenario:
     """Plain data as a Scenario; raises ScenarioError with the place from `marks`."""
+    return _validated(document, dict(marks), Path(IN_PYTHON)).scenario
+
+
+def _validated(document: dict[str, Any], marks: dict[KeyPath, Mark], source: Path) -> LoadedScenario:
+    """Plain data as a scenario; raises ScenarioError with the place from `marks`."""
+    document, marks, swept, error = _judged(document, marks)
+    if error is not None:
+        raise explain(error, document=document, marks=marks, prefer=swept)
+    return LoadedScenario(scenario=validate_quickly(document), document=document, marks=marks, source=source)
+
+
+def _judged(
+    document: dict[str, Any], marks: dict[KeyPath, Mark]
+) -> tuple[dict[str, Any], dict[KeyPath, Mark], set[KeyPath], ValidationError | None]:
+    """The data, marks, the swept paths that were set, and the error.
+
+    Values that a sweep replaces are in no sweep point: where the data have an error, the first swept values stand in.
+    """
+    if (error := _error_of(document)) is None:
+        return document, marks, set(), None
+    first, places, swept = first_point(document, marks)
+    normalise(first, left_out=left_out_keys())
+    return (first, places, swept, _error_of(first)) if swept else (document, marks, swept, error)
+
+
+def _error_of(document: dict[str, Any]) -> ValidationError | None:
     try:
-        return validate_quickly(document)
+        validate_quickly(document)
     except ValidationError as error:
-        raise explain(error, document=document, marks=marks) from None
+        return error
+    return None
 
 
 def resolved_root(loaded: LoadedScenario, *, swept_paths: Collection[str]) -> dict[str, Any]:

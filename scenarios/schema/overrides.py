@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
 from scenarios.schema.errors import KeyPath, Mark, ScenarioError, items_of, mapping
 from scenarios.schema.schema_keys import meant_key, schema_keys
 from scenarios.schema.shorthand import SECTIONS, named_section
-from scenarios.schema.sweep import blocks_of, groups_of
+from scenarios.schema.sweep import blocks_of, groups_of, swept_marks
 from scenarios.schema.yaml_marks import parse_yaml
 
 OVERRIDE = "--set"
@@ -83,6 +84,25 @@ def override(
 def _paths(block: Any) -> set[str]:
     """The paths that one block of a sweep sets, alone or zipped."""
     return {path for _, group in groups_of(block, ()) for path in mapping(group)}
+
+
+def first_point(
+    document: dict[str, Any], marks: Mapping[KeyPath, Mark]
+) -> tuple[dict[str, Any], dict[KeyPath, Mark], set[KeyPath]]:
+    """Document and marks with the first value of each path that every block of the sweep sets, and these paths.
+
+    The sweep stays, so that the sweep points are the same: the values which it replaces are in none of them.
+    """
+    first, swept = dict(document), {}
+    blocks = blocks_of(document.get("sweep") or {})
+    at, block = next(iter(blocks.items()), ((), {}))
+    for place, group in groups_of(block, at):
+        for path, values in mapping(group).items():
+            in_all = path in schema_keys() and all(path in _paths(one) for one in blocks.values())
+            if in_all and isinstance(values, list) and values:  # `expand` reports other lists
+                set_path(first, path, deepcopy(values[0]))
+                swept[tuple(path.split("."))] = (*place, path, 0)
+    return first, swept_marks(marks, swept), set(swept)
 
 
 def set_path(document: dict[str, Any], path: str, value: Any) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from scenarios.schema.errors import KeyPath, mapping
+from scenarios.schema.errors import KeyPath, Mark, mapping, mark_of
 
 
 def blocks_of(sweep: Any) -> dict[KeyPath, Any]:
@@ -24,3 +24,15 @@ def groups_of(block: Any, at: KeyPath) -> Iterator[tuple[KeyPath, Any]]:
             yield from (((*at, key, number), group) for number, group in enumerate(value))
         else:
             yield (*at, key), value
+
+
+def swept_marks(marks: Mapping[KeyPath, Mark], swept: Mapping[KeyPath, KeyPath]) -> dict[KeyPath, Mark]:
+    """Marks of a document in which swept values are set: each has its place in the sweep, `swept` by its path."""
+    found = {
+        key: mark for key, mark in marks.items() if not any(key[:depth] in swept for depth in range(1, len(key) + 1))
+    }
+    for path, origin in swept.items():
+        found[path] = Mark(*mark_of(origin, marks))
+        inside = {key[len(origin) :]: mark for key, mark in marks.items() if key[: len(origin)] == origin}
+        found |= {(*path, *key): mark for key, mark in inside.items() if key}
+    return found

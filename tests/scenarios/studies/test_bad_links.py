@@ -201,8 +201,8 @@ SENTENCES = {
     ),
     "Doppler without a speed": (
         LINK + "  channel:\n    coherence: doppler\n",
-        "s.yaml:5: link.channel.coherence = doppler: coherence doppler needs a speed; write for example speed_m_s: "
-        "1, or coherence: run.",
+        "s.yaml:5: link.channel.coherence = doppler: coherence doppler needs a speed_m_s above 0; write for example "
+        "speed_m_s: 1.",
     ),
     "Doppler under Nakagami fading": (
         LINK + "  channel:\n    coherence: doppler\n    speed_m_s: 3\n    fading: nakagami\n",
