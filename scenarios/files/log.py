@@ -18,6 +18,8 @@ from datetime import UTC, datetime
 from io import TextIOWrapper
 from logging.handlers import MemoryHandler, RotatingFileHandler
 from pathlib import Path, PurePath
+from shutil import get_terminal_size
+from textwrap import fill
 from typing import Any
 
 from scenarios.files.plain_files import open_plain
@@ -29,6 +31,8 @@ MAX_BYTES = 8 << 20
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 USUAL = "info"
+PIPED_COLUMNS = 100
+"""Width of tables and sentences where there is no terminal."""
 
 OURS = logging.getLogger("phyloop")
 """The logger of the whole program."""
@@ -145,7 +149,10 @@ class StandardError(logging.Handler):
         with suppress(OSError, TypeError, ValueError, KeyError):
             word = "warning: " if record.levelno == logging.WARNING else ""
             text = " ".join(record.getMessage().split())
-            print(f"phyloop: {word}{text}{'' if text.endswith('.') else '.'}", file=sys.stderr, flush=True)
+            text = f"phyloop: {word}{text}{'' if text.endswith('.') else '.'}"
+            width = get_terminal_size().columns if sys.stderr.isatty() else PIPED_COLUMNS
+            text = fill(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+            print(text, file=sys.stderr, flush=True)
             if self._traces and "trace" in fields:
                 print(fields["trace"], file=sys.stderr, flush=True)
 

@@ -85,10 +85,10 @@ def load_kept(root: Any, *, folder: Path) -> LoadedScenario:
     return _validated(document, marks, folder)
 
 
-def load_as_meant(source: Source, **changes: Any) -> tuple[LoadedScenario, bool] | None:
+def load_as_meant(source: Source, **changes: Any) -> tuple[LoadedScenario, set[KeyPath]] | None:
     """The scenario as it is once the remedies for all of its errors are followed; None if nothing valid is left.
 
-    Also True if every error has such a remedy. What has none is left out, with its paths in the sweep.
+    Also the paths of values without such a remedy, which are left out, in the sweep, too.
     """
     try:
         document, marks, path = _read(source, **changes)
@@ -100,10 +100,11 @@ def load_as_meant(source: Source, **changes: Any) -> tuple[LoadedScenario, bool]
         return None
     if value_at(document, ("learning", "algorithm")) and not value_at(meant.document, ("learning", "algorithm")):
         meant.document.pop("report", None)  # its figures are those of an unknown algorithm
-    for section in meant.dropped:
-        unsweep(meant.document, meant.marks, path=names_of(section), name=str(path))
+    lost = meant.lost | ({("plugins",)} if meant.document.get("plugins") != document.get("plugins") else set())
+    for key in lost:
+        unsweep(meant.document, meant.marks, path=names_of(key), name=str(path))
     loaded = LoadedScenario(scenario=meant.scenario, document=meant.document, marks=meant.marks, source=path)
-    return loaded, not meant.dropped and meant.document.get("plugins") == document.get("plugins")
+    return loaded, lost
 
 
 def _read(

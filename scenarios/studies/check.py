@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from phy.config.conflict import Conflict
 from scenarios.engine.limits import Cost, Room, estimate, refuse_disk, refuse_memory, room
 from scenarios.engine.study import default_folder
-from scenarios.plan.plan import check_sweep, expand, learning_warnings
-from scenarios.plan.points import Plan
+from scenarios.plan.plan import LEARNING, check_sweep, expand, learning_warnings
+from scenarios.plan.points import Plan, Point, value_of
 from scenarios.report.check import check_figures, check_tables, figure_warnings
-from scenarios.schema.errors import ScenarioError
+from scenarios.schema.consistency.conflicts import find_conflicts
+from scenarios.schema.errors import KeyPath, ScenarioError, names_of
 from scenarios.schema.loader import LoadedScenario, Source, load_as_meant, load_scenario
+from scenarios.schema.schema import Scenario
+from scenarios.schema.schema_keys import KINDS, schema_keys
 
 if TYPE_CHECKING:
     from scenarios.studies.link.plan import LinkPlan
@@ -81,11 +86,12 @@ def check(source: Source, *, memory_limit: str | None = None, **changes: Any) ->
     loaded = attempt(lambda: load_scenario(source, **changes))
     if loaded is None:
         if (found := load_as_meant(source, **changes)) is not None:
-            meant, sure = found
-            reads = expand if sure and meant.scenario.measure is None else check_sweep
-            attempt(lambda: reads(meant))
+            meant, lost = found
+            attempt(lambda: check_sweep(meant))
+            if meant.scenario.measure is None and all(_is_setting(path) for path in lost):
+                errors += _of_points(meant, lost)
             attempt(lambda: check_figures(meant))
-        return Check(errors=tuple(errors))
+        return Check(errors=_once(errors))
     warnings: list[str] = []
     link: LinkPlan | None = None
     measures = loaded.scenario.measure is not None
@@ -111,3 +117,41 @@ def check(source: Source, *, memory_limit: str | None = None, **changes: Any) ->
     return Check(
         errors=tuple(errors), warnings=tuple(warnings), loaded=loaded, plan=plan, link=link, cost=cost, room=space
     )
+
+
+def _is_setting(path: KeyPath) -> bool:
+    """Return True for a key with a value of its own, which selects no kind: without it, its default stands in."""
+    name = names_of(path)
+    return (
+        name in schema_keys() and path[-1] not in KINDS and not any(one.startswith(f"{name}.") for one in schema_keys())
+    )
+
+
+def _of_points(meant: LoadedScenario, lost: Collection[KeyPath]) -> Iterator[ScenarioError]:
+    """Yield the errors of sweep points that rest on no lost key: neither by its name nor by its default."""
+    names = [names_of(path) for path in lost]
+    point = Point(index=0, settings={}, scenario=meant.scenario)
+    unknown = {str(word) for name in names for word in (name.rpartition(".")[2], value_of(point, name))}
+
+    def conflicts(scenario: Scenario) -> Iterator[Conflict]:
+        for conflict in find_conflicts(scenario):
+            section = conflict.keys[0].partition(".")[0]
+            if not any(key in names for key in conflict.keys if key.startswith(section)):
+                yield conflict
+
+    try:
+        expand(meant, replace(LEARNING, conflicts=conflicts))
+    except ScenarioError as found:
+        yield from (one for one in found.errors if unknown.isdisjoint(re.findall(r"[\w.]*\w", one.problem)))
+
+
+def _once(errors: Iterable[ScenarioError]) -> tuple[ScenarioError, ...]:
+    """The errors without those that an earlier one says of all sweep points."""
+    kept: list[ScenarioError] = []
+    for error in errors:
+        same = [one for one in kept if (one.file, one.line, one.key) == (error.file, error.line, error.key)]
+        if not any(
+            error.problem.startswith(f"{one.problem} (at") or error.sentence() == one.sentence() for one in same
+        ):
+            kept.append(error)
+    return tuple(kept)

@@ -13,18 +13,22 @@ from scenarios.engine.study import default_folder
 from scenarios.files.log import logger
 from scenarios.plan.plan import expand, learning_warnings
 from scenarios.report.check import check_figures, check_tables
-from scenarios.schema.errors import ScenarioError
+from scenarios.schema.errors import ScenarioError, together
 from scenarios.schema.loader import LoadedScenario, Source, load_scenario
+from scenarios.studies.check import check
 from scenarios.studies.learning import LearningStudy, choose_engine
 
 
 def learning(source: Source, *, out: Path | None, options: RunOptions, **changes: Any) -> tuple[LearningStudy, Path]:
     """Study and folder of `phyloop run`; `changes` are those of `load_scenario`."""
     refuse_impossible(options)
-    loaded = _load_learning(source, changes)
-    plan = expand(loaded)
-    check_figures(loaded)
-    check_tables(loaded, plan)
+    try:
+        loaded = _load_learning(source, changes)
+        plan = expand(loaded)
+        check_figures(loaded)
+        check_tables(loaded, plan)
+    except ScenarioError as error:
+        raise together([error, *check(source, **changes).errors]) from None
     space = room(options.memory_limit, workers=options.workers or 1, elsewhere=options.scheduler is not None)
     folder = out or default_folder(loaded, "run")
     for sentence in learning_warnings(plan):

@@ -8,10 +8,17 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import TYPE_CHECKING
+
+from scenarios.files.log import PIPED_COLUMNS
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _BEGINS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-_PIPED_COLUMNS = 100
-"""Width of a table with columns that may break, where there is no terminal."""
+_NARROW = 30
+"""Characters that a cell which may break keeps in a line, at least."""
+_GAP = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,22 +40,35 @@ class Table:
         return tuple(head not in self.left for head in self.columns)
 
     def print(self, *, styles: Mapping[str, str] | None = None) -> None:
-        """Print the table; a cell that is a key of `styles` has that style of `rich`."""
-        from rich.console import Console
+        """Print the table; a cell that is a key of `styles` has that style of `rich`.
+
+        Columns that do not fit beside each other follow below, with the first column again.
+        """
+        from rich.cells import cell_len
         from rich.table import Table as Grid
         from rich.text import Text
 
-        grid = Grid(box=None, pad_edge=False, header_style="bold")
-        for head, right in zip(self.columns, self.numeric, strict=True):
-            grid.add_column(
-                head, justify="right" if right else "left", no_wrap=head not in self.wrapped, overflow="fold"
-            )
-        for row in self.rows:
-            grid.add_row(*(Text(cell or "", style=(styles or {}).get(cell or "", "")) for cell in row))
-        # A table cut to a narrow window loses digits: let long lines wrap instead, unless columns may break.
-        console = Console()
-        width = None if console.is_terminal else _PIPED_COLUMNS
-        Console(width=width if self.wrapped else max(console.width, 1000), soft_wrap=not self.wrapped).print(grid)
+        console = wide_console()
+        widths = [max(cell_len(cell or "") for cell in column) for column in zip(self.columns, *self.rows, strict=True)]
+        if sum(widths) + _GAP * (len(widths) - 1) > console.width:
+            breaks = (number == 0 or head in self.wrapped for number, head in enumerate(self.columns))
+            widths = [min(width, _NARROW) if may else width for width, may in zip(widths, breaks, strict=True)]
+        for part in _beside(widths, console.width):
+            grid = Grid(box=None, pad_edge=False, header_style="bold")
+            for number in part:
+                right = self.numeric[number]
+                grid.add_column(
+                    self.columns[number],
+                    justify="right" if right else "left",
+                    min_width=min(widths[number], console.width),
+                    overflow="fold",
+                )
+            for row in self.rows:
+                texts = (row[number] or "" for number in part)
+                grid.add_row(*(Text(text, style=(styles or {}).get(text, "")) for text in texts))
+            if part[1:2] > (1,):
+                console.print()
+            console.print(grid)
 
     def without_constants(self) -> tuple[Table, dict[str, str]]:
         """The table without columns that have one and the same text in several rows, and that text by head.
@@ -72,6 +92,25 @@ class Table:
         return "\n".join([head, f"| {' | '.join(ruler)} |", *rows])
 
 
+def _beside(widths: Sequence[int], most: int) -> Iterator[tuple[int, ...]]:
+    """Numbers of the columns that fit beside each other, each time after the first column."""
+    part = [0] if widths else []
+    for number in range(1, len(widths)):
+        if len(part) > 1 and sum(widths[one] + _GAP for one in part) + widths[number] > most:
+            yield tuple(part)
+            part = [0]
+        part.append(number)
+    yield tuple(part)
+
+
+def wide_console() -> Console:
+    """The terminal, or lines of PIPED_COLUMNS characters where there is none."""
+    from rich.console import Console
+
+    console = Console()
+    return console if console.is_terminal else Console(width=PIPED_COLUMNS)
+
+
 def in_groups(rows: Iterable[tuple[Sequence[str], Sequence[str]]]) -> Iterator[tuple[str, ...]]:
     """Rows of (parts of a setting, cells); those that differ in the last part alone are below a row with the others."""
     for shared, group in groupby(rows, key=lambda row: tuple(row[0][:-1])):
@@ -83,11 +122,8 @@ def in_groups(rows: Iterable[tuple[Sequence[str], Sequence[str]]]) -> Iterator[t
 
 
 def say(text: str, *, markup: bool = False) -> None:
-    """Print a sentence: broken between words on a terminal, on one line elsewhere."""
-    from rich.console import Console
-
-    console = Console()
-    console.print(text, highlight=False, markup=markup, soft_wrap=not console.is_terminal)
+    """Print a sentence, broken between words."""
+    wide_console().print(text, highlight=False, markup=markup)
 
 
 def escape_markdown(text: str) -> str:

@@ -33,8 +33,8 @@ _PASSES = 4
 class Examined(NamedTuple):
     """All errors of a document, the number of those beyond the ones shown, and the scenario that was meant.
 
-    `scenario` is None if nothing valid is left. `document` follows every remedy; what has none is left out, and
-    `dropped` are the paths of such sections.
+    `scenario` is None if nothing valid is left. `document` follows every remedy; what has none is left out, and its
+    paths are `lost`.
     """
 
     errors: list[ScenarioError]
@@ -42,7 +42,7 @@ class Examined(NamedTuple):
     document: dict[str, Any]
     marks: dict[KeyPath, Mark]
     scenario: Scenario | None
-    dropped: set[KeyPath]
+    lost: set[KeyPath]
 
 
 def explain(
@@ -82,6 +82,7 @@ def examine(
     errors: list[ScenarioError] = []
     reported: set[KeyPath] = set()
     dropped: set[KeyPath] = set()
+    lost: set[KeyPath] = set()
     unseen, scenario = 0, None
     for number in range(_PASSES):
         found = _by_path(error, corrected)
@@ -100,18 +101,20 @@ def examine(
         reported |= set(fresh)
         for change in (one.change for one in answers):
             _follow(change, corrected, places)
+            lost |= set() if change.sure else set(change.gone)
             dropped |= set() if change.sure else {_around(path) for path in change.gone}
         for path in found.keys() - fresh.keys():
             path = path if value_at(corrected, path) is not None else path[:-1] or path
             _follow(Change(gone=(path or (str(next(iter(corrected))),),)), corrected, places)
             dropped.add(path)
+            lost.add(path)
         normalise(corrected, left_out=left_out_keys())
         try:
             scenario = validate_quickly(corrected)
             break
         except ValidationError as further:
             error = further
-    return Examined(errors, unseen, corrected, places, scenario, dropped)
+    return Examined(errors, unseen, corrected, places, scenario, lost)
 
 
 def _around(path: KeyPath) -> KeyPath:
