@@ -32,7 +32,8 @@ def swept_marks(marks: Mapping[KeyPath, Mark], swept: Mapping[KeyPath, KeyPath])
         key: mark for key, mark in marks.items() if not any(key[:depth] in swept for depth in range(1, len(key) + 1))
     }
     for path, origin in swept.items():
-        found[path] = Mark(*mark_of(origin, marks))
+        file, line = mark_of(origin, marks)
+        found[path] = Mark(file or "", line)
         inside = {key[len(origin) :]: mark for key, mark in marks.items() if key[: len(origin)] == origin}
         found |= {(*path, *key): mark for key, mark in inside.items() if key}
     return found
