@@ -23,6 +23,7 @@ from textwrap import fill
 from typing import Any
 
 from scenarios.files.plain_files import open_plain
+from scenarios.schema.errors import PIPED_COLUMNS
 
 LOG = "log.jsonl"
 OLDER = "log.jsonl.1"
@@ -31,8 +32,6 @@ MAX_BYTES = 8 << 20
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 USUAL = "info"
-PIPED_COLUMNS = 100
-"""Width of tables and sentences where there is no terminal."""
 
 OURS = logging.getLogger("phyloop")
 """The logger of the whole program."""

@@ -301,7 +301,6 @@ def _point(
 def _point_marks(loaded: LoadedScenario, settings: list[_Setting]) -> tuple[dict[KeyPath, Mark], set[KeyPath]]:
     """Marks of the document of one sweep point: the place of a swept value is in the sweep."""
     swept: dict[KeyPath, KeyPath] = {tuple(setting.path.split(".")): setting.origin for setting in settings}
-    swept: dict[KeyPath, KeyPath] = {tuple(setting.path.split(".")): setting.origin for setting in settings}
     return swept_marks(loaded.marks, swept), set(swept)
 
 

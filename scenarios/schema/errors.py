@@ -18,6 +18,9 @@ KeyPath = tuple[str | int, ...]
 MAX_SHOWN = 20
 """Errors of one scenario that are shown."""
 
+PIPED_COLUMNS = 100
+"""Width of tables and sentences where there is no terminal."""
+
 
 class Mark(NamedTuple):
     """File and line where a value is written; an override on the command line has no line."""

@@ -34,6 +34,8 @@ def swept_marks(marks: Mapping[KeyPath, Mark], swept: Mapping[KeyPath, KeyPath])
     for path, origin in swept.items():
         file, line = mark_of(origin, marks)
         found[path] = Mark(file or "", line)
+        for depth in range(1, len(path)):  # a swept key writes its section
+            found.setdefault(path[:depth], found[path])
         inside = {key[len(origin) :]: mark for key, mark in marks.items() if key[: len(origin)] == origin}
         found |= {(*path, *key): mark for key, mark in inside.items() if key}
     return found

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from scenarios.files.log import PIPED_COLUMNS
+from scenarios.schema.errors import PIPED_COLUMNS
 
 if TYPE_CHECKING:
     from rich.console import Console
