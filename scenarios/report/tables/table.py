@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _BEGINS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-_NARROW = 30
-"""Characters that a cell which may break keeps in a line, at least."""
+_LEAST, _LEAST_OTHER = 20, 10
+"""Characters in a line of the first column, and of other columns that may break, at least."""
 _GAP = 2
 
 
@@ -49,18 +49,20 @@ class Table:
         from rich.text import Text
 
         console = wide_console()
-        widths = [max(cell_len(cell or "") for cell in column) for column in zip(self.columns, *self.rows, strict=True)]
-        if sum(widths) + _GAP * (len(widths) - 1) > console.width:
-            breaks = (number == 0 or head in self.wrapped for number, head in enumerate(self.columns))
-            widths = [min(width, _NARROW) if may else width for width, may in zip(widths, breaks, strict=True)]
+        whole = [max(cell_len(cell or "") for cell in column) for column in zip(self.columns, *self.rows, strict=True)]
+        widths = whole
+        if sum(whole) + _GAP * (len(whole) - 1) > console.width:
+            least = [_LEAST, *(_LEAST_OTHER if head in self.wrapped else max(whole) for head in self.columns[1:])]
+            widths = [min(pair) for pair in zip(whole, least, strict=True)]
         for part in _beside(widths, console.width):
             grid = Grid(box=None, pad_edge=False, header_style="bold")
             for number in part:
-                right = self.numeric[number]
+                fits = widths[number] == whole[number] and widths[0] + _GAP + whole[number] <= console.width
                 grid.add_column(
                     self.columns[number],
-                    justify="right" if right else "left",
-                    min_width=min(widths[number], console.width),
+                    justify="right" if self.numeric[number] else "left",
+                    no_wrap=fits,
+                    min_width=None if fits else min(widths[number] + _GAP, console.width),
                     overflow="fold",
                 )
             for row in self.rows:

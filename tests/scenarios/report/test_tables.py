@@ -192,7 +192,7 @@ def test_tables_of_an_empty_run_have_columns_and_no_rows(plan: Plan, tmp_path: P
     assert table.empty
 
 
-@pytest.mark.parametrize("columns", [80, 100])
+@pytest.mark.parametrize("columns", [60, 79, 80, 81, 100])
 def test_a_wide_table_keeps_its_digits_and_legible_settings(
     columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
