@@ -59,8 +59,9 @@ class Check:
             points = f"{curves} x {len(link.measure.levels)} values = {link.num_points} points to measure"
             parts["phyloop link"] = f"{points}, seed {link.seed}"
         if plan is not None:
-            tasks = f"{len(plan.points)} points x {plan.trials} trials = {len(plan.points) * plan.trials} tasks"
-            parts["phyloop run"] = f"{tasks}, seed {plan.seed}"
+            points, tasks = len(plan.points), len(plan.points) * plan.trials
+            product = f"{_counted(points, 'point')} x {_counted(plan.trials, 'trial')} = {_counted(tasks, 'task')}"
+            parts["phyloop run"] = f"{product}, seed {plan.seed}"
         valid = f"{self.loaded.scenario.name} is valid"
         return "\n".join(
             f"{valid}{f' for {command}' if len(parts) > 1 else ''}: {what}" for command, what in parts.items()
@@ -70,6 +71,10 @@ class Check:
         return "\n".join([self.verdict, *(f"warning: {sentence}" for sentence in self.warnings)])
 
     __repr__ = __str__
+
+
+def _counted(number: int, word: str) -> str:
+    return f"{number} {word}{'s' if number != 1 else ''}"
 
 
 def check(source: Source, *, memory_limit: str | None = None, **changes: Any) -> Check:

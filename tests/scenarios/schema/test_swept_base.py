@@ -109,3 +109,8 @@ def test_a_wrong_value_hides_no_error_that_can_be_judged_without_it(tmp_path: Pa
 def test_a_conflict_that_rests_on_a_wrong_number_waits_until_that_is_corrected(tmp_path: Path) -> None:
     text = f"name: a\nlink: {{channel: {{gain: [1, 1, 1, 1]}}}}\n{LEARNING.replace('devices: 4', 'devices: -4')}"
     assert [one.key for one in check(written(tmp_path, text)).errors] == ["learning.num_devices"]
+
+
+def test_one_of_each_is_counted_in_the_singular(tmp_path: Path) -> None:
+    text = f"name: a\ntrials: 1\nlink: {{modulation: qpsk}}\n{LEARNING}"
+    assert "1 point x 1 trial = 1 task, seed 0" in check(written(tmp_path, text)).verdict
