@@ -59,8 +59,10 @@ class Check:
             points = f"{curves} x {len(link.measure.levels)} values = {link.num_points} points to measure"
             parts["phyloop link"] = f"{points}, seed {link.seed}"
         if plan is not None:
-            points, tasks = len(plan.points), len(plan.points) * plan.trials
-            product = f"{_counted(points, 'point')} x {_counted(plan.trials, 'trial')} = {_counted(tasks, 'task')}"
+            num_points, num_tasks = len(plan.points), len(plan.points) * plan.trials
+            product = (
+                f"{_counted(num_points, 'point')} x {_counted(plan.trials, 'trial')} = {_counted(num_tasks, 'task')}"
+            )
             parts["phyloop run"] = f"{product}, seed {plan.seed}"
         valid = f"{self.loaded.scenario.name} is valid"
         return "\n".join(
