@@ -17,10 +17,12 @@ from scenarios.schema.errors import (
     mapping,
     mark_of,
     names_of,
+    shorten,
     together,
     value_at,
 )
 from scenarios.schema.messages.forms import FORMS, Answer, Change
+from scenarios.schema.messages.nearest import nearest
 from scenarios.schema.messages.remedies import answer, of_other_kinds
 from scenarios.schema.schema import Scenario, validate_quickly
 from scenarios.schema.schema_keys import OWNERS, left_out_keys, schema_keys
@@ -183,10 +185,23 @@ def _answers(
     )
     paths = sorted((path for path in left if path not in explained), key=lambda path: mark_of(path, marks)[1] or 0)
     # Each sentence takes milliseconds to find the nearest key.
-    answers += [answer(path, left[path], document=document, written=marks, prefer=prefer) for path in paths[:MAX_SHOWN]]
+    answers += [
+        _of_card(path, missing, document) or answer(path, left[path], document=document, written=marks, prefer=prefer)
+        for path in paths[:MAX_SHOWN]
+    ]
     meant = {path for one in answers for path, _ in one.change.new}
     answers = [one for one in answers if one.path not in missing or not _is_written(one.path, meant)]
     return answers, len(paths[MAX_SHOWN:])
+
+
+def _of_card(path: KeyPath, missing: Collection[KeyPath], document: dict[str, Any]) -> Answer | None:
+    """The missing key that was meant in the card of a reference check, whose keys the schema of scenarios lacks."""
+    lacking = nearest(path[-1], (str(one[-1]) for one in missing if one[:-1] == path[:-1]))
+    if path in missing or path[0] != "card" or lacking is None:
+        return None
+    change = Change(gone=(path,), new=(((*path[:-1], lacking), value_at(document, path)),))
+    remedy = f"did you mean {dotted((*path[:-1], lacking))}"
+    return Answer(path, "unknown key", remedy, change, shorten(value_at(document, path)))
 
 
 def _is_written(missing: KeyPath, meant: Iterable[KeyPath]) -> bool:
