@@ -19,7 +19,7 @@ from fl.schemes.coders.stochastic_bits import SignSums
 from fl.tasks.base import LearningError
 from fl.uplink.energy import EnergyLeft
 from fl.uplink.protection import Protection, RoundPlan, own_flips
-from fl.uplink.receiver_noise import limited_by, noise_of_sum
+from fl.uplink.receiver_noise import NoiseOfSum, limited_by
 from fl.uplink.senders import SenderIndex
 from phy.compile import compile_air
 from phy.config import LinkConfig
@@ -93,7 +93,7 @@ class SuperposedUplink(Kept):
             num_symbols=num_symbols,
         )
         if isinstance(privacy, ReceiverNoise):
-            self._noise = noise_of_sum(config, num_symbols, link=link, privacy=privacy, distance=form.distance)
+            self._noise = NoiseOfSum(config, num_symbols, link=link, privacy=privacy, distance=form.distance)
         budget, self._energy = link.power.budget, None
         if budget is not None and link.error_model != "error_free":
             num_devices, num_rounds = config.num_devices, config.rounds

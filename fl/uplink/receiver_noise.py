@@ -12,7 +12,6 @@ and what the server makes of the sum releases nothing more. A must not depend on
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,29 +29,26 @@ if TYPE_CHECKING:
     from fl.learning.fedavg import FedAvgConfig
 
 
-@dataclass(frozen=True, kw_only=True)
 class NoiseOfSum:
-    """What the receiver's noise does for a sum: `caps` `[num_rounds]` on A, `noise_power` N0 that surely acts [W], and
-    `distance` d sqrt(S).
+    """What the receiver's noise does for sums of uploads of S symbols that are at most `distance` sqrt(S) apart.
+
+    `caps` `[num_rounds]` on A over `link`. Raises PrivacyError for a budget that holds nothing.
     """
 
-    caps: F64
-    noise_power: float
-    distance: float
+    def __init__(
+        self, config: FedAvgConfig, num_symbols: int, *, link: LinkConfig, privacy: ReceiverNoise, distance: float
+    ) -> None:
+        self._noise_power, self._distance = sure_noise_power(link, privacy=privacy), distance * math.sqrt(num_symbols)
+        self.caps = self._other(multipliers(config, link=link, privacy=privacy))
 
     def multiplier(self, decision: AmplitudeDecision) -> F64:
         """Return z of every device `[num_devices]`; infinite for one that was not on the air."""
-        z = noise_multiplier(decision.peak_amplitude[0], noise_power=self.noise_power, distance=self.distance)
-        return np.where(decision.active[0], z, np.inf)
+        return np.where(decision.active[0], self._other(decision.peak_amplitude[0]), np.inf)
 
-
-def noise_multiplier(amplitude: ArrayLike, *, noise_power: float, distance: float) -> F64:
-    """Return z = sqrt(N0) / (d A sqrt(S)) of amplitudes A, infinite at 0; or A of z.
-
-    `distance`: d sqrt(S), see `AirForm.distance`.
-    """
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.sqrt(noise_power) / (distance * np.asarray(amplitude, np.float64)))
+    def _other(self, one: ArrayLike) -> F64:
+        """Return z = sqrt(N0) / (d A sqrt(S)) of amplitudes A, infinite at 0; or A of z."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.sqrt(self._noise_power) / (self._distance * np.asarray(one, np.float64)))
 
 
 def limited_by(decision: AmplitudeDecision) -> dict[str, float]:
@@ -60,17 +56,3 @@ def limited_by(decision: AmplitudeDecision) -> dict[str, float]:
     limit = int(decision.limit[0])
     code = CAP_NAMES.index(decision.limit_names[limit]) if limit >= 0 else 0
     return {"peak_amplitude": float(decision.peak_amplitude[0]), "active_cap": float(code)}
-
-
-def noise_of_sum(
-    config: FedAvgConfig, num_symbols: int, *, link: LinkConfig, privacy: ReceiverNoise, distance: float
-) -> NoiseOfSum:
-    """Return caps and sensitivity of uploads of S symbols that are at most `distance` sqrt(S) apart over `link`.
-
-    Raises PrivacyError for a budget that holds nothing.
-    """
-    power, distance = sure_noise_power(link, privacy=privacy), distance * math.sqrt(num_symbols)
-    z = multipliers(config, link=link, privacy=privacy)
-    return NoiseOfSum(
-        caps=noise_multiplier(z, noise_power=power, distance=distance), noise_power=power, distance=distance
-    )

@@ -101,8 +101,9 @@ def test_a_receiver_without_its_noise_is_caught(aggregation: Any, monkeypatch: p
 def test_a_cap_doubled_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     initialise = NoiseOfSum.__init__
 
-    def doubled(self: NoiseOfSum, *, caps: Any, **more: Any) -> None:
-        initialise(self, caps=2.0 * caps, **more)
+    def doubled(self: NoiseOfSum, *args: Any, **more: Any) -> None:
+        initialise(self, *args, **more)
+        self.caps *= 2.0
 
     monkeypatch.setattr(NoiseOfSum, "__init__", doubled)
     found = play(privacy={"epsilon": 4.0, "delta": 0.01}, games=6000)

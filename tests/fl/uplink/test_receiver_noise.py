@@ -17,6 +17,7 @@ from fl.accounting.fedavg import training_of
 from fl.learning.fedavg import FedAvgConfig
 from fl.results import CAP_NAMES, TrialResult
 from fl.run import run_trials
+from fl.schemes.coders.coder import Senders
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from privacy.accounting import claims
@@ -105,10 +106,10 @@ def test_updates_are_clipped_and_those_of_others_do_not_change_what_a_device_sen
     sent[1] *= np.float32(0.5 / np.linalg.norm(updates[1].astype(float)))
     np.testing.assert_allclose(air.send(updates), sent.mean(axis=0), rtol=1e-5, atol=1e-7)
     context = UplinkContext(seed=1, trials=(0,), round_index=1)
-    common: dict[str, Any] = {"senders": np.arange(3), "weights": np.ones(3), "context": context}
+    senders = Senders(devices=np.arange(3), context=context, weights=np.ones(3), factor=np.ones(3))
     alone = updates.copy()
     alone[1] = 0.0
-    first, second = (air.uplink.transmit(one, **common).symbols for one in (updates, alone))
+    first, second = (air.uplink.transmit(one, senders).symbols for one in (updates, alone))
     assert np.array_equal(first[0, [0, 2]], second[0, [0, 2]])
     assert np.linalg.norm(first[0, 1]) == pytest.approx(math.sqrt(325), rel=1e-5)
 
