@@ -17,7 +17,7 @@ demo: $(STAMP)   ## set up, run the main scenarios, say where figures and report
 
 # In four sessions: compiled code stays with its process, some 8 GB of it in one alone.
 test: $(STAMP)   ## set up and pass all tests
-	for part in contracts phy fl "privacy scenarios phyloop examples fuzz faults test_architecture.py test_docs.py test_references.py"; do \
+	for part in contracts phy fl "browser privacy scenarios phyloop examples fuzz faults test_architecture.py test_docs.py test_references.py"; do \
 	  $(BIN)/python -m pytest -n 2 --dist worksteal $$(for room in $$part; do echo tests/$$room; done) || exit 1; done
 
 slow: $(STAMP)   ## the full-size studies, minutes long

@@ -85,7 +85,15 @@ class Browser:
         self.page.on("request", lambda one: self.requests.append(one.url.partition(":")[0]))
         self.page.goto(path.as_uri())
         self.page.wait_for_selector("html[data-ready]", state="attached")
-        self.figure = self.page.locator("figure.curves").first
+        self.results = self.page.locator("section", has=self.page.get_by_role("heading", name="Results per point"))
+        self.show(0)
+
+    def show(self, number: int) -> None:
+        """Scroll to a figure, which is drawn when it comes near."""
+        self.figure = self.page.locator("figure.curves").nth(number)
+        self.figure.scroll_into_view_if_needed()
+        self.figure.locator(".bk-Figure").first.wait_for()
+        self.page.wait_for_timeout(500)
 
     def look(self, label: str, *, spot: int = 0) -> Any:
         return self.page.evaluate(LOOK, [self.figure.element_handle(), label, spot])
@@ -99,7 +107,7 @@ class Browser:
         return list(self.page.evaluate(TIPS))
 
     def cells(self, column: int) -> list[str]:
-        rows = self.page.locator("table:has(thead)").first.locator("tbody tr:visible")
+        rows = self.results.locator("tbody tr:visible")
         return [row.locator("td").nth(column).inner_text() for row in rows.all()]
 
 
@@ -162,23 +170,20 @@ def test_the_tooltip_has_series_value_interval_trials_and_seed(opened: Browser) 
 
 
 def test_the_tooltip_of_a_rate_has_its_counts(opened: Browser) -> None:
-    opened.figure = opened.page.locator("figure.curves").nth(1)
-    opened.figure.scroll_into_view_if_needed()
-    opened.figure.locator(".bk-Figure").first.wait_for()
-    opened.page.wait_for_timeout(500)
+    opened.show(1)
     tips = opened.tips("another", spot=1)
     assert "24 of 24,000 bits" in tips
 
 
 def test_the_table_sorts_by_a_click_and_filters_by_words(opened: Browser) -> None:
-    heads = opened.page.locator("table:has(thead)").first.locator("th")
+    heads = opened.results.locator("th")
     assert heads.nth(0).inner_text() == "setting"
     assert heads.nth(1).inner_text() == "MSE to the posterior mean"
     before = opened.cells(1)
     heads.nth(1).locator("button").click()
     heads.nth(1).locator("button").click()
     assert opened.cells(1) == before[::-1]
-    opened.page.locator("input[type=search]").first.fill("another 20 dB")
+    opened.results.locator("input[type=search]").fill("another 20 dB")
     assert [text[:4] for text in opened.cells(1)] == ["13.0", "12.0"]
 
 
@@ -221,8 +226,7 @@ def test_text_of_a_hostile_scenario_is_shown_and_runs_nothing(chromium: Any, tmp
     opened = Browser(chromium, write_page(tmp_path, first=EVIL), viewport={"width": 1280, "height": 900})
     assert EVIL in opened.figure.locator(".legend button").first.inner_text()
     assert EVIL in opened.tips(EVIL, spot=1)
-    opened.page.locator("figure.curves").nth(2).scroll_into_view_if_needed()  # the label stands below its axis
-    opened.page.wait_for_timeout(500)
+    opened.show(2)  # the label stands below its axis
     assert opened.page.evaluate("window.broken") is None
     assert opened.page.locator("img[src=x]").count() == 0
     assert set(opened.requests) <= {"file", "data", "blob"}

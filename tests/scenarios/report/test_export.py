@@ -198,7 +198,7 @@ def test_a_table_has_no_column_name_twice(tmp_path: Path) -> None:
 
 def test_an_output_folder_that_is_a_file_is_refused(plan: Plan, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    with pytest.raises(ScenarioError, match="is a file, not a folder"):
+    with pytest.raises(ScenarioError, match="cannot be written here"):
         export(folder, tmp_path / "file", plan=plan)
 
 
