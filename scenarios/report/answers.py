@@ -22,7 +22,6 @@ from scenarios.report.tables.summaries import FEWEST_TRIALS, Mean, PointSummary,
 from scenarios.report.tables.table import Table
 from scenarios.schema.labels.labels import axis_label
 from scenarios.schema.schema import FigureConfig
-from scenarios.store.store import Store
 
 MOST_NAMES = 6
 """Names that a sentence lists."""
@@ -60,7 +59,7 @@ class Difference:
         return "yes" if self.mean.low > 0.0 or self.mean.high < 0.0 else "no"
 
 
-def answer(store: Store, plan: Plan, summaries: Sequence[PointSummary]) -> list[Part]:
+def answer(plan: Plan, summaries: Sequence[PointSummary]) -> list[Part]:
     """The comparison of the first figure whose quantity is one number per trial; nothing without one."""
     measured = {name for summary in summaries for name in summary.metrics}
     configs = figures_of(plan, measured)
@@ -70,7 +69,7 @@ def answer(store: Store, plan: Plan, summaries: Sequence[PointSummary]) -> list[
     metric = names[0]
     config = next(config for config in configs if config.y == metric)
     found = [s for s in summaries if is_shown(config, s.point) and np.isfinite(_mean(s, metric))]
-    values = {s.point.index: _values(store, plan, s.point, metric) for s in found}
+    values = {s.point.index: s.trials.get(metric, {}) for s in found}
     settings, references = _contests(config, plan, found)
     rows = list(_rows(settings, values, metric=metric))
     items = [*_compared(config, settings, metric), *_best(rows), *_references(references, metric)]
@@ -83,13 +82,6 @@ def answer(store: Store, plan: Plan, summaries: Sequence[PointSummary]) -> list[
 
 def _mean(summary: PointSummary, metric: str) -> float:
     return summary.metrics[metric].mean if metric in summary.metrics else np.nan
-
-
-def _values(store: Store, plan: Plan, point: Point, metric: str) -> Values:
-    ids = plan.task_ids[point.index]
-    trials = {task_id: trial for trial, task_id in enumerate(ids)}
-    done = [task_id for task_id, status in store.statuses(ids).items() if status == "done"]
-    return {trials[task]: found[metric] for task, found in store.read_metrics(done).items() if metric in found}
 
 
 def _contests(

@@ -75,7 +75,7 @@ def write_report(folder: Path, plan: Plan, *, store: Store) -> ReportPaths:
     claims = strongest_claims(store, plan)
     private = [] if isinstance(claims, str) else [Part(items=list(claimed_and_proved(claims)))]
     sections: dict[str, Sequence[Part]] = {
-        "In short": [*answer(store, plan, summaries), *private],
+        "In short": [*answer(plan, summaries), *private],
         "What went wrong, and what to change": [Part(items=[("", f"{one}.") for one in wrong])],
         "Rounds in which nothing arrived or was sent": [
             Part(items=[("", f"{one}.") for one in silent[:MOST_LINES]]),

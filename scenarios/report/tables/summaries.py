@@ -159,13 +159,14 @@ def done_series(store: Store, task_ids: Sequence[str], table: SeriesTable) -> It
 
 @dataclass(frozen=True, kw_only=True)
 class PointSummary:
-    """A point of the sweep over its finished trials: `done` whole ones, `failed` ones."""
+    """A point of the sweep over its finished trials: `done` whole ones, `failed` ones; `trials`: metric by trial."""
 
     point: Point
     done: int
     failed: int
     metrics: Mapping[str, Mean] = field(default_factory=dict)
     rates: Mapping[str, Rate] = field(default_factory=dict)
+    trials: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
 
 
 def summarise(store: Store, plan: Plan) -> tuple[PointSummary, ...]:
@@ -174,18 +175,21 @@ def summarise(store: Store, plan: Plan) -> tuple[PointSummary, ...]:
     for point, ids in zip(plan.points, plan.task_ids, strict=True):
         statuses = store.statuses(ids)
         done = [task_id for task_id, status in statuses.items() if status == "done"]
-        values: dict[str, list[float]] = {}
-        for metrics in store.read_metrics(done).values():
+        values: dict[str, dict[int, float]] = {}
+        numbers = {task_id: trial for trial, task_id in enumerate(ids)}
+        for task_id, metrics in store.read_metrics(done).items():
             for name, value in metrics.items():
                 if not np.isnan(value):  # not measured in this trial
-                    values.setdefault(name, []).append(value)
-        means = {name: mean_interval(np.asarray(column)) for name, column in values.items()}
+                    values.setdefault(name, {})[numbers[task_id]] = value
+        means = {name: mean_interval(np.array([*column.values()])) for name, column in values.items()}
         means |= _within_budgets(store, point, done)
         counts, link = _counts(store, point, done), point.scenario.link
         rates = {name: observed_rate(name, one, link=link) for name, one in counts.items() if one.observations}
         failed = len(statuses) - len(done)
         if statuses:
-            summaries.append(PointSummary(point=point, done=len(done), failed=failed, metrics=means, rates=rates))
+            summaries.append(
+                PointSummary(point=point, done=len(done), failed=failed, metrics=means, rates=rates, trials=values)
+            )
     return tuple(summaries)
 
 

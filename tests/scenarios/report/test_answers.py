@@ -33,7 +33,7 @@ def answered(
     }
     store_trials(folder, plan, trials)
     with Store.open_existing(folder) as store:
-        parts = answer(store, plan, summarise(store, plan))
+        parts = answer(plan, summarise(store, plan))
     if not parts:
         return {}, []
     return dict(parts[0].items), list(parts[1].table.rows if parts[1].table else ())
