@@ -212,6 +212,8 @@ const key = (row, column) => {
   return [text, value];
 };
 
+const parts = (text) => text.toLowerCase().split(/[\s,;=[\]]+/).filter(Boolean);
+
 function sortable(table) {
   const body = table.tBodies[0], heads = [...table.tHead.rows[0].cells];
   heads.forEach((head, column) => {
@@ -235,8 +237,11 @@ function sortable(table) {
   const field = element("input", { type: "search", placeholder: "Filter rows, e.g. digital 20 dB" });
   field.setAttribute("aria-label", "Filter the rows of the table");
   field.addEventListener("input", () => {
-    const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
-    for (const row of body.rows) row.hidden = !words.every((word) => row.textContent.toLowerCase().includes(word));
+    const words = parts(field.value);
+    for (const row of body.rows) {
+      const known = [...row.cells].flatMap((cell) => parts(cell.textContent));
+      row.hidden = !words.every((word) => known.some((one) => one.startsWith(word)));  // 30 is no part of 0.0307
+    }
   });
   table.closest(".scroll").before(field);
 }
