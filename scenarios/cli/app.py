@@ -279,6 +279,25 @@ def report(
 
 
 @app.command()
+def compare(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="RUN RUN..", parser=named, help="The folders of two runs or more.")
+    ],
+    by: Annotated[
+        str | None, option("--by", "KEY", "Axis of the figures, a key that all sweep, or round [default: the first].")
+    ] = None,
+    out: Annotated[Path, option("--out", "FILE", "Where the page goes.", parser=named)] = Path("compare.html"),
+    allow_code: AllowCodeOption = False,
+) -> None:
+    """Compare runs: settings that differ, paired differences where the seeds agree, curves of all runs."""
+    from scenarios.cli.several import print_comparison
+    from scenarios.studies.comparing import compare_folders
+
+    with code_allowed(allow_code):
+        print_comparison(compare_folders(folders, by=by), out=out)
+
+
+@app.command()
 def privacy(
     folder: FolderArgument,
     delta: Annotated[

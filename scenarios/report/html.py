@@ -98,11 +98,35 @@ def counted(number: int, noun: str) -> str:
     return f"**{number}** {noun}{'s' if number != 1 else ''}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Head:
+    """Name and facts of a page that is of no single study."""
+
+    name: str
+    description: str = ""
+    facts: Sequence[str] = ()
+    about: str = ""
+    warnings: Sequence[str] = ()
+
+
 def write_page(folder: Path, page: Page, *, store: Store, figures: Sequence[FigureFiles]) -> ReportPaths:
     """Write `report.html` whole or not; ScenarioError if it cannot be written.
 
     A scenario that differs from the library scenario of its name says so, and has no notes of the library.
     """
+    scenario, differs = page.scenario, difference(store.read_scenario().root)
+    notes = own_notes(scenario) if differs else scenario.report.notes
+    sections = {**page.sections, "Notes": [Part(text=reflow(notes))], **_closing(folder, page, store)}
+    html = render_page(scenario, page, sections, differs=differs)
+    with writing(folder, "the report"):
+        path = replace_text(folder / PAGE, html)
+    return ReportPaths(html=path, figures=tuple(p for f in figures for p in (f.png, f.svg)))
+
+
+def render_page(
+    scenario: Scenario | Head, page: Page | Head, sections: Mapping[str, Sequence[Part]], *, differs: str = ""
+) -> str:
+    """Return the page as HTML: name and description of `scenario`, facts of `page`, and the sections that are shown."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     # All text put into the page is escaped, what the template names must be given, and only the scripts whose digests
@@ -117,14 +141,11 @@ def write_page(folder: Path, page: Page, *, store: Store, figures: Sequence[Figu
         finalize=_visible,
     )
     environment.filters.update(marked=marked, reflow=reflow)
-    scenario, differs = page.scenario, difference(store.read_scenario().root)
-    notes = own_notes(scenario) if differs else scenario.report.notes
-    sections = {**page.sections, "Notes": [Part(text=reflow(notes))], **_closing(folder, page, store)}
     shown = {title: [one for one in parts if one.shown] for title, parts in sections.items()}
     scripts = [(here / "page.js").read_text(encoding="utf-8")]
     if any(part.curves for parts in shown.values() for part in parts):
         scripts.insert(0, _bokeh())
-    html = environment.get_template("page.html.j2").render(
+    return environment.get_template("page.html.j2").render(
         page=page,
         scripts=scripts,
         digests=[b64encode(sha256(one.encode()).digest()).decode() for one in scripts],
@@ -133,9 +154,6 @@ def write_page(folder: Path, page: Page, *, store: Store, figures: Sequence[Figu
         differs=differs,
         sections={title: parts for title, parts in shown.items() if parts},
     )
-    with writing(folder, "the report"):
-        path = replace_text(folder / PAGE, html)
-    return ReportPaths(html=path, figures=tuple(p for f in figures for p in (f.png, f.svg)))
 
 
 def _closing(folder: Path, page: Page, store: Store) -> dict[str, Sequence[Part]]:
