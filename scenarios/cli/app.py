@@ -298,6 +298,17 @@ def compare(
 
 
 @app.command()
+def index(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", parser=named, help="A folder of run folders, such as runs.")],
+) -> None:
+    """Write index.html of all runs in a folder: date, state, first figure, settings that differ."""
+    from scenarios.studies.index import write_index
+
+    path, runs = write_index(folder)
+    print(f"{runs} run{'s' if runs > 1 else ''}\nindex   {path}")
+
+
+@app.command()
 def privacy(
     folder: FolderArgument,
     delta: Annotated[

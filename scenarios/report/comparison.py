@@ -15,7 +15,7 @@ from scenarios.report.figures.style import render
 from scenarios.report.html import Head, Part, data_uri, render_page
 from scenarios.report.tables.summaries import Mean
 from scenarios.report.tables.table import Table
-from scenarios.schema.errors import items_of
+from scenarios.schema.errors import items_of, mapping
 from scenarios.schema.labels.labels import axis_label, setting_cell
 from scenarios.schema.schema import FigureConfig
 from scenarios.schema.sweep import blocks_of, groups_of
@@ -75,7 +75,7 @@ def settings_of(root: Mapping[str, Any]) -> dict[str, str]:
     swept: dict[str, dict[str, None]] = {}
     for at, block in blocks_of(root.get("sweep") or {}).items():
         for _, group in groups_of(block, at):
-            for path, values in group.items():
+            for path, values in mapping(group).items():
                 swept.setdefault(path, {}).update(dict.fromkeys(setting_cell(path, one) for one in items_of(values)))
     return found | {path: f"swept: {', '.join(words)}" for path, words in swept.items()}
 
