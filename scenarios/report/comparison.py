@@ -28,7 +28,7 @@ LEAD = (
     "from those of both values, as if these were independent. A difference is **clear** if its interval has no "
     "zero in it."
 )
-UNMATCHED = "No two sweep points of these runs agree in all settings that all of the runs sweep."
+UNMATCHED = "No metric has results at sweep points of two runs that agree in all settings that all runs sweep."
 
 
 @dataclass(frozen=True, kw_only=True)

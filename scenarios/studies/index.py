@@ -14,7 +14,7 @@ from scenarios.files.replacement import replace_text, writing
 from scenarios.report.comparison import differing, settings_of
 from scenarios.report.html import FIGURES, PAGE, Head, Part, counted, render_page
 from scenarios.report.tables.table import Table
-from scenarios.schema.errors import ScenarioError, printable
+from scenarios.schema.errors import ScenarioError, mapping, printable
 from scenarios.store.store import Store
 from scenarios.studies.status import read_status
 
@@ -76,7 +76,7 @@ def _entry(folder: Path) -> Entry:
         state=f"{status.state}: {status.done} done, {status.failed} failed{left}",
         date=(status.finished_at or status.started_at or "")[:16].replace("T", " "),
         scenario=f"{status.scenario}{study}",
-        settings={} if scenario is None else settings_of(scenario.root),
+        settings={} if scenario is None else settings_of(mapping(scenario.root)),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,15 +11,18 @@ import pytest
 from command import phyloop
 from fake_runs import PROVENANCE, make_trial
 
+from scenarios.engine.run import run_study
+from scenarios.engine.study import Progress
 from scenarios.plan.plan import expand
 from scenarios.report.answers import Difference
-from scenarios.report.comparison import Cell, Comparison, comparison_page, difference
+from scenarios.report.comparison import UNMATCHED, Cell, Comparison, comparison_page, difference
 from scenarios.report.tables.summaries import with_interval
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import as_yaml, load_scenario, resolved_root
 from scenarios.store.store import Store
 from scenarios.studies.comparing import compare_folders
 from scenarios.studies.link.results import LinkStore
+from scenarios.studies.link.study import LinkStudy
 
 NOISE = np.random.default_rng(1).normal(size=6)
 T = 2.570582  # Student's t of 5 degrees of freedom at 97.5 %
@@ -81,7 +85,43 @@ def test_a_planted_difference_is_clear_in_pairs_alone(tmp_path: Path, seed: int,
 def test_equal_trials_are_equal_and_two_trials_too_few(tmp_path: Path) -> None:
     one = store(tmp_path / "one", 10 + NOISE, 10 + NOISE[:2])
     other = store(tmp_path / "other", 10 + NOISE, 11 + NOISE[:2], overrides=("learning.num_devices=8",))
-    assert [row["clear"] for row in rows(compare_folders([one, other]))] == ["equal", "too few trials"]
+    found = compare_folders([one, other])
+    assert [row["clear"] for row in rows(found)] == ["equal", "too few trials"]
+    assert found.runs[0].missing == "4 of 12 trials missing or failed"
+
+
+def test_a_run_without_a_finished_trial_has_no_difference(tmp_path: Path) -> None:
+    found = compare_folders([store(tmp_path / "one", NOISE), store(tmp_path / "other")])
+    assert (found.results, found.summary) == ({}, [])
+    assert UNMATCHED in comparison_page(found, command="")
+
+
+def test_link_studies_are_compared_over_an_axis_with_the_closed_form(tmp_path: Path) -> None:
+    """BPSK and QPSK have one bit error rate over Eb/N0; 16-QAM's is exact in three terms (Cho and Yoon, 2002)."""
+    folders = []
+    for word in ("bpsk", "qpsk", "16qam"):
+        (tmp_path / "l.yaml").write_text(
+            f"name: l\nlink: {{modulation: {word}, power: {{policy: fixed}}, packet_size_bytes: 32}}\n"
+            "measure: {over: ebno_db, values: [0, 4], num_devices: 2, bits_per_batch: 25600, stop: {max_bits: 2e5}}\n"
+        )
+        folders.append(tmp_path / word)
+        run_study(LinkStudy(load_scenario(tmp_path / "l.yaml")), folder=folders[-1], progress=Progress())
+    found = rows(compare_folders(folders), "bit_error_rate")
+    assert [(row["run"], row["setting"], row["trials"], row["clear"]) for row in found] == [
+        (run, f"Eb/N₀ = {x} dB", "unpaired", clear) for run, clear in (("qpsk", "no"), ("16qam", "yes")) for x in (0, 4)
+    ]
+
+    def q(x: float) -> float:
+        return math.erfc(x / math.sqrt(2)) / 2
+
+    for row, x_db in zip(found, (0, 4, 0, 4), strict=True):
+        ebno = 10 ** (x_db / 10)
+        a = math.sqrt(0.8 * ebno)
+        wider = 0.75 * q(a) + 0.5 * q(3 * a) - 0.25 * q(5 * a) - q(math.sqrt(2 * ebno))
+        mean, low, high = map(float, re.findall(r"-?\d[\d.e-]*", row["difference"] or ""))
+        standard_error = (high - low) / 2 / 1.96
+        assert mean == pytest.approx(wider * (row["run"] == "16qam"), abs=4 * standard_error)
+    assert compare_folders(folders[:2], by="esno_db").results == {}  # 3 dB apart
 
 
 def test_an_unpaired_difference_of_rates_is_newcombes() -> None:
