@@ -186,8 +186,8 @@ class PowerConfig(Frozen):
     )
     snr_max_db: Decibels = Field(
         default=20.0,
-        description="10 log10(P0 / N0) [dB]; 20: about 1 bit in 100 is wrong over Rayleigh fading with qpsk, none "
-        "without fading",
+        description="10 log10(P0 / N0) [dB], N0 per real dimension: 3 dB above the received SNR; 20: about 1 bit in "
+        "100 is wrong over Rayleigh fading with qpsk, none without fading",
     )
     cutoff_db: Cutoff = -10.0
     loop: LoopConfig = Field(

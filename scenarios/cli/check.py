@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from phy.config import LinkConfig
 from scenarios.cli.describe import describe, listings
 from scenarios.plan.points import Plan
 from scenarios.report.settings import computed_by, links_on_air
@@ -16,8 +19,8 @@ if TYPE_CHECKING:
     from scenarios.studies.link.plan import LinkPlan
 
 
-FEW_ROWS = 6
-"""Rows of a table that are shown unasked."""
+FEW_ROWS, FEW_WARNINGS = 4, 3
+"""Rows of a table, and warnings, that are shown unasked: with more, check fills more than a screen."""
 
 
 def check_scenario(source: str, *, everything: bool = False, **changes: Any) -> None:
@@ -31,8 +34,11 @@ def check_scenario(source: str, *, everything: bool = False, **changes: Any) -> 
         _say_study(checked.link)
     if checked.plan is not None:
         _say_plan(checked, checked.plan)
-    for sentence in checked.warnings:
+    shown = checked.warnings if everything else checked.warnings[:FEW_WARNINGS]
+    for sentence in shown:
         say(f"warning: {sentence}")
+    if more := len(checked.warnings) - len(shown):
+        say(f"warning: phyloop check {source} --all shows {more} more warning{'s' if more > 1 else ''}")
     for listing in () if checked.plan is None else listings(checked.plan):
         if len(listing.points) > FEW_ROWS and not everything:
             say(f"{listing.title} phyloop check {source} --all shows {len(listing.points)} sweep points")
@@ -54,17 +60,23 @@ def _say_plan(checked: Check, plan: Plan) -> None:
             say(f"last sweep point: {line}")
     if engine := computed_by(links_on_air(point.scenario for point in plan.points)):
         say(f"symbols computed by {engine}")
+        say(_received_snr(links_on_air(point.scenario for point in plan.points)))
     cost, space = checked.cost, checked.room
     assert cost is not None  # a valid plan has both
     assert space is not None
     say(
-        f"about {cost.memory_bytes / 1e9:.1f} GB memory, {cost.disk_bytes / 1e6:.0f} MB on disk; phyloop run "
-        "measures time"
+        f"about {cost.memory_bytes / 1e9:.1f} GB memory, one task {cost.task_memory_bytes / 1e9:.1f} GB (of "
+        f"{byte_size(space.limit_bytes)}); {cost.disk_bytes / 1e6:.0f} MB on disk; phyloop run measures time"
     )
-    say(
-        f"one task at most: {cost.task_memory_bytes / 1e9:.1f} GB memory with the "
-        f"libraries (of {byte_size(space.limit_bytes)}), {byte_size(cost.task_disk_bytes)} on disk"
-    )
+
+
+def _received_snr(links: Iterable[LinkConfig]) -> str:
+    """The SNR at the receiver at full power and gain 1: N0 is the noise of one of two real dimensions."""
+    levels = sorted({link.power.snr_max_db for link in links})
+
+    ends = [f"{round(level + 10.0 * math.log10(0.5), 1):g}" for level in dict.fromkeys((levels[0], levels[-1]))]
+
+    return f"received SNR {' to '.join(ends)} dB: 3 dB below snr_max_db, whose N0 is per real dimension"
 
 
 def _say_study(plan: LinkPlan) -> None:

@@ -304,7 +304,9 @@ class Scenario(Frozen):
     code: dict[str, Digest] = Field(default_factory=dict, description="SHA-256 of each plug-in; written by phyloop run")
     sweep: SweepBlock | list[SweepBlock] = Field(
         default_factory=dict,
-        description="dotted paths with lists of values: each combination is a sweep point; zip: steps lists together",
+        description="dotted paths with lists of values: each combination is a sweep point; zip: a mapping of paths "
+        "whose lists step together, as in {zip: {learning.scheme: [analog, digital-orthogonal], link.coding: [none, "
+        "{code: ldpc5g}]}}",
     )
     report: ReportConfig = Field(default=ReportConfig(), description="figures, tables and notes of the report page")
 

@@ -171,7 +171,7 @@ def test_check_shows_memory_and_disk_of_one_task_and_the_source_of_the_time(caps
     check_scenario("flmc-snr", overrides=(), trials=2, seed=None, memory_limit="9GB")
     said = " ".join(capsys.readouterr().out.split())
     assert "phyloop run measures time" in said
-    assert "one task at most: 0.2 GB memory with the libraries (of 9.0 GB), 8 kB on disk" in said
+    assert "0.2 GB memory, one task 0.2 GB (of 9.0 GB)" in said
 
 
 PEAK = """
