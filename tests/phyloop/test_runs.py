@@ -129,7 +129,7 @@ def test_reference_checks_are_no_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("scenario", "problem"),
     [
-        ({"learning": {"rounds": {1, 2}}}, "must be a whole number"),
+        ({"learning": {"rounds": {1, 2}}}, "must be one value; move the list into the sweep"),
         ({"learning": {"rounds": object()}}, "no plain data"),
         ({"learning": {"rounds": None}}, "the key has no value"),
         ({"base": "nothing"}, "neither a file beside this one nor a scenario of the library"),

@@ -135,10 +135,13 @@ def _follow(change: Change, document: dict[str, Any], marks: dict[KeyPath, Mark]
     for path, value in change.new:
         inside: Any = document
         for part in path[:-1]:
+            if isinstance(inside, list) and not isinstance(part, int):  # a key of a list, such as figures.x
+                return
             if not isinstance(value_at(inside, (part,)), dict | list):
                 inside[part] = {}
             inside = inside[part]
-        inside[path[-1]] = deepcopy(value)
+        if isinstance(inside, dict) or isinstance(path[-1], int):
+            inside[path[-1]] = deepcopy(value)
         if old is not None and path not in marks:
             marks.update({(*path, *at[len(old) :]): marks[at] for at in [*marks] if at[: len(old)] == old})
 

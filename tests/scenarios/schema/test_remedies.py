@@ -12,6 +12,10 @@ from scenarios.schema.errors import listing
 from scenarios.studies.check import check
 
 SENTENCES = {
+    "a key of a list written with dots": (
+        "name: a\nreport.figures.x: b\nreport: {figures: []}\n",
+        "s.yaml:2: report.figures.x = b: unknown key; nest it instead of dots: report: {figures: {x: b}}.",
+    ),
     "errors behind a wrong key, a wrong kind and a wrong value": (
         "name: a\nlearning:\n  algorithm: FedAvg\n  local: {optimiser: adam}\n  partition: {kind: iid, alpha: 1}\n"
         "  aggregation: {name: cap, gama: 1}\n  epochs: 3\n",

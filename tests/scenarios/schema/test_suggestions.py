@@ -44,7 +44,8 @@ SENTENCES = {
     ),
     "a power in a link that knows ratios alone": (
         "name: a\nlink: {power: {max_power: 1}}\n",
-        "s.yaml:2: link.power.max_power = 1: unknown key; did you mean link.power.snr_max_db (10 log10(P0 / N0) [dB]).",
+        "s.yaml:2: link.power.max_power = 1: unknown key; did you mean link.power.snr_max_db (10 log10(P0 / N0) "
+        "[dB], N0 per real dimension: 3 dB above the received SNR).",
     ),
     "shares of devices in the words of other programs": (
         "name: a\nlearning:\n  algorithm: fedavg\n  participation: {fraction_fit: 0.3}\n"
