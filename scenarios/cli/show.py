@@ -64,6 +64,7 @@ def show(what: str | None) -> None:
 
 def _print_one(console: Console, what: str) -> bool:
     """Print what has this name; return False if nothing has."""
+    what = "sweep" if what in ("zip", "sweep.zip") else what
     kind, _, of = what.lower().partition(" ")
     singular = re.sub(r"ies$", "y", what.lower()) if what.lower().endswith("ies") else what.lower().removesuffix("s")
     kinds, keys = registries(), schema_keys()
@@ -119,8 +120,8 @@ def _print_kinds(console: Console) -> None:
     console.print(table)
     console.print(
         "\nphyloop show cpa explains one of them, phyloop show scheme a line of each of its kind, phyloop show "
-        "link.channel or show learning.participation a section or a single key, and phyloop show metrics what a figure "
-        "may draw."
+        "link.channel or show learning.participation a section or a single key, phyloop show sweep how to sweep "
+        "settings, and phyloop show metrics what a figure may draw."
     )
 
 

@@ -210,7 +210,8 @@ def meant_key(
         return Meant(best, converted, f"write {best}: {converted}")
     if section and not around:
         return Meant(best, None, f"write {best} at the top of the file, outside {section.partition('.')[0]}")
-    means_more = told or is_other_word(leaf, word) or (unit_of(word) and not unit_of(leaf))
+    narrower = {*leaf.split("_")} < {*word.split("_")}  # snr_db and snr_max_db
+    means_more = told or is_other_word(leaf, word) or (unit_of(word) and (narrower or not unit_of(leaf)))
     more = _description(best, kind)
     return Meant(best, None, f"did you mean {best}{f' ({more})' if means_more else ''}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
 from fl.config.attack import attacks
 from phy.config.fading import fading_laws
@@ -55,6 +56,13 @@ def test_the_schemes_name_federated_averaging(capsys: pytest.CaptureFixture[str]
 def test_a_single_key_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert "model flat awgn, flat, tdl-a" in shown("link.channel.model", capsys)
     assert "each combination is a sweep point" in shown("sweep", capsys)
+
+
+def test_the_example_of_lists_that_step_together_can_be_swept(capsys: pytest.CaptureFixture[str]) -> None:
+    example = yaml.safe_load(shown("zip", capsys).partition("as in ")[2])
+    plan = expand(load_scenario({"name": "a", "sweep": example}))
+    assert [one.scenario.learning.scheme for one in plan.points] == ["analog", "digital-orthogonal"]
+    assert [one.scenario.link.coding == "none" for one in plan.points] == [True, False]
 
 
 def test_an_attack_has_only_the_numbers_that_it_reads(capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,7 +29,8 @@ NO_KEY = "a key must be text of at most 200 characters; write a name before the 
 SENTENCES = {
     "an unknown key": (
         "name: a\nlink:\n  power:\n    snr_db: 3\n",
-        "s.yaml:4: link.power.snr_db = 3: unknown key; did you mean link.power.snr_max_db.",
+        "s.yaml:4: link.power.snr_db = 3: unknown key; did you mean link.power.snr_max_db (10 log10(P0 / N0) "
+        "[dB], N0 per real dimension: 3 dB above the received SNR).",
     ),
     "a key in the wrong place": (
         "name: a\nlearning:\n  num_samples: 3\n",

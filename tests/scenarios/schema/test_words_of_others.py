@@ -15,7 +15,8 @@ from scenarios.schema.errors import listing
 SENTENCES = {
     "a key of another section by a part of its name": (
         "name: a\nlink: {channel: {snr_db: 15}}\n",
-        "s.yaml:2: link.channel.snr_db = 15: unknown key; did you mean link.power.snr_max_db.",
+        "s.yaml:2: link.channel.snr_db = 15: unknown key; did you mean link.power.snr_max_db (10 log10(P0 / N0) "
+        "[dB], N0 per real dimension: 3 dB above the received SNR).",
     ),
     "a key of another kind that is near one of this kind": (
         "name: a\nlearning:\n  algorithm: fedavg\n  aggregation: {name: jopeq, bits: 2}\n",
