@@ -27,6 +27,8 @@ MOST_NAMES = 6
 """Names that a sentence lists."""
 MOST_ROWS = 8
 """Of a table that is not folded."""
+ROUNDING = 1e-6
+"""Relative difference of two numbers that were computed in single precision in another order."""
 ERROR_MODEL = "link.error_model"
 LEAD = (
     "Differences are means over the trials that both have [95 % t interval], paired: trials of one number share data, "
@@ -45,9 +47,10 @@ class Difference:
 
     @classmethod
     def of(cls, one: Values, other: Values) -> Difference:
-        """Return `one` less `other`, over the trials that both have."""
+        """Return `one` less `other`, over the trials that both have; 0 where they differ by rounding alone."""
         pairs = np.array([(one[trial], other[trial]) for trial in one.keys() & other.keys()]).reshape(-1, 2)
-        return cls(mean=mean_interval(pairs[:, 0] - pairs[:, 1]) if len(pairs) else None)
+        apart = np.where(np.isclose(pairs[:, 0], pairs[:, 1], rtol=ROUNDING, atol=0.0), 0.0, pairs[:, 0] - pairs[:, 1])
+        return cls(mean=mean_interval(apart) if len(pairs) else None)
 
     @property
     def verdict(self) -> str:

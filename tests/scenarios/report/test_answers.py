@@ -147,3 +147,10 @@ def test_the_epsilon_that_is_proved_stands_beside_the_one_that_is_claimed() -> N
         ("Proved privacy", "ε from 20 to 30 for the whole run (2 sweep points)."),
         ("Not proved", "no finite ε holds for the whole run at 1 sweep point."),
     ]
+
+
+@pytest.mark.parametrize(("share", "verdict"), [(1e-7, "equal"), (1e-5, "yes")])
+def test_a_difference_of_rounding_is_none(share: float, verdict: str) -> None:
+    one = {trial: 1.0 + noise**2 for trial, noise in enumerate(NOISE)}
+    other = {trial: value * (1.0 + share) for trial, value in one.items()}
+    assert Difference.of(one, other).verdict == verdict
