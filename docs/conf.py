@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import importlib.metadata
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-DOCS = Path(__file__).resolve().parent
-sys.path.insert(0, str(DOCS.parent))
-
-from docs.generators import crossrefs, equations, pages, tutorials  # noqa: E402  # the tree is on the path only now
+from docs.generators import crossrefs, equations, pages, tutorials
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
+DOCS = Path(__file__).resolve().parent
 project = "phyloop"
 author = "The phyloop authors"
-copyright = author  # noqa: A001  # Sphinx reads this name
+project_copyright = author
 release = importlib.metadata.version("phyloop")
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]

@@ -58,22 +58,13 @@ def _branch_metrics(values: Any, information: Any, parity: Any, before: Any, at:
 
 
 @inlined
-def _forward(alpha: Any, first: Any, second: Any, out: Any, scratch: Any, first_gamma: Any, second_gamma: Any) -> None:
+def _join(metrics: Any, first: Any, second: Any, out: Any, scratch: Any, first_gamma: Any, second_gamma: Any) -> None:
+    """max* of two metrics, each with the gamma of its branch: alpha of a state from two, or beta to two states."""
     for i in range(LANES):
         u = np.uint64(i)
-        x = np.int16(alpha[first + u] + scratch[first_gamma + u])
-        y = np.int16(alpha[second + u] + scratch[second_gamma + u])
-        alpha[out + u] = _max_star(x, y)
-
-
-@inlined
-def _backward(scratch: Any, zero: Any, one: Any, zero_gamma: Any, one_gamma: Any, out: Any) -> None:
-    """beta of a state whose branches lead to `zero` with u = 0 and to `one` with u = 1."""
-    for i in range(LANES):
-        u = np.uint64(i)
-        x = np.int16(scratch[zero + u] + scratch[zero_gamma + u])
-        y = np.int16(scratch[one + u] + scratch[one_gamma + u])
-        scratch[out + u] = _max_star(x, y)
+        x = np.int16(metrics[first + u] + scratch[first_gamma + u])
+        y = np.int16(metrics[second + u] + scratch[second_gamma + u])
+        metrics[out + u] = _max_star(x, y)
 
 
 @inlined
@@ -141,7 +132,7 @@ def _decode_component(
             entered, second, third = state >> 2, state >> 1 & 1, state & 1
             branch = 2 * (entered ^ third) + (entered ^ second)
             source = 2 * (state & 3)
-            _forward(
+            _join(
                 alpha,
                 np.uint64(here + LANES * source),
                 np.uint64(here + LANES * (source + 1)),
@@ -175,13 +166,14 @@ def _decode_component(
                 if state > 0:
                     _add_path(alpha, at, scratch, zero, zero_gamma, best_zero)
                     _add_path(alpha, at, scratch, one, one_gamma, best_one)
-            _backward(
+            _join(
                 scratch,
                 zero,
                 one,
+                np.uint64(now + LANES * state),
+                scratch,
                 np.uint64(LANES * (_GAMMA + zero_parity)),
                 np.uint64(LANES * (_GAMMA + 3 - zero_parity)),
-                np.uint64(now + LANES * state),
             )
         if t < length:
             _extrinsic(scratch, extrinsic, np.uint64(LANES * places[2, t]))

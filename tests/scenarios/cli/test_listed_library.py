@@ -5,13 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from radio import context, link_config, random_payload
 
-from scenarios.cli.check import check_scenario
+from phy.compile import compile_digital
+from scenarios.cli.check import FEW_WARNINGS, check_scenario
 from scenarios.cli.library import is_scenario, list_library, show_scenario
 from scenarios.plan.plan import expand, learning_warnings
 from scenarios.report.published import read_reference
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import library_names, load_scenario
+from scenarios.studies.check import check
 
 
 def test_the_list_has_every_scenario_once_on_a_line_of_80_columns(
@@ -86,3 +89,28 @@ def test_check_tells_first_and_last_sweep_point_apart_and_prints_no_table_of_set
     assert "first sweep point: 0 of 20 devices attack" in told
     assert "last sweep point: 4 of 20 devices attack" in told
     assert told.rstrip().endswith("at all sweep points")
+
+
+def test_warnings_beyond_the_first_are_counted_and_shown_on_request(capsys: pytest.CaptureFixture[str]) -> None:
+    name = "bitflip-mechanisms-paper"
+    total = len(check(name).warnings)
+    assert total > FEW_WARNINGS
+    said = []
+    for everything in (False, True):
+        check_scenario(name, everything=everything, overrides=(), trials=None, seed=None)
+        said.append(" ".join(capsys.readouterr().out.split()))
+    assert said[0].count("warning: ") == FEW_WARNINGS + 1
+    assert f"phyloop check {name} --all shows {total - FEW_WARNINGS} more warning" in said[0]
+    assert said[1].count("warning: ") == total
+
+
+def test_the_received_snr_of_check_is_the_one_that_a_link_measures(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "s.yaml").write_text("name: a\nlink: {power: {snr_max_db: 10}}\nlearning: {algorithm: fedavg}\n")
+    check_scenario(str(tmp_path / "s.yaml"), overrides=(), trials=None, seed=None)
+    promised = float(capsys.readouterr().out.partition("received SNR ")[2].partition(" dB")[0])
+    uplink = compile_digital(link_config("qpsk", snr_max_db=10.0), num_devices=1, num_bits=80_000)
+    measured = uplink.send(random_payload(1, 1, 80_000), context=context(1), caps={}).counts.snr_db.item()
+    # The mean power of 40,000 noise samples has a standard error of 0.5 % or 0.022 dB; check rounds to 0.1 dB.
+    assert abs(measured - promised) < 0.05 + 4 * 0.022
