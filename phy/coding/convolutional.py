@@ -11,6 +11,7 @@ is right although metrics wrap around (Hekstra, IEEE Trans. Commun. 37, 1989).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -76,7 +77,6 @@ class ConvolutionalCode:
         bits = np.empty((len(llrs), self.block_bits), np.uint8)
         memory = self.constraint_length - 1
         steps, states = self.block_bits + memory, 1 << memory
-        branches = self._branches()
         words = -(-states // 2 // _WORD)
 
         def run(first: int, last: int) -> None:
@@ -84,7 +84,7 @@ class ConvolutionalCode:
                 llrs,
                 self.outputs,
                 memory,
-                branches,
+                self._branches,
                 np.empty(LANES * steps * self.outputs, np.int16),
                 np.empty(LANES * steps * self.outputs, np.int16),
                 np.empty(4 * LANES, np.int16),
@@ -100,6 +100,7 @@ class ConvolutionalCode:
         run_tasks(run, num_tasks=-(-len(llrs) // LANES))
         return bits
 
+    @cached_property
     def _branches(self) -> NDArray[np.int64]:
         """(place of the metric, 1 for its negative) of the branch from 2j to j, `[S / 2, 2]`."""
         most = (1 << (self.outputs - 1)) - 1

@@ -63,13 +63,12 @@ class TurboCode:
         llrs = np.ascontiguousarray(llrs, np.float32)
         bits = np.empty((len(llrs), self.block_bits), np.uint8)
         steps = self.block_bits + TAIL_STEPS
-        places = self._places()
 
         def run(first: int, last: int) -> None:
             decode_blocks(
                 llrs,
                 self._sent,
-                places,
+                self._places,
                 self.iterations,
                 np.empty(LANES * llrs.shape[1], np.int16),
                 np.empty(LANES * 3 * (steps + 1), np.int16),
@@ -85,6 +84,7 @@ class TurboCode:
         run_tasks(run, num_tasks=-(-len(llrs) // LANES))
         return bits
 
+    @cached_property
     def _places(self) -> NDArray[np.int64]:
         """Places of information, parity and a-priori value of both decoders at every step, `[2, 3, steps]`.
 
