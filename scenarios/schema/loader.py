@@ -94,9 +94,11 @@ def load_as_meant(source: Source, **changes: Any) -> tuple[LoadedScenario, set[K
         document, marks, path = _read(source, **changes)
     except ScenarioError:
         return None
-    document, marks, swept, error = _judged(document, marks)
-    meant = None if error is None else examine(error, document=document, marks=marks, prefer=swept)
-    if meant is None or meant.scenario is None:
+    document, marks, swept, found = _judged(document, marks)
+    if isinstance(found, Scenario):
+        return None
+    meant = examine(found, document=document, marks=marks, prefer=swept)
+    if meant.scenario is None:
         return None
     if value_at(document, ("learning", "algorithm")) and not value_at(meant.document, ("learning", "algorithm")):
         meant.document.pop("report", None)  # its figures are those of an unknown algorithm
@@ -150,32 +152,31 @@ def validate(document: dict[str, Any], *, marks: Mapping[KeyPath, Mark]) -> Scen
 
 def _validated(document: dict[str, Any], marks: dict[KeyPath, Mark], source: Path) -> LoadedScenario:
     """Plain data as a scenario; raises ScenarioError with the place from `marks`."""
-    document, marks, swept, error = _judged(document, marks)
-    if error is not None:
-        raise explain(error, document=document, marks=marks, prefer=swept)
-    return LoadedScenario(scenario=validate_quickly(document), document=document, marks=marks, source=source)
+    document, marks, swept, found = _judged(document, marks)
+    if isinstance(found, ValidationError):
+        raise explain(found, document=document, marks=marks, prefer=swept)
+    return LoadedScenario(scenario=found, document=document, marks=marks, source=source)
 
 
 def _judged(
     document: dict[str, Any], marks: dict[KeyPath, Mark]
-) -> tuple[dict[str, Any], dict[KeyPath, Mark], set[KeyPath], ValidationError | None]:
-    """The data, marks, the swept paths that were set, and the error.
+) -> tuple[dict[str, Any], dict[KeyPath, Mark], set[KeyPath], Scenario | ValidationError]:
+    """The data, marks, the swept paths that were set, and the scenario or the error.
 
     Values that a sweep replaces are in no sweep point: where the data have an error, the first swept values stand in.
     """
-    if (error := _error_of(document)) is None:
-        return document, marks, set(), None
+    if isinstance(found := _read_quickly(document), Scenario):
+        return document, marks, set(), found
     first, places, swept = first_point(document, marks)
     normalise(first, left_out=left_out_keys())
-    return (first, places, swept, _error_of(first)) if swept else (document, marks, swept, error)
+    return (first, places, swept, _read_quickly(first)) if swept else (document, marks, swept, found)
 
 
-def _error_of(document: dict[str, Any]) -> ValidationError | None:
+def _read_quickly(document: dict[str, Any]) -> Scenario | ValidationError:
     try:
-        validate_quickly(document)
+        return validate_quickly(document)
     except ValidationError as error:
         return error
-    return None
 
 
 def resolved_root(loaded: LoadedScenario, *, swept_paths: Collection[str]) -> dict[str, Any]:
