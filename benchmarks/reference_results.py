@@ -1,6 +1,7 @@
 """Store results of runs of library scenarios as reference results: `python benchmarks/reference_results.py RUN ..`.
 
 Writes `scenarios/library/reference/<scenario>.csv`: a row per sweep point and metric that the scenario shows.
+A run of fewer trials may be stored; the file holds their number.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from scenarios.report.published import COLUMNS, REFERENCE
 from scenarios.report.settings import cells_of
 from scenarios.report.tables.quantities import ROUND_AXES
 from scenarios.report.tables.summaries import budget_names, summarise
+from scenarios.schema.loader import load_scenario
 from scenarios.schema.schema import ReportConfig
 from scenarios.store.store import Store
 from scenarios.studies.learning import LearningStudy
@@ -24,7 +26,8 @@ def write(folder: Path, *, into: Path = REFERENCE) -> Path:
     """Write the results of a run folder into the reference file of its scenario; returns the file."""
     with Store.open_existing(folder) as store:
         study, run = LearningStudy.reload(store), tuple(store.runs.values())[-1]
-        if differs := difference(store.read_scenario().root):
+        root, library = store.read_scenario().root, load_scenario(study.name).scenario
+        if differs := difference({**root, "trials": max(root["trials"], library.trials)}):
             raise SystemExit(f"{folder}: {differs}; only runs of a library scenario as it is can be stored.")
         summaries = summarise(store, study.plan)
     paths = telling_paths(study.plan)

@@ -71,10 +71,19 @@ def test_results_of_a_run_are_written_and_stand_on_the_page_of_the_next(
 
 
 def test_a_run_that_differs_cannot_be_stored(tmp_path: Path) -> None:
-    library_run(tmp_path / "run", "cpa-table4", trials=1)
-    with pytest.raises(SystemExit, match=r"differs from cpa-table4: trials 1 \(3\)"):
+    library_run(tmp_path / "run", "cpa-table4", "learning.rounds=5")
+    with pytest.raises(SystemExit, match=r"differs from cpa-table4: rounds 5 \(30\)"):
         write(tmp_path / "run", into=tmp_path)
+    library_run(tmp_path / "longer", "cpa-table4", trials=4)
+    with pytest.raises(SystemExit, match=r"differs from cpa-table4: trials 4 \(3\)"):
+        write(tmp_path / "longer", into=tmp_path)
     assert not (tmp_path / "cpa-table4.csv").exists()
+
+
+def test_a_run_of_fewer_trials_is_stored_with_their_number(tmp_path: Path) -> None:
+    library_run(tmp_path / "run", "cpa-table4", trials=1)
+    rows = list(csv.DictReader(write(tmp_path / "run", into=tmp_path).open()))
+    assert {(row["trials"], row["low"]) for row in rows} == {("1", "")}
 
 
 @pytest.mark.parametrize(
