@@ -1,6 +1,7 @@
 """Store results of runs of library scenarios as reference results: `python benchmarks/reference_results.py RUN ..`.
 
-Writes `scenarios/library/reference/<scenario>.csv`: a row per sweep point and metric that the scenario shows.
+Writes `scenarios/library/reference/<scenario>.csv`: a row per sweep point and metric that the scenario shows, or per
+sweep point and error rate of a link study. Values over the rounds of figures go to `reference/curves/<scenario>.csv`.
 A run of fewer trials may be stored; the file holds their number.
 """
 
@@ -8,9 +9,14 @@ from __future__ import annotations
 
 import csv
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-from scenarios.plan.points import Plan, value_of
+from fl.config.measured import LINK_RATES
+from scenarios.plan.points import Plan, Point, is_shown, value_of
+from scenarios.report.figures.curves import Shown
+from scenarios.report.figures.learning import over_rounds
 from scenarios.report.library import difference
 from scenarios.report.published import COLUMNS, REFERENCE
 from scenarios.report.settings import cells_of
@@ -19,45 +25,134 @@ from scenarios.report.tables.summaries import budget_names, summarise
 from scenarios.schema.loader import load_scenario
 from scenarios.schema.schema import ReportConfig
 from scenarios.store.store import Store
+from scenarios.studies.folders import study_in
 from scenarios.studies.learning import LearningStudy
+from scenarios.studies.link.results import read_results
+from scenarios.studies.link.study import LinkStudy
+
+Row = dict[str, Any]
+
+MOST_ROUNDS = 25
+"""Values stored of a longer curve, evenly spread with both ends."""
 
 
 def write(folder: Path, *, into: Path = REFERENCE) -> Path:
     """Write the results of a run folder into the reference file of its scenario; returns the file."""
-    with Store.open_existing(folder) as store:
-        study, run = LearningStudy.reload(store), tuple(store.runs.values())[-1]
-        root, library = store.read_scenario().root, load_scenario(study.name).scenario
-        if differs := difference({**root, "trials": max(root["trials"], library.trials)}):
+    study = study_in(folder)
+    with study.store.open_existing(folder) as store:
+        root, source = store.read_scenario().root, f"phyloop {study.store.study} {study.name}"
+        if isinstance(study, LearningStudy) and root["trials"] < (usual := load_scenario(study.name).scenario.trials):
+            root, source = {**root, "trials": usual}, f"{source} --trials {study.plan.trials}"
+        if differs := difference(root):
             raise SystemExit(f"{folder}: {differs}; only runs of a library scenario as it is can be stored.")
-        summaries = summarise(store, study.plan)
-    paths = telling_paths(study.plan)
-    metrics = metrics_of(study.loaded.scenario.report)
+        if isinstance(study, LinkStudy):
+            paths, rows, curves = (*link_paths(study), study.plan.measure.over), [*link_rows(study, store)], list[Row]()
+        elif isinstance(study, LearningStudy):
+            paths = tuple(telling_paths(study.plan.points, study.plan.swept_paths))
+            rows, curves = [*learning_rows(study.plan, store, paths)], [*curve_rows(study.plan, store, paths)]
+        else:
+            raise SystemExit(f"{folder}: results of phyloop {study.store.study} are not stored.")
+        run = tuple(store.runs.values())[-1]
     commit = run.provenance["commit"]
     version = run.provenance["versions"]["phyloop"] + (f" ({commit[:7]})" if commit else "")
-    origin = (str(study.plan.seed), version, run.started_at[:10], f"phyloop run {study.name}")
-    path = into / f"{study.name}.csv"
-    with path.open("w", encoding="utf-8", newline="") as file:
-        rows = csv.writer(file, lineterminator="\n")
-        rows.writerow([*paths, *COLUMNS])
-        for one in summaries:
-            for metric in (metric for metric in metrics if metric in one.metrics):
+    origin: Row = {"seed": study.plan.seed, "version": version, "date": run.started_at[:10]}
+    origin["source"] = source
+    if curves:
+        (into / "curves").mkdir(exist_ok=True)
+        _write(into / "curves" / f"{study.name}.csv", (*paths, "axis", "x"), curves, {})
+    return _write(into / f"{study.name}.csv", paths, rows, origin)
+
+
+def learning_rows(plan: Plan, store: Store, paths: Sequence[str]) -> Iterator[Row]:
+    """Yield a row per sweep point and metric or rate that the scenario shows."""
+    metrics = metrics_of(plan.points[0].scenario.report)
+    for one in summarise(store, plan):
+        for metric in metrics:
+            row = {**_settings(one.point, paths), "metric": metric}
+            if metric in one.metrics:
                 mean = one.metrics[metric].within(metric)
-                numbers = ("" if value is None else f"{value:.5g}" for value in (mean.mean, mean.low, mean.high))
-                rows.writerow([*cells_of(one.point, paths), metric, *numbers, mean.trials, *origin])
+                yield {**row, **_interval(mean.mean, mean.low, mean.high), "trials": mean.trials}
+            elif metric in one.rates:
+                rate = one.rates[metric]
+                counts = {"trials": one.done, "errors": rate.errors, "total": rate.total}
+                yield {**row, **_interval(rate.value if rate.errors else None, rate.low, rate.high), **counts}
+
+
+def curve_rows(plan: Plan, store: Store, paths: Sequence[str]) -> Iterator[Row]:
+    """Yield a row per sweep point and value along the run of each figure that goes along it."""
+    for config in plan.points[0].scenario.report.figures:
+        if config.x not in ROUND_AXES or "device" in config.series_paths:
+            continue
+        curves: dict[int, list[Shown]] = {}
+        for shown in over_rounds(store, plan, config):
+            if is_shown(config, shown[0]):
+                curves.setdefault(shown[0].index, []).append(shown)
+        for curve in curves.values():
+            for point, _, spot in thinned(curve):
+                along = {"axis": config.x, "x": f"{spot.x:.6g}", "metric": config.y, "trials": spot.n}
+                counts = {"errors": spot.errors, "total": spot.total}
+                yield _settings(point, paths) | along | _interval(spot.y, spot.low, spot.high) | counts
+
+
+def thinned(spots: Sequence[Shown]) -> list[Shown]:
+    """Return at most `MOST_ROUNDS` of the spots of a curve."""
+    last, few = len(spots) - 1, min(len(spots), MOST_ROUNDS)
+    return [spots[round(last * number / max(few - 1, 1))] for number in range(few)]
+
+
+def link_rows(study: LinkStudy, store: Store) -> Iterator[Row]:
+    """Yield two rows per measured point, of the bit and of the packet error rate over all devices."""
+    paths, over = link_paths(study), study.plan.measure.over
+    for points in read_results(store, study.plan):
+        for one in points:
+            if one.stop is None or one.stop.reason == "time":
+                raise SystemExit(
+                    f"{store.folder}: {one.curve.label} at {one.point.value_db:g} dB is not finished, or ended by its "
+                    "time limit; run phyloop link again with a larger --max-seconds."
+                )
+            for metric, estimate in zip(LINK_RATES, one.rates(), strict=False):
+                if estimate is not None:
+                    value = {over: f"{one.point.value_db:g}", "metric": metric}
+                    counts = {"errors": estimate.errors, "total": estimate.observations}
+                    interval = _interval(estimate.rate, estimate.low, estimate.high)
+                    yield {**_settings(one.curve.point, paths), **value, **interval, **counts}
+
+
+def link_paths(study: LinkStudy) -> tuple[str, ...]:
+    """Return the fewest swept paths that tell the curves of a link study apart."""
+    return tuple(telling_paths([curve.point for curve in study.plan.curves], study.plan.swept_paths))
+
+
+def _settings(point: Point, paths: Sequence[str]) -> Row:
+    return dict(zip(paths, cells_of(point, paths), strict=True))
+
+
+def _interval(mean: float | None, low: float | None, high: float | None) -> Row:
+    numbers = {"mean": mean, "low": low, "high": high}
+    return {name: "" if value is None else f"{value:.5g}" for name, value in numbers.items()}
+
+
+def _write(path: Path, first: Sequence[str], rows: Sequence[Row], origin: Row) -> Path:
+    """Write rows as CSV: the columns `first`, then those of `COLUMNS` that a row has."""
+    columns = [*first, *(name for name in COLUMNS if any(row.get(name) is not None for row in (*rows, origin)))]
+    with path.open("w", encoding="utf-8", newline="") as file:
+        table = csv.DictWriter(file, columns, lineterminator="\n", extrasaction="ignore")
+        table.writeheader()
+        table.writerows(row | origin for row in rows)
     return path
 
 
-def telling_paths(plan: Plan) -> list[str]:
+def telling_paths(points: Sequence[Point], swept_paths: Sequence[str]) -> list[str]:
     """Return the fewest swept paths that tell the sweep points apart; the label goes before others, mappings last."""
 
     def rank(path: str) -> tuple[bool, bool, int]:
-        mapping = any(isinstance(value_of(point, path), dict) for point in plan.points)
-        return path == "label", not mapping, -plan.swept_paths.index(path)
+        mapping = any(isinstance(value_of(point, path), dict) for point in points)
+        return path == "label", not mapping, -swept_paths.index(path)
 
-    paths = sorted(plan.swept_paths, key=rank)
+    paths = sorted(swept_paths, key=rank)
     for path in tuple(paths):
         fewer = [one for one in paths if one != path]
-        if len({cells_of(point, fewer) for point in plan.points}) == len(plan.points):
+        if len({cells_of(point, fewer) for point in points}) == len(points):
             paths = fewer
     return paths[::-1]
 

@@ -15,6 +15,7 @@ from command import phyloop as run_command
 
 import phyloop
 from docs.generators import api, gallery, keys, links
+from docs.generators.claims import claims_of
 from docs.generators.crossrefs import page_of
 from docs.generators.equations import svg
 from scenarios.cli.app import app
@@ -126,17 +127,56 @@ def test_the_python_page_has_every_public_name_with_its_docstring(tmp_path: Path
         assert [one for one in public if not inspect.getdoc(one)] == []
 
 
-@pytest.mark.parametrize("name", ["cpa-table6", "flmc-bursts", "link-uncoded"])
-def test_a_page_of_the_gallery_has_stored_results_or_says_that_there_are_none(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "figures"), [("cpa-table6", 1), ("fedavg-bursts", 3), ("flmc-bursts", 3), ("link-uncoded", 2)]
+)
+def test_a_page_of_the_gallery_draws_stored_results(name: str, figures: int, tmp_path: Path) -> None:
+    text = scenario_page(name, tmp_path)
+    stored = read_reference(name)
+    assert len(list(tmp_path.rglob("*.svg"))) == figures
+    assert stored[0]["source"] in text
+    assert ("| ours" in text) == (name == "cpa-table6")
+    # The table has the counts behind a rate.
+    (row,) = [one for one in stored if one["metric"] == "bit_error_rate"][:1] or [{"errors": "", "total": ""}]
+    if row["total"]:
+        assert f"| {int(row['errors']):,} of {int(row['total']):,} |" in text
+
+
+def test_a_page_without_stored_results_says_so_and_gives_an_estimate_apart_from_measured_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gallery, "read_reference", lambda _: [])
+    monkeypatch.setattr(gallery, "times", lambda: {"cpa-table6": gallery.Time(None, 36.0, 21, "1 task", "2026-11-24")})
+    text = scenario_page("cpa-table6", tmp_path)
+    assert "No results of this scenario are stored" in text
+    assert not list(tmp_path.rglob("*.svg"))
+    # 21 tasks of 36 s on two cores.
+    assert "Not run here. Measured: 36 s of one core per task (1 task" in text
+    assert "about 6.3 min on two cores" in text
+    gallery.write(tmp_path)
+    (line,) = [one for one in (tmp_path / "index.md").read_text().splitlines() if one.startswith("| [`cpa-table6`]")]
+    assert line.endswith("| none |  | 6.3 min |")
+
+
+def scenario_page(name: str, folder: Path) -> str:
     loaded = library_scenario(name)
     assert loaded is not None
-    text = "\n".join(gallery.scenario_page(name, loaded, folder=tmp_path))
-    stored = read_reference(name)
-    assert ("No results of this scenario are stored" in text) == (not stored)
-    assert bool(list(tmp_path.rglob("*.svg"))) == bool(stored)
-    if stored:
-        assert stored[0]["source"] in text
-        assert "| ours" in text
+    return "\n".join(gallery.scenario_page(name, loaded, folder=folder))
+
+
+def test_a_page_of_the_gallery_has_the_claims_whose_row_names_the_scenario() -> None:
+    assert [(one.paper, one.item) for one in claims_of("cpa-table6")] == [("lang-2023", "Table VI, linear")]
+    (mechanisms, packets) = claims_of("bitflip-mechanisms")
+    assert (mechanisms.item, packets.item) == ("Fig. 4", "Fig. 5")
+    assert mechanisms.here.startswith("**not reproduced** at reduced size")
+    assert claims_of("cpa-table") == claims_of("link-uncoded") == []
+
+
+def test_every_time_is_that_of_a_scenario_and_either_of_a_run_or_of_a_task() -> None:
+    assert gallery.times().keys() <= dict(library_names()).keys()
+    for name, time in gallery.times().items():
+        assert (time.run_s is None) == (time.task_s > 0) == bool(time.measured), name
+        assert time.run_s is not None or time.tasks > 1
 
 
 def test_pages_of_papers_name_scenarios_and_tests_that_exist() -> None:

@@ -20,7 +20,7 @@ from scenarios.report.figures.images import draw_attacks, draw_partitions
 from scenarios.report.figures.learning import figures_of, over_rounds
 from scenarios.report.findings import read_findings, silent_trials
 from scenarios.report.html import FIGURES, Page, Part, counted, data_uri, pictures, write_page
-from scenarios.report.published import COLUMNS, agreeing, mean_of, read_published, read_reference, write_published
+from scenarios.report.published import COLUMNS, agreeing, number_of, read_published, read_reference, write_published
 from scenarios.report.settings import cells_of, links_on_air, point_table, setting_in_words
 from scenarios.report.tables.summaries import INTERVALS, PointSummary, summarise
 from scenarios.report.tables.table import Table
@@ -165,14 +165,23 @@ def _stored(name: str, summaries: Sequence[PointSummary], same: Mapping[int, Poi
     rows, origins = [], {}
     for row in stored:
         settings, metric = tuple(row[path] for path in paths), row["metric"]
-        if (summary := ours.get(settings)) is None or metric not in summary.metrics:
+        if (summary := ours.get(settings)) is None:
             continue
-        mean = summary.metrics[metric]
-        beside = (str(mean_of(row)), row["trials"], str(mean.within(metric)), str(mean.trials))
+        if metric in summary.metrics:
+            mean = summary.metrics[metric].within(metric)
+            now = (str(mean), str(mean.trials))
+        elif metric in summary.rates:
+            now = (str(summary.rates[metric]), str(summary.done))
+        else:
+            continue
+        beside = (str(number_of(row)), row["trials"], *now)
         rows.append((*settings, axis_label(metric), *beside))
         origins[f"{row['source']}, phyloop {row['version']}, seed {row['seed']}, {row['date']}"] = True
     words = (*map(axis_label, paths), "quantity")
     table = Table(columns=(*words, "stored", "stored trials", "ours", "trials"), rows=tuple(rows), left=words)
-    lead = "Mean over trials [95 % t interval of the mean]. The same seed gives the same numbers on the same versions."
+    lead = (
+        "Mean over trials [95 % t interval of the mean], or rate [95 % interval]. The same seed gives the same numbers "
+        "on the same versions."
+    )
     fold = f"{len(rows)} results" if len(rows) > MOST_ROWS else ""
     return [Part(soft=f"{lead} Stored: {'; '.join(origins)}." if rows else ""), Part(table=table, fold=fold)]

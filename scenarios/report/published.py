@@ -15,7 +15,7 @@ from scenarios.plan.identity import canonical_json, physics
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan, Point, is_set, value_of
 from scenarios.report.library import library_scenario
-from scenarios.report.tables.summaries import Mean, PointSummary
+from scenarios.report.tables.summaries import Mean, PointSummary, Rate
 from scenarios.report.tables.table import Table, csv_text, escape_markdown
 from scenarios.schema.labels.labels import axis_label, setting_cell, setting_label
 from scenarios.schema.loader import LIBRARY
@@ -241,8 +241,12 @@ def write_published(folder: Path, tables: Sequence[PublishedTable]) -> tuple[Pat
 
 REFERENCE = LIBRARY / "reference"
 
-COLUMNS = ("metric", "mean", "low", "high", "trials", "seed", "version", "date", "source")
-"""Columns of a file behind its settings; `low` and `high` are empty for one trial."""
+COLUMNS = ("metric", "mean", "low", "high", "trials", "errors", "total", "seed", "version", "date", "source")
+"""Columns of a file behind its settings.
+
+`low` and `high` are empty for one trial. A rate has its counts, `errors` among `total`; without an error `mean` is
+empty and `high` the upper limit. Files without a rate leave both columns out; those of links leave out `trials`.
+"""
 
 
 @cache
@@ -277,7 +281,9 @@ def read_reference(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(lines))
 
 
-def mean_of(row: Mapping[str, str]) -> Mean:
-    """Return the mean of a row with its interval."""
+def number_of(row: Mapping[str, str]) -> Mean | Rate:
+    """Return the rate of a row that has counts, else the mean, with its interval."""
+    if row.get("total"):
+        return Rate(errors=int(row["errors"]), total=int(row["total"]), low=float(row["low"]), high=float(row["high"]))
     low, high = (float(row[key]) if row[key] else None for key in ("low", "high"))
     return Mean(mean=float(row["mean"]), low=low, high=high, trials=int(row["trials"]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import cast, get_args
 
@@ -56,18 +57,40 @@ def drawings(plan: LinkPlan, results: Results) -> Iterator[Drawing]:
 def arrange(config: FigureConfig, plan: LinkPlan, results: Results) -> Drawing:
     """Sort measured points and closed forms into panels and curves."""
     shown: list[Shown] = []
-    closed: list[Shown] = []
     for curve, points in zip(plan.curves, results, strict=True):
-        several = range(curve.num_devices) if "device" in config.series_paths else (None,)
-        for device in several:
-            word = "" if device is None else f"device {device}"
-            shown += [(curve.point, word, spot) for one in points if (spot := _spot(config, one, device)) is not None]
-            closed += [(curve.point, word, spot) for spot in _closed_form(config, curve, device)]
+        for word, device in _devices(config, curve):
+            spots = (_spot(config, one, device) for one in points)
+            shown += [(curve.point, word, spot) for spot in spots if spot is not None]
+    stops = [point.stop for points in results for point in points]
+    notes = []
+    if any(stop is not None and stop.reason == "time" for stop in stops):
+        notes.append("Some points were ended by max_seconds: how far they came depends on the machine.")
+    if None in stops:
+        notes.append("Some points are not finished.")
+    drawing = compose(config, plan, shown, notes=notes)
+    return drawing if stops else replace(drawing, caption="No point has been measured yet.")
+
+
+def compose(config: FigureConfig, plan: LinkPlan, shown: Sequence[Shown], *, notes: Sequence[str] = ()) -> Drawing:
+    """Sort spots and the closed forms of all curves into panels; `notes` go into the caption."""
+    closed = [
+        (curve.point, word, spot)
+        for curve in plan.curves
+        for word, device in _devices(config, curve)
+        for spot in _closed_form(config, curve, device)
+    ]
     swept = [curve.point for curve in plan.curves]
     looks = looks_of(swept[0].scenario.report.figures or (config,), plan.swept_paths, swept)
     panels = sort_into_panels(config, plan.swept_paths, shown, theory=closed, looks=looks)
-    caption = _caption(plan, config, results, limits=any(spot.y is None for *_, spot in shown), theory=bool(closed))
+    caption = _caption(plan, config, notes, limits=any(spot.y is None for *_, spot in shown), theory=bool(closed))
     return Drawing(config=config, panels=panels, caption=caption, seed=plan.seed)
+
+
+def _devices(config: FigureConfig, curve: Curve) -> list[tuple[str, int | None]]:
+    """Name and index of each device with a curve of its own; of all devices together no name and None."""
+    if "device" not in config.series_paths:
+        return [("", None)]
+    return [(f"device {device}", device) for device in range(curve.num_devices)]
 
 
 def _spot(config: FigureConfig, found: PointResult, device: int | None) -> Spot | None:
@@ -92,10 +115,7 @@ def _closed_form(config: FigureConfig, curve: Curve, device: int | None) -> Iter
             yield Spot(x=x, y=y)
 
 
-def _caption(plan: LinkPlan, config: FigureConfig, results: Results, *, limits: bool, theory: bool) -> str:
-    stops = [point.stop for points in results for point in points]
-    if not stops:
-        return "No point has been measured yet."
+def _caption(plan: LinkPlan, config: FigureConfig, notes: Sequence[str], *, limits: bool, theory: bool) -> str:
     text = "Hard decisions before any decoder."
     if config.y != "raw_bit_error_rate":
         text = (
@@ -106,11 +126,8 @@ def _caption(plan: LinkPlan, config: FigureConfig, results: Results, *, limits: 
         text += f" Arrows: one-sided upper limit where no error was seen{_limits_from(plan, config.y)}."
     if theory:
         text += " Dashed: closed form."
-    if any(stop is not None and stop.reason == "time" for stop in stops):
-        text += " Some points were ended by max_seconds: how far they came depends on the machine."
-    if None in stops:
-        text += " Some points are not finished."
-    return f"{text} Points share random numbers, so neighbours err alike. Seed {plan.seed}."
+    last = f"Points share random numbers, so neighbours err alike. Seed {plan.seed}."
+    return " ".join([text, *notes, last])
 
 
 def _limits_from(plan: LinkPlan, quantity: str) -> str:

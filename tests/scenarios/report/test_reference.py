@@ -4,44 +4,80 @@ from __future__ import annotations
 
 import csv
 import re
+from dataclasses import replace
 from datetime import date
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from command import write_scenario
 from fake_runs import library_run
 
-from benchmarks.reference_results import telling_paths, write
+from benchmarks.reference_results import MOST_ROUNDS, telling_paths, thinned, write
+from phy.measure.monte_carlo import Stop
+from scenarios.engine.run import run_study
 from scenarios.plan.plan import expand
 from scenarios.report import published
-from scenarios.report.published import COLUMNS, REFERENCE, library_plan, mean_of, read_reference
+from scenarios.report.figures.drawing import Spot
+from scenarios.report.published import COLUMNS, REFERENCE, library_plan, number_of, read_reference
 from scenarios.report.settings import cells_of
+from scenarios.report.tables.quantities import RATES
+from scenarios.report.tables.summaries import Mean
 from scenarios.schema.labels.labels import axis_label
 from scenarios.schema.loader import load_scenario
+from scenarios.studies.link.plan import expand_link
+from scenarios.studies.link.results import read_results, write_point
+from scenarios.studies.link.study import LinkStudy
 
-STORED = sorted(path.stem for path in REFERENCE.iterdir())
+STORED = sorted(path.stem for path in REFERENCE.glob("*.csv"))
+CURVES = sorted(path.stem for path in (REFERENCE / "curves").iterdir())
+
+SMALL_LINK = """\
+name: small-link
+seed: 5
+link: {modulation: qpsk, power: {policy: fixed}, packet_size_bytes: 32}
+measure: {over: ebno_db, values: [0, 30], bits_per_batch: 65536, stop: {bit_errors: 300, max_bits: 1e5}}
+sweep: {link.modulation: [qpsk, 16qam]}
+"""
 
 
 @pytest.mark.parametrize("name", STORED)
 def test_every_stored_result_is_that_of_a_sweep_point_and_names_its_origin(name: str) -> None:
-    plan = library_plan(name)
-    assert plan is not None
-    rows = read_reference(name)
-    swept = [path for path in rows[0] if path in plan.swept_paths]
-    points = {cells_of(point, swept) for point in plan.points}
-    paths = [path for path in rows[0] if path not in COLUMNS]
-    keys = [(*(row[path] for path in paths), row["metric"]) for row in rows]
+    rows, loaded = read_reference(name), load_scenario(name)
+    if (plan := library_plan(name)) is not None:
+        every, paths, over = plan.points, plan.swept_paths, ""
+    else:
+        link = expand_link(loaded)
+        every, paths, over = tuple(curve.point for curve in link.curves), link.swept_paths, link.measure.over
+        assert {float(row[over]) for row in rows} <= set(link.measure.levels)
+    swept = [path for path in rows[0] if path in paths]
+    points = {cells_of(point, swept) for point in every}
+    keys = [tuple(row[path] for path in (*rows[0],) if path not in COLUMNS or path == "metric") for row in rows]
     assert len(set(keys)) == len(keys)
     for row in rows:
         assert tuple(row[path] for path in swept) in points, row
         assert axis_label(row["metric"]) != row["metric"]
-        mean = mean_of(row)
-        assert (mean.low is None) == (mean.high is None)
-        assert mean.low is None or mean.trials > 1
-        assert mean.low is None or mean.low <= mean.mean <= (mean.high or mean.mean)
-        assert row["seed"] == str(plan.seed)
+        assert row["seed"] == str(loaded.scenario.seed)
         assert row["version"]
         assert row["source"]
         assert date.fromisoformat(row["date"]) > date(2026, 1, 1)
+
+
+@pytest.mark.parametrize("name", [*STORED, *(f"curves/{name}" for name in CURVES)])
+def test_a_stored_number_lies_in_its_interval_and_a_rate_has_its_counts(name: str) -> None:
+    for row in read_reference(name):
+        number = number_of(row)
+        if isinstance(number, Mean):
+            assert row["metric"] not in RATES
+            assert (number.low is None) == (number.high is None)
+            assert number.low is None or number.trials > 1
+            assert number.low is None or number.low <= number.mean <= (number.high or number.mean)
+        else:
+            assert 0 <= number.errors <= number.total
+            assert (row["mean"] == "") == (number.errors == 0)
+            # Links that stopped on errors have the unbiased estimate, which is not quite errors over total.
+            for rate in (float(row["mean"] or 0), number.value):
+                assert number.low * (1 - 1e-4) <= rate <= number.high * (1 + 1e-4)  # five digits are kept
 
 
 def test_results_of_a_run_are_written_and_stand_on_the_page_of_the_next(
@@ -70,6 +106,54 @@ def test_results_of_a_run_are_written_and_stand_on_the_page_of_the_next(
     assert "Beside the stored results" not in other
 
 
+def test_rates_of_a_link_study_are_stored_with_their_counts_unless_time_ended_a_point(tmp_path: Path) -> None:
+    loaded = load_scenario(write_scenario(tmp_path, SMALL_LINK))
+    study = LinkStudy(loaded)
+    run_study(study, folder=tmp_path / "run")
+    rows = list(csv.DictReader(write(tmp_path / "run", into=tmp_path).open()))
+    assert [*rows[0]] == [
+        "link.modulation", "ebno_db", "metric", "mean", "low", "high", "errors", "total", "seed", "version", "date",
+        "source",
+    ]  # fmt: skip
+    with study.store.open_existing(tmp_path / "run") as store:
+        measured = [one for points in read_results(store, study.plan) for one in points]
+    assert len(rows) == 2 * len(measured)
+    bits = [one.rates()[0] for one in measured]
+    assert [(row["errors"], row["total"]) for row in rows[::2]] == [
+        (str(b.errors), str(b.observations)) for b in bits if b
+    ]
+    assert [row["mean"] for row in rows[::2]] == ["" if b.rate is None else f"{b.rate:.5g}" for b in bits if b]
+    assert {row["source"] for row in rows} == {"phyloop link small-link"}
+    with study.store.open(tmp_path / "run", scenario_name="small-link") as store:
+        write_point(store, replace(measured[0], stop=Stop(reason="time")))
+    with pytest.raises(SystemExit, match=r"QPSK at 0 dB is not finished, or ended by its time limit; .*--max-seconds"):
+        write(tmp_path / "run", into=tmp_path)
+
+
+def test_rates_and_curves_of_a_run_are_stored_with_their_counts(tmp_path: Path) -> None:
+    plan, _ = library_run(tmp_path / "run", "fedavg-bursts")
+    rows = list(csv.DictReader(write(tmp_path / "run", into=tmp_path).open()))
+    # A tenth of a percent of 1000 bits a round, two devices, three rounds, five trials.
+    assert {(row["metric"], row["errors"], row["total"], row["mean"]) for row in rows} == {
+        ("bit_error_rate", "30", "30000", "0.001"),
+        ("packet_error_rate", "30", "300", "0.1"),
+    }
+    curves = list(csv.DictReader((tmp_path / "curves" / "fedavg-bursts.csv").open()))
+    of_bits = [row for row in curves if row["metric"] == "bit_error_rate"]
+    on_air = [point for point in plan.points if point.scenario.link.error_model != "error_free"]
+    assert [row["x"] for row in of_bits] == ["1", "2", "3"] * len(on_air)
+    assert {(row["axis"], row["errors"], row["total"]) for row in of_bits} == {("round", "10", "10000")}
+
+
+def test_a_long_curve_keeps_its_ends_and_even_steps() -> None:
+    (point, *_) = expand(load_scenario("fedavg-bursts")).points
+    spots = [(point, "", Spot(x=x, y=0.0)) for x in range(1, 101)]
+    kept = [spot.x for *_, spot in thinned(spots)]
+    assert (kept[0], kept[-1], len(kept)) == (1, 100, MOST_ROUNDS)
+    assert {b - a for a, b in pairwise(kept)} == {4, 5}
+    assert [spot.x for *_, spot in thinned(spots[:3])] == [1, 2, 3]
+
+
 def test_a_run_that_differs_cannot_be_stored(tmp_path: Path) -> None:
     library_run(tmp_path / "run", "cpa-table4", "learning.rounds=5")
     with pytest.raises(SystemExit, match=r"differs from cpa-table4: rounds 5 \(30\)"):
@@ -83,7 +167,9 @@ def test_a_run_that_differs_cannot_be_stored(tmp_path: Path) -> None:
 def test_a_run_of_fewer_trials_is_stored_with_their_number(tmp_path: Path) -> None:
     library_run(tmp_path / "run", "cpa-table4", trials=1)
     rows = list(csv.DictReader(write(tmp_path / "run", into=tmp_path).open()))
-    assert {(row["trials"], row["low"]) for row in rows} == {("1", "")}
+    assert {(row["trials"], row["low"], row["source"]) for row in rows} == {
+        ("1", "", "phyloop run cpa-table4 --trials 1")
+    }
 
 
 @pytest.mark.parametrize(
@@ -95,4 +181,5 @@ def test_a_run_of_fewer_trials_is_stored_with_their_number(tmp_path: Path) -> No
     ],
 )
 def test_sweep_points_are_named_by_labels_rather_than_mappings(name: str, paths: list[str]) -> None:
-    assert sorted(telling_paths(expand(load_scenario(name)))) == sorted(paths)
+    plan = expand(load_scenario(name))
+    assert sorted(telling_paths(plan.points, plan.swept_paths)) == sorted(paths)
