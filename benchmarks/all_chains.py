@@ -16,10 +16,12 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -66,7 +68,7 @@ class Report:
         print(text + "\n", flush=True)
         self.pieces.append(text)
 
-    def table(self, header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    def table(self, header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
         """A table."""
         print_table(header, rows)
         print(flush=True)
@@ -120,8 +122,8 @@ def decoder_rows(*, repeats: int) -> list[tuple[str, ...]]:
         _, llrs = received(point.ebno_db, seed=1)
         bits, ours = FRAMES * LDPC_N // 2, point.decoder
         calls = {
-            "fused": paced(Rival(bits, lambda ours=ours, llrs=llrs: ours.decode(llrs))),
-            "plain": paced(Rival(bits, lambda llrs=llrs: sionna(llrs))),
+            "fused": paced(Rival(bits, partial(ours.decode, llrs))),
+            "plain": paced(Rival(bits, partial(sionna, llrs))),
         }
         how = f"at most {point.iterations} iterations" if point.early_stop else f"all of {point.iterations} iterations"
         rows.append(row_of(f"5G LDPC decoder alone, Eb/N0 {point.ebno_db:g} dB, {how}", calls, repeats=repeats))
@@ -215,7 +217,7 @@ def growth(report: Report, *, quick: bool) -> None:
     report.table(("fused", *heads, "last / first"), rows)
 
 
-def many(link: dict[str, object], *, num_devices: int, num_bits: int) -> Rival:
+def many(link: dict[str, Any], *, num_devices: int, num_bits: int) -> Rival:
     """Devices that send so many bits each in one round."""
     import itertools
 

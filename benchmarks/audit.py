@@ -41,7 +41,7 @@ def game(scheme: str, *, trials_at_once: int | None = None, seed: int = 1) -> Fl
         }
     )
     config = FlmcConfig.model_validate({"scheme": scheme})
-    privacy = PrivacyConfig(epsilon=5.0, delta=0.01)
+    privacy = PrivacyConfig.model_validate({"epsilon": 5.0, "delta": 0.01})
     return FlmcGame(config, link=link, privacy=privacy, seed=seed, trials_at_once=trials_at_once)
 
 
@@ -54,7 +54,8 @@ def seconds(scheme: str, *, seed: int) -> float:
 
 def main() -> int:
     """Measure, compare, tell."""
-    rows, good = [], True
+    rows: list[tuple[str, ...]] = []
+    good = True
     for scheme in ("analog", "digital"):
         first, together = (seconds(scheme, seed=seed) for seed in (2, 3))
         single = game(scheme, trials_at_once=1)

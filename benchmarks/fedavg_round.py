@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -57,7 +58,7 @@ MANY_SECONDS, LARGE_SECONDS, LARGE_BYTES = 0.5, 60.0, 4e9
 def write_random_images(folder: Path, name: str, *, num_classes: int) -> None:
     """`<name>.npz` in the layout of keras."""
     numbers = np.random.default_rng(1)
-    arrays = {}
+    arrays: dict[str, Any] = {}
     for part, count in (("train", 6000), ("test", 1000)):
         arrays[f"x_{part}"] = numbers.integers(0, 256, (count, 28, 28), np.uint8)
         arrays[f"y_{part}"] = np.arange(count, dtype=np.uint8) % num_classes

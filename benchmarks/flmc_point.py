@@ -127,13 +127,13 @@ def bare_numpy(scheme: str) -> float:
         curvature[trial] = inputs.transpose(0, 2, 1) @ inputs
         offset[trial] = (inputs.transpose(0, 2, 1) @ labels[..., None])[..., 0]
     mean = np.linalg.solve(curvature.sum(axis=1) + np.eye(M), offset.sum(axis=1)[..., None])[..., 0]
-    curvature = (curvature + np.eye(M) / DEVICES).reshape(TRIALS, DEVICES * M, M)
-    offset = offset.reshape(TRIALS, DEVICES * M)
+    rows = (curvature + np.eye(M) / DEVICES).reshape(TRIALS, DEVICES * M, M)
+    offsets = offset.reshape(TRIALS, DEVICES * M)
     eta = STEP[scheme]
     amplitude = np.sqrt(eta / 2.0)
     theta, total = np.zeros((TRIALS, M)), 0.0
     for index in range(ROUNDS):
-        sent = np.clip((curvature @ theta[..., None])[..., 0] - offset, -30.0, 30.0)
+        sent = np.clip((rows @ theta[..., None])[..., 0] - offsets, -30.0, 30.0)
         if scheme == "digital":
             sent = np.where(rng.random(sent.shape) < 1.0 / (1.0 + np.exp(-0.05 * sent)), 1.0, -1.0)
         heard = sent.reshape(TRIALS, DEVICES, M).sum(axis=1) + rng.standard_normal((TRIALS, M)) / amplitude

@@ -108,7 +108,8 @@ def federation(folder: Path, *, num_devices: int, scheme: str) -> Any:
     path = folder / f"million-{num_devices}.yaml"
     path.write_text(SCENARIO.format(num_devices=num_devices, scheme=SCHEMES[scheme]))
     scenario = expand(load_scenario(path)).points[0].scenario
-    return Federation(scenario.learning, link=scenario.link, privacy=None, seed=scenario.seed, trial=0)
+    learning: Any = scenario.learning
+    return Federation(learning, link=scenario.link, privacy=None, seed=scenario.seed, trial=0)
 
 
 def one_size(num_devices: int, scheme: str) -> None:
@@ -145,7 +146,8 @@ def one_size(num_devices: int, scheme: str) -> None:
 
 def write_random_images(folder: Path) -> None:
     """`mnist.npz` in the layout of keras: time does not depend on what images show."""
-    numbers, arrays = np.random.default_rng(1), {}
+    numbers = np.random.default_rng(1)
+    arrays: dict[str, Any] = {}
     for part, size in (("train", 60_000), ("test", 1000)):
         arrays[f"x_{part}"] = numbers.integers(0, 256, (size, 28, 28), np.uint8)
         arrays[f"y_{part}"] = np.arange(size, dtype=np.uint8) % 10

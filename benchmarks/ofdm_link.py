@@ -80,7 +80,9 @@ def our_link(estimator: str, channel: ChannelConfig) -> Callable[[], Any]:
     @tf.function(autograph=False)
     def chain(call: Any) -> Any:
         symbols, device_keys, noise_key = draw(call)
-        launch = Launch(symbols, ones, ones, *device_keys, noise_key, tf.zeros([PACKETS]), tf.constant(NOISE_POWER))
+        channel_key, csi_key, impairment_key = device_keys
+        start_s, noise_power = tf.zeros([PACKETS]), tf.constant(NOISE_POWER)
+        launch = Launch(symbols, ones, ones, channel_key, csi_key, impairment_key, noise_key, start_s, noise_power)
         return decide(frontend.observe(launch))
 
     calls = iter(range(1 << 30))

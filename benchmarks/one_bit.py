@@ -65,7 +65,7 @@ def places_of_minus(device: int, num_values: int) -> np.ndarray:
 
 def permuted_words(device: int, num_values: int) -> np.ndarray:
     """Codewords `[M, 3]`, written out."""
-    return np.random.default_rng((1, device)).permuted(np.tile(np.int8([-1, 1, 1]), (num_values, 1)), axis=1)
+    return np.random.default_rng((1, device)).permuted(np.tile(np.array([-1, 1, 1], np.int8), (num_values, 1)), axis=1)
 
 
 def levels(row: np.ndarray) -> np.ndarray:
@@ -89,7 +89,7 @@ def signs(payload: np.ndarray, num_values: int) -> np.ndarray:
     return 2 * np.unpackbits(payload, count=num_values).astype(np.float32) - 1
 
 
-def tailored_aggregate(payloads: list[np.ndarray], num_values: int) -> np.ndarray:
+def tailored_aggregate(payloads: list[np.ndarray], num_values: int) -> Any:
     """The update `[M]`, device by device into one histogram."""
     bins = np.zeros((3, num_values), np.float32)
     for device, payload in enumerate(payloads):
@@ -137,7 +137,7 @@ def calls(scheme: Coder, num_devices: int, num_values: int) -> dict[str, Callabl
 def write_random_images(folder: Path, *, count: int) -> None:
     """`mnist.npz` in the layout of keras: time does not depend on what images show."""
     numbers = np.random.default_rng(1)
-    arrays = {}
+    arrays: dict[str, Any] = {}
     for part, size in (("train", count), ("test", 1000)):
         arrays[f"x_{part}"] = numbers.integers(0, 256, (size, 28, 28), np.uint8)
         arrays[f"y_{part}"] = np.arange(size, dtype=np.uint8) % 10

@@ -204,13 +204,13 @@ def watched(watches: Stopwatches) -> Iterator[None]:
             if classes:
                 put(owner, name, replaced[id(function)])
     # Where a module imported a function by name, that name is what it calls.
-    for module_name, module in list(sys.modules.items()):
+    for module_name, loaded in list(sys.modules.items()):
         if module_name.split(".")[0] in ("fl", "phy", "privacy", "scenarios"):
-            for name, value in list(vars(module).items()):
+            for name, value in list(vars(loaded).items()):
                 if id(value) in replaced:
-                    put(module, name, replaced[id(value)])
+                    put(loaded, name, replaced[id(value)])
                 elif isinstance(value, compiled) and value.signatures:
-                    put(module, name, watches.around(value, "kernels"))
+                    put(loaded, name, watches.around(value, "kernels"))
     put(importlib.import_module("fl.local.trainer"), "ThreadPoolExecutor", InTurn)
     for name in ("TFE_Py_Execute", "TFE_Py_FastPathExecute"):
         put(pywrap_tfe, name, watches.around(getattr(pywrap_tfe, name), "TensorFlow"))

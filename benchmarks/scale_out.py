@@ -17,7 +17,6 @@ import io
 import os
 import pickle
 import statistics
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -106,7 +105,6 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=100, help="trials that a worker takes at once")
     parser.add_argument("--repeats", type=int, default=3, help="turns of one worker and of two")
     chosen = parser.parse_args()
-    sys.stdout.reconfigure(line_buffering=True)
     if not chosen.what or "overhead" in chosen.what:
         overhead(chosen.workers, chosen.tasks)
     if not chosen.what or "speedup" in chosen.what:

@@ -6,7 +6,7 @@ import resource
 import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,7 @@ def interleaved_medians(
     return {name: statistics.median(values) for name, values in seconds.items()}
 
 
-def print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+def print_table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     """Columns as wide as their widest cell, the first to the left, numbers to the right."""
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
     for row in [header, tuple("-" * width for width in widths), *rows]:
@@ -84,7 +84,7 @@ def median_ratio(numerator: list[float], denominator: list[float]) -> float:
     return statistics.median(a / b for a, b in zip(numerator, denominator, strict=False))
 
 
-def markdown_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def markdown_table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     """The same table for a page of documentation, numbers to the right."""
     lines = [header, ("---", *["---:"] * (len(header) - 1)), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)

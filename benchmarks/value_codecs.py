@@ -1,6 +1,6 @@
 """Values to packed bits and back, and bits flipped, beside the plain NumPy way over unpacked bits.
 
-    python benchmarks/codecs.py
+    python benchmarks/value_codecs.py
 
 Rivals see the same values. The plain way shifts each value by each of its bits, packs what comes out
 (`np.packbits`), and goes back through `np.unpackbits`; it flips by one uniform number per bit, drawn in sequence, so
