@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -34,7 +35,7 @@ _MUCH_LESS = 0.9
 """Share of a budget below which a run says that it used less."""
 
 MOST_POINTS = 60
-"""Beyond this many points the page leaves accounting, some tenths of a second each, to `phyloop privacy`."""
+"""Beyond this many sweep points the page has their range alone, by the fastest accountant that treats every event."""
 
 MOST_ROWS = 40
 """Of a table that is not folded."""
@@ -65,15 +66,19 @@ def gather_claims(
 ) -> Iterator[PointClaims]:
     """Claims of every point that has an account, in the order of the plan; `delta` None: the scenario's, or 1e-5.
 
-    Failed trials count: what they sent is out. PrivacyError for a relation that the ledgers cannot be read in.
+    Failed trials count: what they sent is out. Equal ledgers are accounted once. PrivacyError for a relation that the
+    ledgers cannot be read in.
     """
+    known: dict[bytes, PointClaims] = {}
     for point, ids in zip(plan.points, plan.task_ids, strict=True):
         accounts = store.read_accounts(ids)
         if accounts:
             ledgers, wanted = list(accounts.values()), scenario_delta(point) if delta is None else delta
-            found = claims_of(point, ledgers, delta=wanted, accountants=accountants, relation=relation)
-            records = store.read_tasks(list(accounts))
-            yield replace(found, ended_early=sum(one.failure is not None for one in records.values()))
+            key = pickle.dumps((ledgers, wanted))
+            if key not in known:
+                known[key] = claims_of(point, ledgers, delta=wanted, accountants=accountants, relation=relation)
+            ended_early = sum(one.failure is not None for one in store.read_tasks(list(accounts)).values())
+            yield replace(known[key], point=point, ended_early=ended_early)
 
 
 def proved_epsilons(store: Store, plan: Plan) -> dict[int, str]:
@@ -313,16 +318,15 @@ def strongest_claims(store: Store, plan: Plan) -> tuple[PointClaims, ...] | str:
     """Return the strongest claims of every sweep point that released something protected, or why there are none."""
     if not _protected(store, plan):
         return ()
-    if len(plan.points) > MOST_POINTS:
-        return f"Too many sweep points to list here: {len(plan.points)}."
+    accountants: tuple[Accountant, ...] = ("exact", "pld", "renyi") if len(plan.points) <= MOST_POINTS else ("renyi",)
     try:
-        found = gather_claims(store, plan, accountants=("exact", "pld", "renyi"))
+        found = gather_claims(store, plan, accountants=accountants)
         return tuple(replace(one, claims=strongest(one.claims)) for one in found)
     except PrivacyError as error:
         return str(error)
 
 
-def claimed_and_proved(found: Sequence[PointClaims]) -> Iterator[tuple[str, str]]:
+def claimed_and_proved(found: Sequence[PointClaims], plan: Plan) -> Iterator[tuple[str, str]]:
     """Yield what the papers claim, and what of it is proved for whole runs, each in a sentence."""
     published: dict[str, list[float]] = {}
     proved: list[float] = []
@@ -336,7 +340,8 @@ def claimed_and_proved(found: Sequence[PointClaims]) -> Iterator[tuple[str, str]
         yield "Claimed privacy", f"ε {_span(epsilons)} per {scope}, as published ({_points(len(epsilons))})."
     finite = [epsilon for epsilon in proved if math.isfinite(epsilon)]
     if finite:
-        yield "Proved privacy", f"ε {_span(finite)} for the whole run ({_points(len(finite))})."
+        fast = ", by the accountant renyi; another may prove less" if len(plan.points) > MOST_POINTS else ""
+        yield "Proved privacy", f"ε {_span(finite)} for the whole run ({_points(len(finite))}){fast}."
     if len(proved) > len(finite):
         yield "Not proved", f"no finite ε holds for the whole run at {_points(len(proved) - len(finite))}."
 
@@ -357,6 +362,8 @@ def claim_parts(found: tuple[PointClaims, ...] | str, plan: Plan, *, folder: Pat
     lead = Part(soft=f"{LEAD}`phyloop privacy {shlex.quote(str(folder))}`.")
     if isinstance(found, str):
         return [lead, Part(text=found)]
+    if len(plan.points) > MOST_POINTS:
+        return [lead, Part(text=f"Too many sweep points to list here: {len(plan.points)}.")]
     table, footnotes = claim_table(plan, found)
     asked = any(point.scenario.mechanism is not None for point in plan.points)
     published = any(claim.accountant == "paper" for one in found for claim in one.claims)

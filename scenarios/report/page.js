@@ -63,8 +63,9 @@ class Curves {
   panel(panel, index, x_range, y_range) {
     const { x, y } = this.figure;
     const [ink, grid] = this.dark ? ["#d5d9de", "#3a4047"] : ["#333333", "#d9d9d9"];
+    const slanted = x.words.length > 5;
     const plot = Bokeh.Plotting.figure({
-      x_range, y_range, height: 320, sizing_mode: "stretch_width", tools: "box_zoom,pan,wheel_zoom,reset,save",
+      x_range, y_range, height: slanted ? 400 : 320, sizing_mode: "stretch_width", tools: "box_zoom,pan,wheel_zoom,reset,save",
       x_axis_type: x.log ? "log" : "linear", y_axis_type: y.log ? "log" : "linear", toolbar_location: "below",
       background_fill_color: null, border_fill_color: null, outline_line_color: null, min_border_right: 12,
     });
@@ -85,12 +86,13 @@ class Curves {
     for (const one of [plot.xgrids[0], plot.ygrids[0]]) one.grid_line_color = grid;
     const labels = x.words.length ? x.words.map((word, at) => [at, word]) : Object.entries(x.ticks);
     if (labels.length) {
-      plot.xaxes[0].ticker = new Bokeh.FixedTicker({ ticks: labels.map(([at]) => Number(at)) });
+      const ticks = labels.map(([at]) => Number(at)), between = ticks.slice(1).map((at) => at - 0.5);
+      plot.xaxes[0].ticker = new Bokeh.FixedTicker({ ticks });
+      plot.xgrids[0].ticker = new Bokeh.FixedTicker({ ticks: x.words.length ? between : ticks });
       const many = labels.length > 5;
       const names = labels.map(([at, word]) => [Number(at), plain(many ? short(word, 22) : wrapped(word))]);
       plot.xaxes[0].major_label_overrides = new Map(names);
-      plot.xaxes[0].major_label_orientation = many && x.words.length ? 0.6 : 0;
-      if (x.words.length) plot.xgrids[0].grid_line_color = null;
+      plot.xaxes[0].major_label_orientation = slanted ? 0.6 : 0;
     } else if (x.whole) {
       plot.xaxes[0].ticker.min_interval = 1;
     }
@@ -183,9 +185,10 @@ class Curves {
       const colour = curve.colour[Number(this.dark)];
       const button = element("button", { type: "button", title: "Show or hide this curve" });
       const open = ["x", "cross", "asterisk", "y"].includes(curve.shape) || curve.hollow;
+      const joined = curve.levels.y.length || !this.figure.x.words.length;
       button.innerHTML = `<svg width="44" height="12" aria-hidden="true" fill="none" stroke="${colour}">
-        <path d="M0 6h44" stroke-width="${Math.min(curve.width, 2.4)}" stroke-dasharray="${curve.dash.join(" ")}"/>
-        <path d="${shapes[curve.shape]}" transform="translate(16 0)" stroke-width="1.4"
+        <path d="${joined ? "M0 6h44" : ""}" stroke-width="${Math.min(curve.width, 2.4)}" stroke-dasharray="${curve.dash.join(" ")}"/>
+        <path d="${curve.spots.x.length ? shapes[curve.shape] : ""}" transform="translate(16 0)" stroke-width="1.4"
           fill="${open ? "var(--paper)" : colour}"/></svg>`;
       button.append(element("span", {}, curve.label));
       button.dataset.label = curve.label;

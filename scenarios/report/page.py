@@ -73,9 +73,10 @@ def write_report(folder: Path, plan: Plan, *, store: Store) -> ReportPaths:
     wrong = read_findings(store, plan, summaries)
     flips = any(one.protects == "bits" for point in plan.points if (one := point.scenario.mechanism) is not None)
     claims = strongest_claims(store, plan)
-    private = [] if isinstance(claims, str) else [Part(items=list(claimed_and_proved(claims)))]
+    first, *best = answer(plan, summaries) or [Part()]
+    private = [] if isinstance(claims, str) else list(claimed_and_proved(claims, plan))
     sections: dict[str, Sequence[Part]] = {
-        "In short": [*answer(plan, summaries), *private],
+        "In short": [replace(first, items=[*first.items, *private]), *best],
         "What went wrong, and what to change": [Part(items=[("", f"{one}.") for one in wrong])],
         "Rounds in which nothing arrived or was sent": [
             Part(items=[("", f"{one}.") for one in silent[:MOST_LINES]]),

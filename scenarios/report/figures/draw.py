@@ -201,10 +201,12 @@ def write_for_paper(folder: Path, drawings: Iterable[Drawing], *, kind: str, col
             path = folder / f"{stem(number, drawing)}-{columns}col.{kind}"
             try:
                 picture = style.render(draw(drawing, inches=PAPER[columns]), kind)
-            except (FileNotFoundError, RuntimeError) as error:
+            except (RuntimeError, ValueError) as error:  # matplotlib measures the words of a pgf by xelatex
                 if kind != "pgf":
                     raise
-                raise ScenarioError(problem="pgf needs xelatex, which is not here", remedy="write pdf") from error
+                missing = isinstance(error, RuntimeError)
+                problem = "pgf needs xelatex, which is not installed" if missing else f"xelatex fails: {error}"
+                raise ScenarioError(problem=problem, remedy="install TeX Live with xelatex, or write pdf") from error
             with replacement(path) as file:
                 file.write(picture)
             paths.append(path)

@@ -45,7 +45,7 @@ def heads(plan: LinkPlan) -> tuple[str, ...]:
     """Column heads of a point's row."""
     x, percent = PLAIN_LABELS[plan.measure.over], f"{100 * plan.measure.confidence:g} %"
     rates = (f"bit error rate [{percent}]", f"packet error rate [{percent}]")
-    return (x, "bits", "errors", rates[0], "packets", "errors", rates[1], "time", "stopped on")
+    return (x, "bits", "bit errors", rates[0], "packets", "packet errors", rates[1], "time", "stopped on")
 
 
 def cells(result: PointResult) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from privacy.accounting import account, spendings
 from privacy.events.events import Ledger
 from privacy.events.noise_events import GaussianNoise
 from scenarios.cli.claims import account_run
-from scenarios.report.claims import claims_of
+from scenarios.report.claims import claims_of, gather_claims
 from scenarios.schema.consistency.warnings import find_warnings
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario
@@ -211,6 +212,20 @@ def test_an_accountant_without_a_claim_of_the_run_says_why_where_it_was_asked() 
     assert "no closed form" in found.left_out[0]
     both = claims_of(plan.points[0], [PrivacyAccount(ledger=ledger)], delta=1e-5, accountants=("pld",))
     assert not both.left_out
+
+
+def test_equal_ledgers_are_accounted_once(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, plan = reload(run)
+    twice = replace(plan, points=plan.points * 2)
+    asked: list[Any] = []
+    monkeypatch.setattr("scenarios.report.claims.claims_of", lambda *a, **b: asked.append(a) or claims_of(*a, **b))
+    with Store.open_existing(run) as store:
+        found = list(gather_claims(store, twice, accountants=("exact",)))
+    assert len(asked) == 2
+    assert [one.point for one in found] == [
+        one for one in twice.points if one.settings["learning.scheme"] != "noiseless"
+    ]
+    assert [one.claims for one in found[:2]] == [one.claims for one in found[2:]]
 
 
 def test_a_run_that_breaks_its_budget_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

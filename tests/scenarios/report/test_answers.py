@@ -14,7 +14,7 @@ from fake_runs import make_plan, make_trial, store_trials
 from privacy.events.claims import Claim
 from scenarios.plan.points import Plan
 from scenarios.report.answers import Difference, answer
-from scenarios.report.claims import PointClaims, claimed_and_proved
+from scenarios.report.claims import MOST_POINTS, PointClaims, claimed_and_proved
 from scenarios.report.tables.summaries import summarise, with_interval
 from scenarios.store.store import Store
 
@@ -142,11 +142,18 @@ def test_the_epsilon_that_is_proved_stands_beside_the_one_that_is_claimed() -> N
         PointClaims(point=point, trials=1, claims=(paper, *some))
         for point, some in zip(plan.points, proofs, strict=True)
     ]
-    assert list(claimed_and_proved(found)) == [
+    assert list(claimed_and_proved(found, plan)) == [
         ("Claimed privacy", "ε = 5 per round, as published (3 sweep points)."),
         ("Proved privacy", "ε from 20 to 30 for the whole run (2 sweep points)."),
         ("Not proved", "no finite ε holds for the whole run at 1 sweep point."),
     ]
+
+
+def test_of_many_sweep_points_the_accountant_is_named() -> None:
+    plan = plan_of([{SNR: float(snr)} for snr in range(MOST_POINTS + 1)])
+    found = [PointClaims(point=plan.points[0], trials=1, claims=(claim(40.0, accountant="renyi"),))]
+    ((_, sentence),) = claimed_and_proved(found, plan)
+    assert sentence == "ε = 40 for the whole run (1 sweep point), by the accountant renyi; another may prove less."
 
 
 @pytest.mark.parametrize(("share", "verdict"), [(1e-7, "equal"), (1e-5, "yes")])

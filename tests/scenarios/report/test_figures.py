@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fake_runs import FIGURE, make_plan
+from matplotlib.backends.backend_pgf import LatexManager
 
 from phy.config.coding import CodingConfig
 from phy.config.power import PowerConfig
@@ -364,3 +365,30 @@ def test_a_figure_for_a_paper_is_as_wide_as_its_columns_and_the_same_every_time(
     assert files[0][0].name == f"01-mse-{columns}col.pdf"
     assert files[0][0].read_bytes().startswith(b"%PDF")
     assert files[0][0].read_bytes() == files[1][0].read_bytes()
+
+
+class Metrics:
+    """Sizes of words in points, which matplotlib asks xelatex for."""
+
+    def get_width_height_descent(self, text: str, _font: object) -> tuple[float, float, float]:
+        if "@" in text:
+            raise ValueError("Error measuring @")
+        return 4.0 * len(text), 8.0, 2.0
+
+
+def test_a_pgf_has_the_words_of_the_figure_and_needs_xelatex(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(label: str) -> str:
+        plan = make_plan([{SNR: s, "label": label} for s in (0.0, 10.0)], trials=3)
+        drawing = arrange(FigureConfig(x=SNR, y="mse", series="label"), plan, summaries_of(plan, mse=1.0))
+        (file,) = write_for_paper(tmp_path, [drawing], kind="pgf", columns=1)
+        return file.read_text(encoding="utf-8")
+
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(ScenarioError, match="pgf needs xelatex, which is not installed; install TeX Live"):
+        write("scheme")
+    monkeypatch.setattr(LatexManager, "_get_cached_or_new", Metrics)
+    text = write("my scheme")
+    assert text.startswith("%% Creator: Matplotlib, PGF backend")
+    assert "my scheme}" in text
+    with pytest.raises(ScenarioError, match="xelatex fails: Error measuring @; install TeX Live"):
+        write("@")
