@@ -308,7 +308,7 @@ def _caption(config: FigureConfig, plan: Plan, spots: Sequence[Spot]) -> str:
     few, many = min(s.n for s in spots), max(s.n for s in spots)
     trials = f"{many} trial{'s' if many > 1 else ''}" if few == many else f"{few} to {many} trials"
     along, mark = config.x in ROUND_AXES, "bars" if any(isinstance(s.x, str) for s in spots) else "shaded"
-    took = " and over the x axis is what these rounds took on average" if config.x in ALONG[1:] else ""
+    took = ", over what these rounds took on average" if config.x in ALONG[1:] else ""
     if config.y in RATES:
         observed = f"{trials} in each round{took}" if along else f"all devices and rounds of {trials} per point"
         text = f"Errors over observations of {observed}; {mark}: {INTERVALS}."

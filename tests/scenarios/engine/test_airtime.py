@@ -226,7 +226,7 @@ def test_a_learning_curve_over_seconds_is_drawn_with_a_band_and_a_caption(tmp_pa
     assert all(len(line.get_xdata()) == 100 for line in axes.get_lines())
     assert len(axes.collections) == 2  # bands
     assert drawing.caption == (
-        "Mean over 5 trials after each round and over the x axis is what these rounds took on average; "
+        "Mean over 5 trials after each round, over what these rounds took on average; "
         "shaded: 95 % t interval of the mean. Seed 2022."
     )
     (files,) = write_figures(tmp_path, [drawing])
