@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from phyloop.comparison import Comparison, compare
     from phyloop.links import Air, Link, Received, Superposed
     from phyloop.results import Run, load
-    from phyloop.studies import audit, check, epsilon, link_study, run
+    from phyloop.studies import audit, check, epsilon, link_study, run, tune
     from scenarios.schema.errors import ScenarioError
     from scenarios.studies.check import Check
 
@@ -41,13 +41,14 @@ __all__ = [
     "link_study",
     "load",
     "run",
+    "tune",
 ]
 
 _HOMES = {
     "phyloop.comparison": ("Comparison", "compare"),
     "phyloop.links": ("Air", "Link", "Received", "Superposed"),
     "phyloop.results": ("Run", "load"),
-    "phyloop.studies": ("audit", "check", "epsilon", "link_study", "run"),
+    "phyloop.studies": ("audit", "check", "epsilon", "link_study", "run", "tune"),
     "phy.links.link": ("LinkError",),
     "scenarios.schema.errors": ("ScenarioError",),
     "scenarios.studies.check": ("Check",),

@@ -18,7 +18,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _OPTION = re.compile(r"--([a-z]+(?:-[a-z]+)*)(?: ([0-9.]+[A-Za-z]*))?")
-_COMMAND = re.compile(r"phyloop (run|link|audit|check|privacy)\b")
+_COMMAND = re.compile(r"phyloop (run|link|tune|audit|check|privacy)\b")
 _WORDS = {"allow-code": "allow_code=True", "accountant": "accountants"}
 _FUNCTIONS = {"link": "link_study", "privacy": "epsilon"}
 _NUMBERS: dict[Any, Any] = {int: Integral, float: Real, bool: (bool, np.bool_)}

@@ -1,10 +1,11 @@
-"""Studies from Python: what the commands `run`, `link`, `audit`, `check` and `privacy` do, as functions."""
+"""Studies from Python: what the commands `run`, `link`, `tune`, `audit`, `check` and `privacy` do, as functions."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +18,7 @@ from phyloop.results import Run
 from scenarios.engine.interruption import interruptible
 from scenarios.engine.options import RunOptions
 from scenarios.engine.run import run_study
+from scenarios.engine.study import Study
 from scenarios.files.log import telling
 from scenarios.report.claims import strongest
 from scenarios.schema.errors import ScenarioError
@@ -28,6 +30,7 @@ from scenarios.studies.audit.plan import AuditOptions
 from scenarios.studies.check import Check
 from scenarios.studies.check import check as check_all
 from scenarios.studies.tables import claims_frame
+from scenarios.studies.tune.search import Search
 
 
 @checked
@@ -136,6 +139,59 @@ def link_study(
         progress=progress,
     )
     return Run(folder=folder, study=study).link
+
+
+@checked
+def tune(
+    scenario: Source,
+    *,
+    seed: int | None = None,
+    set: Mapping[str, Any] | None = None,  # noqa: A002
+    out: str | Path | None = None,
+    workers: int | None = None,
+    memory_limit: str | None = None,
+    allow_code: bool = False,
+    progress: bool = True,
+) -> pd.DataFrame:
+    """Search for the values of keys on validation data and other seeds; goes on from what is in the folder.
+
+    Args:
+        scenario: as in `run`, with a section `tune`.
+        seed: as in `run`.
+        set: as in `run`.
+        out: as in `run`; the default is `runs/NAME-tune`. The tuned scenario is written there as `tuned.yaml`.
+        workers: as in `run`.
+        memory_limit: as in `run`.
+        allow_code: as in `run`.
+        progress: as in `run`.
+
+    Returns:
+        A row per choice, stage and candidate, best first: the swept settings that the choice was made per, the tuned
+        keys, `mean` of the metric with `low`, `high` and `n`, its paired `difference` from the best with limits, and
+        `chosen`.
+
+    Raises:
+        ScenarioError: as in `run`.
+
+    Example:
+        >>> import phyloop
+        >>> settings = {"tune.keys": {"learning.step_size": [1e-5, 1e-4]}, "sweep": {"learning.scheme": ["noiseless"]},
+        ...             "learning.rounds": 40, "learning.burn_in": 20, "learning.step_size": 1e-4, "privacy": "none"}
+        >>> found = phyloop.tune("flmc-snr", set=settings, out="runs/step")
+        >>> found.loc[found["chosen"], "learning.step_size"].tolist()
+        [0.0001]
+    """
+    options = RunOptions(workers=workers, memory_limit=memory_limit)
+    with code_allowed(allow_code):
+        search = Search.of(scenario, out=_path(out), options=options, overrides=_overrides(set), seed=seed)
+
+        def in_folder(study: Study) -> tuple[Study, Path]:
+            return study, search.folder
+
+        for study in search.studies():
+            _compute(partial(in_folder, study), allow_code=allow_code, progress=progress)
+        search.write(command=f"phyloop.tune({str(scenario)!r}, set={set!r}, out={str(search.folder)!r})")
+    return pd.DataFrame(list(search.result.rows()))
 
 
 @checked

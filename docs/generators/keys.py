@@ -26,6 +26,7 @@ PARTS = {
     "learning": "Learning",
     "privacy": "Privacy",
     "measure": "Link studies",
+    "tune": "Tuning",
     "report": "Figures and tables",
 }
 """Page of each part of a scenario, by the first word of its keys; `study` has the keys without a section."""

@@ -22,6 +22,7 @@ from scenarios.cli.options import (
     SetOption,
     TrialsOption,
     VersionOption,
+    WorkersOption,
     flag,
     named,
     option,
@@ -57,9 +58,7 @@ def run(
     trials: TrialsOption = None,
     overrides: SetOption = None,
     seed: SeedOption = None,
-    workers: Annotated[
-        int | None, option("--workers", "N", "Compute in N processes [default: in this one, on all cores].")
-    ] = None,
+    workers: WorkersOption = None,
     scheduler: Annotated[
         str | None, option("--scheduler", "ADDRESS", "Compute on the workers of a dask scheduler, tcp://HOST:PORT.")
     ] = None,
@@ -113,6 +112,28 @@ def link(
     make = partial(prepare.link, scenario, out=out, max_seconds=max_seconds, overrides=overrides or (), seed=seed)
     code = carry_out(make, log_level=log_level, debug=debug, allow_code=allow_code)
     raise typer.Exit(code)
+
+
+@app.command()
+def tune(
+    scenario: ScenarioArgument,
+    out: OutOption = None,
+    overrides: SetOption = None,
+    seed: SeedOption = None,
+    workers: WorkersOption = None,
+    memory_limit: MemoryOption = None,
+    allow_code: AllowCodeOption = False,
+    log_level: LevelOption = "info",
+    debug: DebugOption = False,
+) -> None:
+    """Search for the values of the keys in tune:, on validation data and other seeds; goes on where it was stopped."""
+    from scenarios.cli.command import carry_out_search
+    from scenarios.engine.options import RunOptions
+    from scenarios.studies.tune.search import Search
+
+    options = RunOptions(workers=workers, memory_limit=memory_limit)
+    make = partial(Search.of, scenario, out=out, options=options, overrides=overrides or (), seed=seed)
+    raise typer.Exit(carry_out_search(make, log_level=log_level, debug=debug, allow_code=allow_code))
 
 
 @app.command()
@@ -213,12 +234,9 @@ def show(
     from scenarios.cli.library import is_scenario, show_scenario
     from scenarios.cli.show import show as show_registry
 
-    what = " ".join(words) if words else None
-    if what is not None and is_scenario(what):
-        with code_allowed(allow_code):
-            show_scenario(what)
-    else:
-        show_registry(what)
+    what = " ".join(words or ())
+    with code_allowed(allow_code):
+        show_scenario(what) if is_scenario(what) else show_registry(what or None)
 
 
 @app.command()
@@ -265,17 +283,10 @@ def report(
     allow_code: AllowCodeOption = False,
 ) -> None:
     """Draw the figures and the report page of a run again."""
-    from scenarios.cli.command import print_paths
-    from scenarios.engine.study import ReportPaths
-    from scenarios.studies.folders import study_in, write_paper_figures, write_report_of
+    from scenarios.cli.command import draw_again
 
     with code_allowed(allow_code):
-        study = study_in(folder)
-        paths = write_report_of(study, folder)
-        sized = write_paper_figures(study, folder, kind=paper, columns=columns) if paper else ()
-    for path in sized:
-        print(f"figure  {path}")
-    print_paths(paths if paths.html is None else ReportPaths(html=paths.html))
+        draw_again(folder, paper=paper, columns=columns)
 
 
 @app.command()
@@ -383,16 +394,7 @@ def main() -> None:
     except Exception as error:
         if "--debug" in sys.argv:
             raise
-        if type(error).__module__.split(".")[0] in ("phy", "fl", "privacy"):
-            print(f"phyloop: {error}.", file=sys.stderr)
-            sys.exit(1)
-        from scenarios.schema.plugins import has_plugins
+        from scenarios.cli.command import print_unexpected
 
-        remedy = (
-            "phyloop check-plugin tests the plug-ins" if has_plugins() else "run again with --debug for the traceback"
-        )
-        print(
-            f"phyloop: unexpected {type(error).__name__}: {error}; {remedy}.",
-            file=sys.stderr,
-        )
+        print_unexpected(error)
         sys.exit(1)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scenarios.cli.progress import shown_progress
 from scenarios.engine.interruption import interruptible
@@ -18,6 +19,11 @@ from scenarios.engine.study import ReportPaths, Study
 from scenarios.files.log import LEVELS, USUAL, telling
 from scenarios.report.library import difference
 from scenarios.schema.permission import code_allowed, is_code_allowed
+from scenarios.schema.plugins import has_plugins
+from scenarios.studies.folders import study_in, write_paper_figures, write_report_of
+
+if TYPE_CHECKING:
+    from scenarios.studies.tune.search import Search
 
 FAILED, INTERRUPTED = 1, 130
 NOTICES_SHOWN = 20
@@ -48,12 +54,8 @@ def carry_out(
                 outcome = run_study(
                     study, folder=Path(folder), progress=progress, retry_failed=retry_failed, log_level=log_level
                 )
-        except KeyboardInterrupt:
-            print(f"\nphyloop: {_how_to_go_on('stopped', named)}", file=sys.stderr)
-            return INTERRUPTED
-        except ClusterLostError as lost:
-            print(f"\nphyloop: {_how_to_go_on(str(lost), named)}", file=sys.stderr)
-            return FAILED
+        except (KeyboardInterrupt, ClusterLostError) as stop:
+            return _stopped(stop, named)
     study.show(outcome, seconds=time.perf_counter() - started)
     if differs := difference(study.document()[1]):
         print(f"This run {differs}.")
@@ -66,6 +68,23 @@ def carry_out(
     return FAILED if outcome.failed else 0
 
 
+def carry_out_search(make: Callable[[], Search], *, log_level: str, debug: bool, allow_code: bool) -> int:
+    """Run the studies of the search that `make` returns, one after the other; print and write what came of it."""
+    with code_allowed(allow_code or is_code_allowed()), telling(level=log_level, traces=debug):
+        search = make()
+        quiet = LEVELS[log_level] > LEVELS["info"]
+        try:
+            with interruptible():
+                for study in search.studies():
+                    with shown_progress(len(study.ids), stored=study.done_words, quiet=quiet) as progress:
+                        run_study(study, folder=search.folder, progress=progress, log_level=log_level)
+        except (KeyboardInterrupt, ClusterLostError) as stop:
+            return _stopped(stop, search.folder)
+        search.show()
+        print_paths(search.write(command=shlex.join(["phyloop", *sys.argv[1:]])))
+    return 0
+
+
 def print_paths(report: ReportPaths) -> None:
     """Print the files of a report that people open: PNG figures, tables, the page."""
     for figure in report.figures:
@@ -76,6 +95,31 @@ def print_paths(report: ReportPaths) -> None:
             print(f"table   {table}")
     if report.html is not None:
         print(f"report  {report.html}")
+
+
+def draw_again(folder: Path, *, paper: str | None, columns: int) -> None:
+    """Write figures and page of a run again, and its figures for a `paper` in this format; print their paths."""
+    study = study_in(folder)
+    paths = write_report_of(study, folder)
+    for path in write_paper_figures(study, folder, kind=paper, columns=columns) if paper else ():
+        print(f"figure  {path}")
+    print_paths(paths if paths.html is None else ReportPaths(html=paths.html))
+
+
+def print_unexpected(error: Exception) -> None:
+    """Print an error that no command catches, as one sentence."""
+    if type(error).__module__.split(".")[0] in ("phy", "fl", "privacy"):
+        print(f"phyloop: {error}.", file=sys.stderr)
+        return
+    remedy = "phyloop check-plugin tests the plug-ins" if has_plugins() else "run again with --debug for the traceback"
+    print(f"phyloop: unexpected {type(error).__name__}: {error}; {remedy}.", file=sys.stderr)
+
+
+def _stopped(stop: BaseException, folder: Path | None) -> int:
+    """Print why a study stopped and how it goes on; returns the exit code."""
+    by_hand = isinstance(stop, KeyboardInterrupt)
+    print(f"\nphyloop: {_how_to_go_on('stopped' if by_hand else str(stop), folder)}", file=sys.stderr)
+    return INTERRUPTED if by_hand else FAILED
 
 
 def _how_to_go_on(why: str, folder: Path | None) -> str:

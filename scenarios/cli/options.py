@@ -51,6 +51,9 @@ SetOption = Annotated[
         "repeatable.",
     ),
 ]
+WorkersOption = Annotated[
+    int | None, option("--workers", "N", "Compute in N processes [default: in this one, on all cores].")
+]
 AllowCodeOption = Annotated[bool, flag("--allow-code", "Run plug-ins: this code has all your rights.")]
 MemoryOption = Annotated[
     str | None, option("--memory-limit", "SIZE", "Memory of all processes, e.g. 4GB [default: what is free].")

@@ -56,6 +56,7 @@ _NOT_SWEPT = {
     "code": "phyloop run writes it for every model of the sweep",
     "sweep": "write several blocks as a list instead",
     "report": "keep one report for all points",
+    "tune": "write tune.keys, whose values phyloop tune compares",
     "trials": "leave it out: every point gets the same number of trials",
     "seed": "leave it out, and raise trials: every trial has its own random numbers",
 }

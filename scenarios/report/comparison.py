@@ -20,7 +20,7 @@ from scenarios.schema.labels.labels import axis_label, setting_cell
 from scenarios.schema.schema import FigureConfig
 from scenarios.schema.sweep import blocks_of, groups_of
 
-NO_SETTINGS = ("name", "description", "report", "sweep", "label", "base", "code")
+NO_SETTINGS = ("name", "description", "report", "sweep", "label", "base", "code", "tune")
 """Keys of a scenario that change no number."""
 LEAD = (
     "A difference is that of the later run less the first, with its interval. **Paired**: trials of one number have "

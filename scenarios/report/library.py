@@ -16,7 +16,7 @@ from scenarios.schema.sweep import blocks_of, groups_of
 MOST = 6
 """Settings that the sentence names."""
 
-_NO_NUMBER = ("name", "description", "label", "card", "code", "plugins", "sweep", "report")
+_NO_NUMBER = ("name", "description", "label", "card", "code", "plugins", "sweep", "report", "tune")
 """Keys that change no number, and the sweep, of which the sentence counts the points."""
 
 

@@ -75,14 +75,14 @@ def load_scenario(
     too. Raises ScenarioError for bad input.
     """
     document, marks, path = _read(source, overrides=overrides, trials=trials, seed=seed)
-    return _validated(document, marks, path)
+    return validated(document, marks, path)
 
 
 def load_kept(root: Any, *, folder: Path) -> LoadedScenario:
     """Check the scenario that a run folder keeps as a file would be: the folder may come from others."""
     document, marks = _from_python(root, file=folder)
     pin_plugins(document, marks, folder=folder)
-    return _validated(document, marks, folder)
+    return validated(document, marks, folder)
 
 
 def load_as_meant(source: Source, **changes: Any) -> tuple[LoadedScenario, set[KeyPath]] | None:
@@ -147,10 +147,10 @@ def unswept(loaded: LoadedScenario, paths: Sequence[str]) -> LoadedScenario:
 
 def validate(document: dict[str, Any], *, marks: Mapping[KeyPath, Mark]) -> Scenario:
     """Plain data as a Scenario; raises ScenarioError with the place from `marks`."""
-    return _validated(document, dict(marks), Path(IN_PYTHON)).scenario
+    return validated(document, dict(marks), Path(IN_PYTHON)).scenario
 
 
-def _validated(document: dict[str, Any], marks: dict[KeyPath, Mark], source: Path) -> LoadedScenario:
+def validated(document: dict[str, Any], marks: dict[KeyPath, Mark], source: Path) -> LoadedScenario:
     """Plain data as a scenario; raises ScenarioError with the place from `marks`."""
     document, marks, swept, found = _judged(document, marks)
     if isinstance(found, ValidationError):

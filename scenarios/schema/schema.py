@@ -267,6 +267,55 @@ class ReportConfig(Frozen):
     notes: Prose = Field(default="", description="a paragraph shown on the report page")
 
 
+class HalvingConfig(Frozen):
+    """Successive halving: all candidates for few rounds, and the best part of them for `factor` times as many.
+
+    It ends at `learning.rounds`, or where one candidate is left (Jamieson and Talwalkar, AISTATS 2016).
+    """
+
+    factor: Annotated[int, Field(ge=2, le=100, strict=True)] = Field(
+        default=3, description="1 / factor of the candidates go on, for factor times as many rounds; 3 is usual"
+    )
+    start: Annotated[int, Field(ge=1, le=10_000_000, strict=True)] = Field(
+        description="rounds of all candidates", examples=[10]
+    )
+
+
+class TuneConfig(Frozen):
+    """A search for the values of keys, by `phyloop tune`, on validation data and on random numbers of its own."""
+
+    keys: Annotated[dict[str, Any], Field(min_length=1, max_length=20)] = Field(
+        description="dotted paths with lists of candidates, or {start, stop, steps, scale: linear or log}; each "
+        "combination is a candidate",
+        examples=[{"learning.local.learning_rate": [0.01, 0.1, 1.0]}],
+    )
+    per: Word | tuple[Word, ...] | None = Field(
+        default=None,
+        description="swept paths: a choice for each combination of their values, by the mean over all other sweep "
+        "points; left out: every swept path",
+    )
+    metric: Word | None = Field(
+        default=None,
+        description="metric by which candidates are compared; an accuracy on test images stands for the accuracy on "
+        "validation images; left out: y of the first figure, else the first metric of the algorithm",
+    )
+    better: Literal["larger", "smaller"] | None = Field(
+        default=None, description="larger or smaller; left out: as the metric says"
+    )
+    trials: Annotated[int, Field(ge=1, le=100_000, strict=True)] = Field(
+        default=3,
+        description="trials of each candidate, of a link study 1 measurement; 3: the fewest that give an interval",
+    )
+    halving: HalvingConfig | None = Field(
+        default=None, description="successive halving; left out: a grid, all candidates for all rounds"
+    )
+
+    @property
+    def per_paths(self) -> tuple[str, ...] | None:
+        """`per` as a tuple, None for every swept path."""
+        return (self.per,) if isinstance(self.per, str) else self.per
+
+
 class Scenario(Frozen):
     """A scenario file, or one point of its sweep (then `sweep` is empty)."""
 
@@ -308,6 +357,7 @@ class Scenario(Frozen):
         "whose lists step together, as in {zip: {learning.scheme: [analog, digital-orthogonal], link.coding: [none, "
         "{code: ldpc5g}]}}",
     )
+    tune: TuneConfig | None = Field(default=None, description="search for the values of keys: phyloop tune")
     report: ReportConfig = Field(default=ReportConfig(), description="figures, tables and notes of the report page")
 
     @property

@@ -37,9 +37,12 @@ def normalise(document: dict[str, Any], *, left_out: Collection[str]) -> None:
 
     `left_out`: paths of keys for which `none` may be written. Changes `document` itself, not the mappings in it.
     """
-    for section in ("link", "learning", "privacy"):
+    for section in ("link", "learning", "privacy", "tune"):
         if inside := mapping(document.get(section)):
             document[section] = _without_none(inside, section, left_out)
+    for section in ("measure", "tune"):
+        if document.get(section) == "none":
+            document[section] = None
     if learning := mapping(document.get("learning")):
         algorithm = learning.get("algorithm")
         named = {

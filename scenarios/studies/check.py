@@ -121,6 +121,10 @@ def check(source: Source, *, memory_limit: str | None = None, **changes: Any) ->
             cost = estimate(plan, limit_bytes=space.process_bytes)
         counts = [(scenario, plan.trials) for scenario in scenarios]
         attempt(lambda: refuse_disk(counts, default_folder(loaded, "run"), file=loaded.source))
+    if loaded.scenario.tune is not None and not errors:
+        from scenarios.studies.tune.plan import plan_tuning
+
+        attempt(lambda: plan_tuning(loaded))
     return Check(
         errors=tuple(errors), warnings=tuple(warnings), loaded=loaded, plan=plan, link=link, cost=cost, room=space
     )

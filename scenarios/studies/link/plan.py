@@ -167,10 +167,7 @@ def expand_link(loaded: LoadedScenario) -> LinkPlan:
             "or use phyloop run",
             file=loaded.source,
         )
-    ignored = ["learning", "privacy"]
-    if "learning" in loaded.document:  # the sweep may be that of a study with both parts
-        ignored.append("link.power.snr_max_db")
-    loaded = unswept(loaded, ignored)
+    loaded = of_link(loaded)
     for at in swept_keys(loaded.document.get("sweep")):
         if at[-1] in ("link.power.snr_max_db", "link.power"):
             problem = "the transmit power follows from measure.values, so sweeping it would change nothing"
@@ -189,6 +186,12 @@ def expand_link(loaded: LoadedScenario) -> LinkPlan:
         measure=measure_of(loaded.scenario),
         seed=plan.seed,
     )
+
+
+def of_link(loaded: LoadedScenario) -> LoadedScenario:
+    """Return the scenario without sweeps of learning and privacy, and of the power in one that learns as well."""
+    both = "learning" in loaded.document
+    return unswept(loaded, ["learning", "privacy", *(["link.power.snr_max_db"] if both else [])])
 
 
 def _label(point: Point, paths: tuple[str, ...]) -> str:

@@ -1,0 +1,1 @@
+"""A search for the values of keys: `phyloop tune`."""

@@ -1,0 +1,346 @@
+"""What a `tune:` section asks for: candidates, choices, metric and rounds; and the ordinary scenario that computes it.
+
+Candidates are computed on seeds of their own, see `tuning_seed`, and compared on validation data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from math import prod
+from typing import Annotated, Any, Literal, get_args
+
+import numpy as np
+from pydantic import Field, ValidationError
+
+from fl.config.base import Frozen
+from fl.config.measured import LINK_RATES, Measured, joined
+from scenarios.plan.plan import expand, sweep_axes
+from scenarios.plan.points import Plan
+from scenarios.report.tables.quantities import sense
+from scenarios.schema.errors import KeyPath, Mark, ScenarioError, flow, listing, mark_of, together
+from scenarios.schema.labels.labels import axis_label, setting_label
+from scenarios.schema.loader import LoadedScenario, validated
+from scenarios.schema.messages.nearest import nearest_words
+from scenarios.schema.schema import Axis, TuneConfig
+from scenarios.schema.schema_keys import keys_within, meant_key, schema_keys
+from scenarios.schema.sweep import blocks_of, groups_of
+from scenarios.studies.link.plan import expand_link, of_link
+
+SEEDS = 1 << 63
+ROUNDS, BURN_IN = "learning.rounds", "learning.burn_in"
+VALIDATION = "validation_accuracy"
+ON_TEST_IMAGES: dict[str, Literal["best", "last"]] = {
+    "test_accuracy": "last",
+    "best_accuracy": "best",
+    "validated_accuracy": "best",
+}
+"""Accuracies on test images: which round of the accuracy on validation images stands for each."""
+EXAMPLE = "tune: {keys: {learning.local.learning_rate: [0.01, 0.1, 1.0]}}"
+
+Settings = Mapping[str, Any]
+"""Dotted paths and values."""
+
+
+def tuning_seed(seed: int) -> int:
+    """Return the seed of a search: `seed` with its highest bit, 2^63, inverted. No run with `seed` draws from it."""
+    return seed ^ SEEDS
+
+
+class Steps(Frozen):
+    """`steps` values from `start` to `stop`, both among them, at equal distances or at equal ratios (log)."""
+
+    start: Annotated[float, Field(allow_inf_nan=False)]
+    stop: Annotated[float, Field(allow_inf_nan=False)]
+    steps: Annotated[int, Field(ge=2, le=1000, strict=True)]
+    scale: Literal["linear", "log"] = "linear"
+
+    def listed(self) -> list[float]:
+        """The values, of six digits; ValueError for a logarithm of numbers that are not positive."""
+        if self.scale == "log" and min(self.start, self.stop) <= 0:
+            raise ValueError("scale: log needs a positive start and stop")
+        space = np.geomspace if self.scale == "log" else np.linspace
+        return [float(f"{value:.6g}") for value in space(self.start, self.stop, self.steps)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """A metric by which candidates are compared; `of`: the number of a trial, of its best or last round, or a rate."""
+
+    name: str
+    of: Literal["trial", "best", "last", "rate"]
+    better: int
+
+    @property
+    def words(self) -> str:
+        """Name and unit, with the round."""
+        return axis_label(self.name) + {"best": ", best round", "last": ", last round"}.get(self.of, "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """One choice among the candidates: `settings` of the axes that it is made per, in a block of the sweep.
+
+    `others`: the other axes of the block, over whose points the metric is averaged, each as lists by path.
+    """
+
+    block: int
+    settings: dict[str, Any]
+    others: tuple[dict[str, list[Any]], ...]
+
+    @property
+    def words(self) -> str:
+        """The settings in words, or the label alone."""
+        label = self.settings.get("label")
+        words = [setting_label(path, value) for path, value in self.settings.items()]
+        return str(label) if label else ", ".join(filter(None, words)) or "all sweep points"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """A block of the derived sweep: the `candidates` of one choice, for `rounds`."""
+
+    choice: Choice
+    candidates: tuple[Settings, ...]
+    rounds: int | None
+
+    def groups(self, burn_in: float | None) -> list[dict[str, list[Any]]]:
+        """The axes of the block; `burn_in` as a share of the rounds, None without one."""
+        found: list[dict[str, list[Any]]] = [{path: [value]} for path, value in self.choice.settings.items()]
+        found += [*self.choice.others, {path: [one[path] for one in self.candidates] for path in self.candidates[0]}]
+        if self.rounds is not None:
+            found.append({ROUNDS: [self.rounds]})
+            found += [] if burn_in is None else [{BURN_IN: [int(burn_in * self.rounds)]}]
+        return found
+
+    @property
+    def num_points(self) -> int:
+        """Sweep points of the block."""
+        return len(self.candidates) * prod(len(next(iter(one.values()))) for one in self.choice.others)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tuning:
+    """A checked search; `loaded` is the scenario whose keys are tuned, `links` tells that it measures links alone."""
+
+    loaded: LoadedScenario
+    links: bool
+    choices: tuple[Choice, ...]
+    candidates: tuple[Settings, ...]
+    metric: Metric
+
+    @property
+    def config(self) -> TuneConfig:
+        """The section `tune`."""
+        assert self.loaded.scenario.tune is not None
+        return self.loaded.scenario.tune
+
+    @property
+    def name(self) -> str:
+        """Name of the derived scenario and of its folder."""
+        return f"{self.loaded.scenario.name[:75]}-tune"
+
+    @cached_property
+    def stages(self) -> tuple[int | None, ...]:
+        """Rounds of each stage of successive halving; one stage of all rounds, None, for a grid."""
+        halving, rounds = self.config.halving, self.loaded.scenario.learning.rounds
+        if halving is None:
+            return (None,)
+        found = [halving.start]
+        while found[-1] * halving.factor**2 <= rounds:
+            found.append(found[-1] * halving.factor)
+        return (*found, rounds)
+
+    def first(self) -> list[Block]:
+        """All candidates of every choice, at the first stage."""
+        return [Block(choice=one, candidates=self.candidates, rounds=self.stages[0]) for one in self.choices]
+
+    def derived(self, entries: Sequence[Block]) -> LoadedScenario:
+        """Return the scenario that computes `entries`; ScenarioError for candidates that are no valid sweep points."""
+        loaded, learning = self.loaded, self.loaded.scenario.learning
+        document = {key: value for key, value in loaded.document.items() if key not in ("tune", "report", "sweep")}
+        marks = {at: mark for at, mark in loaded.marks.items() if at[:1] not in (("tune",), ("report",), ("sweep",))}
+        written = self._written()
+        burn_in = getattr(learning, "burn_in", None)
+        blocks = [block_of(one.groups(None if burn_in is None else burn_in / learning.rounds)) for one in entries]
+        for at, block in enumerate(blocks):
+            for place, group in groups_of(block, ("sweep", at)):
+                marks |= {(*place, path): written[path] for path in group if path in written}
+        document |= {
+            "name": self.name,
+            "description": f"Candidates of the tuning of {loaded.scenario.name}, compared by {self.metric.words}.",
+            "seed": tuning_seed(loaded.scenario.seed),
+            "trials": self.config.trials,
+            "sweep": blocks,
+        }
+        return validated(deepcopy(document), marks, loaded.source)
+
+    def _written(self) -> dict[str, Mark]:
+        """Where each path of a derived sweep stands in the files."""
+        marks = self.loaded.marks
+
+        def mark(at: KeyPath) -> Mark:
+            file, line = mark_of(at, marks)
+            return Mark(file or self.loaded.source, line)
+
+        places = {path: (*at, path) for at, path in _swept(self.loaded)}
+        places |= {path: ("tune", "halving") for path in (ROUNDS, BURN_IN) if self.config.halving is not None}
+        places |= {path: ("tune", "keys", path) for path in self.config.keys}
+        return {path: mark(at) for path, at in places.items()}
+
+
+def block_of(groups: Sequence[dict[str, list[Any]]]) -> dict[str, Any]:
+    """Return a block of a sweep with these axes: paths that step together are zipped."""
+    zips = [group for group in groups if len(group) > 1]
+    block = {path: values for group in groups if len(group) == 1 for path, values in group.items()}
+    return {**block, **({"zip": zips} if zips else {})}
+
+
+def _swept(loaded: LoadedScenario) -> list[tuple[KeyPath, str]]:
+    """Place and path of everything swept."""
+    blocks = blocks_of(loaded.document.get("sweep") or {})
+    return [(at, path) for one in blocks for at, group in groups_of(blocks[one], one) for path in group]
+
+
+def plan_tuning(loaded: LoadedScenario) -> Tuning:
+    """Return the search that a scenario asks for.
+
+    Raises ScenarioError without a `tune:` section, for keys that cannot be tuned, for a metric that is not measured or
+    of which no validation data are held out, and for candidates that are no valid sweep points.
+    """
+    config = loaded.scenario.tune
+    if config is None:
+        problem = "phyloop tune needs a tune: section, and this scenario has none"
+        raise ScenarioError(problem=problem, remedy=f"add for example {EXAMPLE}", file=loaded.source)
+    links = loaded.scenario.measure is not None and "learning" not in loaded.document
+    part = of_link(loaded) if links else loaded
+    plan = None if links else expand(part)
+    if links:
+        expand_link(part)
+    candidates = _candidates(part, config)
+    found = Tuning(
+        loaded=part,
+        links=links,
+        choices=_choices(part, config),
+        candidates=candidates,
+        metric=_metric(part, config, plan),
+    )
+    if config.halving is not None:
+        _check_halving(part, config, links=links)
+    (expand_link if links else expand)(found.derived(found.first()))
+    return found
+
+
+def _candidates(loaded: LoadedScenario, config: TuneConfig) -> tuple[Settings, ...]:
+    swept = {path: at for at, path in _swept(loaded)}
+    known = [one for one in keys_within(loaded.document) if not schema_keys()[one].indexed]
+    values: dict[str, list[Any]] = {}
+    errors = []
+    for path, written in config.keys.items():
+        at: KeyPath = ("tune", "keys", path)
+        other = next((one for one in swept if f"{one}.".startswith(f"{path}.") or f"{path}.".startswith(f"{one}.")), "")
+        if path not in schema_keys() or schema_keys()[path].indexed:
+            problem, remedy = "names no key of a scenario", meant_key(path, among=known).remedy
+        elif other:
+            problem = "is swept as well" if path == other else f"is tuned and {other} swept, one inside the other"
+            remedy = f"leave {other} out of the sweep, or {path} out of tune.keys"
+        elif not (listed := _listed(written)):
+            problem = "must be a list of candidates, or a range"
+            remedy = f"write {path}: [0.01, 0.1, 1.0], or {{start: 0.01, stop: 1, steps: 5, scale: log}}"
+        else:
+            values[path] = listed
+            continue
+        errors.append(loaded.error(at, problem, remedy, key=f"tune.keys.{path}"))
+    if errors:
+        raise together(errors)
+    return tuple(dict(zip(values, one, strict=True)) for one in product(*values.values()))
+
+
+def _listed(written: Any) -> list[Any]:
+    """The candidates of a list or a range; none of anything else."""
+    if isinstance(written, list | tuple):
+        return [*written]
+    try:
+        return Steps.model_validate(written).listed()
+    except (ValidationError, ValueError):
+        return []
+
+
+def _choices(loaded: LoadedScenario, config: TuneConfig) -> tuple[Choice, ...]:
+    swept = dict.fromkeys(path for _, path in _swept(loaded))
+    for number, path in enumerate(config.per_paths or ()):
+        if path not in swept:
+            remedy = f"write {listing(swept)}, or []" if swept else "leave it out"
+            at: KeyPath = ("tune", "per", number) if isinstance(config.per, tuple) else ("tune", "per")
+            raise loaded.error(at, "names no swept path", remedy, key="tune.per", value=path)
+    per = set(swept if config.per_paths is None else config.per_paths)
+    found = []
+    for number, block in enumerate(sweep_axes(loaded)):
+        own = [axis for axis in block if per.intersection(setting.path for setting in axis[0])]
+        others = tuple(
+            {setting.path: [step[place].value for step in axis] for place, setting in enumerate(axis[0])}
+            for axis in block
+            if axis not in own
+        )
+        for steps in product(*own):
+            settings = {setting.path: setting.value for step in steps for setting in step}
+            found.append(Choice(block=number, settings=settings, others=others))
+    return tuple(found)
+
+
+def _metric(loaded: LoadedScenario, config: TuneConfig, plan: Plan | None) -> Metric:
+    figures = [one.y for one in loaded.scenario.report.figures if plan is not None or one.x in get_args(Axis)]
+    measured = Measured(rates=LINK_RATES[:2])
+    if plan is not None:
+        measured = joined(point.scenario.learning.measured() for point in plan.points)
+    known = (*measured.per_trial, *measured.per_round, *measured.rates)
+    judged = [one for one in (*figures, *measured.per_trial[:1], *measured.rates[:1]) if one in known and sense(one)]
+    name = config.metric or next(iter(judged), "")
+
+    def refuse(problem: str, remedy: str) -> ScenarioError:
+        return loaded.error(("tune", "metric"), problem, remedy, key="tune.metric", value=name or None)
+
+    if name not in known:
+        near = nearest_words(name, known)
+        remedy = f"did you mean {listing(near)}" if near else f"write one of {listing(known)}"
+        raise refuse("names nothing that is measured" if name else "has no default here", remedy)
+    if name == "test_loss":
+        raise refuse("is measured on test images, on which the tuned scenario reports", f"write metric: {VALIDATION}")
+    of: Literal["trial", "best", "last", "rate"] = "trial" if name in measured.per_trial else "last"
+    if name in measured.rates:
+        of = "rate"
+    if name in ON_TEST_IMAGES:
+        name, of = VALIDATION, ON_TEST_IMAGES[name]
+    held_out = (getattr(point.scenario.learning, "data", None) for point in (plan.points if plan else ()))
+    if name == VALIDATION and not all(getattr(data, "validation_samples", None) for data in held_out):
+        problem = f"candidates are compared by {VALIDATION}, and no images are held out for validation"
+        remedy = "write learning.data.validation_samples: 300, or another number of the images to train on"
+        raise loaded.error(("tune",), problem, remedy, key="tune")
+    better = {"larger": 1, "smaller": -1, None: sense(name)}[config.better]
+    if not better:
+        raise refuse("may be better where it is larger, or smaller", "write tune.better: larger, or smaller")
+    return Metric(name=name, of=of, better=better)
+
+
+def _check_halving(loaded: LoadedScenario, config: TuneConfig, *, links: bool) -> None:
+    def refuse(problem: str, remedy: str, *, at: str = "tune.halving", value: Any = None) -> ScenarioError:
+        return loaded.error(tuple(at.split(".")), problem, remedy, value=value)
+
+    assert config.halving is not None
+    rounds, start = loaded.scenario.learning.rounds, config.halving.start
+    changed = [one for one in (*config.keys, *(path for _, path in _swept(loaded))) if one in (ROUNDS, BURN_IN)]
+    if links:
+        raise refuse("a link study has no rounds", "leave it out: measure.stop ends each point by its errors")
+    if changed:
+        raise refuse(f"sets the rounds, and {changed[0]} is tuned or swept", f"leave {changed[0]} or halving out")
+    if start >= rounds:
+        remedy = f"write start: {max(rounds // config.halving.factor, 1)}, or leave halving out"
+        raise refuse(f"is no less than {ROUNDS}, {rounds}", remedy, at="tune.halving.start", value=start)
+
+
+def in_words(candidate: Settings) -> str:
+    """A candidate as YAML: `learning.local.learning_rate: 0.1`."""
+    return ", ".join(f"{path}: {flow(value)}" for path, value in candidate.items())
