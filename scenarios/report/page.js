@@ -20,8 +20,8 @@ const element = (tag, attributes = {}, text = "") => {
 const number = (value) => (value === null || value === undefined ? "" : String(Number(value.toPrecision(5))));
 const count = (value) => value.toLocaleString("en");
 const short = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
-const wrapped = (text) => {  // at most three lines below a tick
-  const lines = text.match(/\S.{0,17}(?=\s|$)|\S{1,18}/g) ?? [text];
+const wrapped = (text, width = 18) => {  // at most three lines
+  const lines = text.match(new RegExp(`\\S.{0,${width - 1}}(?=\\s|$)|\\S{1,${width}}`, "g")) ?? [text];
   return lines.slice(0, 3).map((line) => line.trim()).join("\n") + (lines.length > 3 ? "…" : "");
 };
 const plain = (text) => new Bokeh.PlainText({ text });  // TeX in a label would load a script from elsewhere
@@ -73,7 +73,7 @@ class Curves {
     const zoom = plot.toolbar.tools.find((tool) => tool instanceof Bokeh.BoxZoomTool);
     plot.toolbar.active_drag = matchMedia("(pointer: coarse)").matches ? null : zoom;  // a finger scrolls the page
     if (panel.title) {
-      const title = new Bokeh.Title({ text: plain(panel.title), text_color: ink, text_font_size: "13px" });
+      const title = new Bokeh.Title({ text: plain(wrapped(panel.title, 32)), text_color: ink, text_font_size: "13px" });
       plot.add_layout(title, "above");
     }
     for (const [axis, about] of [[plot.xaxes[0], x], [plot.yaxes[0], y]]) {
@@ -179,7 +179,8 @@ class Curves {
 
   legend() {
     const list = this.place.querySelector(".legend"), all = this.figure.panels.flatMap((panel) => panel.curves);
-    const named = new Map(all.filter((curve) => curve.label).map((curve) => [curve.label, curve]));
+    const sorted = all.filter((curve) => curve.label).sort((one, other) => one.spots.x.length - other.spots.x.length);
+    const named = new Map(sorted.map((curve) => [curve.label, curve]));  // of several the one with most spots
     list.replaceChildren();
     for (const curve of [...named.values()].sort((one, other) => one.series - other.series)) {
       const colour = curve.colour[Number(this.dark)];

@@ -114,15 +114,16 @@ def point_table(
 ) -> Table:
     """Rows of points; columns in `left` are words.
 
-    A row begins with its setting in words and ends with a column per swept path, if there are several. If not `named`,
-    the swept paths come first.
+    A row begins with its setting in words and ends with a column per swept path but the label, if there are several. If
+    not `named`, the swept paths come first.
     """
-    paths = tuple(map(axis_label, plan.swept_paths))
-    first = ("setting",) if named and paths else () if named else paths
+    swept = [path for path in plan.swept_paths if path != "label" or not named]
+    paths = tuple(map(axis_label, swept))
+    first = ("setting",) if named and plan.swept_paths else () if named else paths
     last = paths if named and len(_axes(plan)) > 1 else ()
     found = []
     for point, cells in rows:
-        settings = cells_of(point, plan.swept_paths)
+        settings = cells_of(point, swept)
         before = (", ".join(short_setting(plan, point)),) if named else settings
         found.append((*before[: len(first)], *cells, *settings[: len(last)]))
     return Table(columns=(*first, *heads, *last), rows=tuple(found), left=(*first, *paths, *left))

@@ -70,10 +70,10 @@ def _entry(folder: Path) -> Entry:
         study = "" if store.identity.study == "run" else f" ({store.identity.study})"
     except ScenarioError as error:
         return Entry(folder=folder, state=f"cannot be read: {error.problem}; {error.remedy}.")
-    left = "" if status.left is None else f", {status.left} left"
+    rest = "".join(f", {n} {word}" for word, n in (("failed", status.failed), ("left", status.left)) if n)
     return Entry(
         folder=folder,
-        state=f"{status.state}: {status.done} done, {status.failed} failed{left}",
+        state=f"{status.state}: {status.done} {status.unit}{rest}",
         date=(status.finished_at or status.started_at or "")[:16].replace("T", " "),
         scenario=f"{status.scenario}{study}",
         settings={} if scenario is None else settings_of(mapping(scenario.root)),

@@ -11,10 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_runs import PROVENANCE, make_plan, make_trial, store_trials
+from fake_runs import PROVENANCE, make_plan, make_trial, store_trials, stored_run
 
+from scenarios.report.comparison import comparison_page
 from scenarios.report.page import write_report
 from scenarios.store.store import Store
+from scenarios.studies.comparing import compare_folders
+from scenarios.studies.folders import study_in, write_report_of
+from scenarios.studies.index import write_index
 
 playwright = pytest.importorskip("playwright.sync_api")
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
@@ -86,7 +90,8 @@ class Browser:
         self.page.goto(path.as_uri())
         self.page.wait_for_selector("html[data-ready]", state="attached")
         self.results = self.page.locator("section", has=self.page.get_by_role("heading", name="Results per point"))
-        self.show(0)
+        if self.page.locator("figure.curves").count():
+            self.show(0)
 
     def show(self, number: int) -> None:
         """Scroll to a figure, which is drawn when it comes near."""
@@ -216,6 +221,17 @@ def test_paper_has_pictures_in_place_of_what_needs_a_screen(chromium: Any, path:
     assert not page.locator("nav").is_visible()
 
 
+def test_a_wide_table_fits_on_paper_with_its_heads_on_every_sheet(chromium: Any, path: Path) -> None:
+    page = Browser(chromium, path, viewport={"width": 720, "height": 900}).page
+    page.emulate_media(media="print")
+    table = page.locator("table:has(thead)").last
+    first = table.locator("tbody td").first.bounding_box()
+    assert first["width"] > 80  # a word has room
+    assert first["height"] < 100
+    button = table.locator("th button").first
+    assert button.evaluate("(one) => getComputedStyle(one).display") == "contents"  # chromium repeats no button
+
+
 def test_without_scripts_the_page_has_pictures(chromium: Any, path: Path) -> None:
     page = chromium.new_context(java_script_enabled=False).new_page()
     page.goto(path.as_uri())
@@ -231,3 +247,26 @@ def test_text_of_a_hostile_scenario_is_shown_and_runs_nothing(chromium: Any, tmp
     assert opened.page.locator("img[src=x]").count() == 0
     assert set(opened.requests) <= {"file", "data", "blob"}
     assert opened.errors == []
+
+
+def test_hostile_runs_run_nothing_on_pages_of_several_runs(chromium: Any, tmp_path: Path) -> None:
+    name = '<img src=x onerror="window.broken=1">\u202e'
+    label = EVIL.replace("'", "").replace('"', "`")
+    text = (
+        f"name: a\ndescription: '{label}'\ntrials: 3\nlearning: {{scheme: digital}}\n"
+        f"sweep: {{zip: {{{SNR}: [0, 10], label: ['{label}', b]}}}}\n"
+        f"report: {{notes: '{label}', figures: [{{x: {SNR}, y: mse, series: label}}]}}\n"
+    )
+    folders = [stored_run(tmp_path / "runs" / one, [1.0, 2, 3], [2.0, 3, 4], text=text) for one in (name, "other")]
+    for folder in folders:
+        write_report_of(study_in(folder), folder)
+    compare = tmp_path / "compare.html"
+    compare.write_text(comparison_page(compare_folders(folders), command=f"phyloop compare {name}"))
+    for page in (compare, write_index(tmp_path / "runs")[0], folders[0] / "report.html"):
+        opened = Browser(chromium, page, viewport={"width": 420, "height": 850})
+        assert opened.page.evaluate("window.broken") is None
+        assert opened.page.locator("img[src=x]").count() == 0
+        assert "\u202e" not in opened.page.locator("html").inner_text()
+        assert opened.page.evaluate("document.documentElement.scrollWidth") == 420
+        assert set(opened.requests) <= {"file", "data", "blob"}
+        assert opened.errors == []

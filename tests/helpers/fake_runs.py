@@ -123,6 +123,23 @@ PROVENANCE = Provenance(
 FIGURE = FigureConfig(x="link.power.snr_max_db", y="mse", series="learning.scheme", y_scale="log")
 
 
+def stored_run(folder: Path, *values: Sequence[float], text: str, overrides: tuple[str, ...] = ()) -> Path:
+    """A run folder of the scenario `text` with `values` of the MSE by trial at each sweep point, finished."""
+    folder.mkdir(parents=True)
+    file = folder / "given.yaml"
+    file.write_text(text)
+    loaded = load_scenario(file, overrides=overrides)
+    plan = expand(loaded)
+    root = resolved_root(loaded, swept_paths=plan.swept_paths)
+    with Store.open(folder, scenario_name=loaded.scenario.name) as store:
+        store.save_scenario(yaml=as_yaml(root), root=root)
+        store.finish_run(store.record_run(PROVENANCE))
+        for point, ids, some in zip(plan.points, plan.task_ids, values, strict=False):
+            trials = [make_trial(t, metrics={"mse": value}) for t, value in enumerate(some)]
+            store.write({ids[t.trial]: t for t in trials}, physics=point.settings, seconds=1.0)
+    return folder
+
+
 def library_run(
     folder: Path, name: str, *overrides: str, trials: int | None = None, step: float = 0.0
 ) -> tuple[Plan, Path]:

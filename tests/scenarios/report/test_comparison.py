@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import math
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from command import phyloop
-from fake_runs import PROVENANCE, make_trial
+from fake_runs import stored_run
 
 from scenarios.engine.run import run_study
 from scenarios.engine.study import Progress
-from scenarios.plan.plan import expand
 from scenarios.report.answers import Difference
 from scenarios.report.comparison import UNMATCHED, Cell, Comparison, comparison_page, difference
 from scenarios.report.tables.summaries import with_interval
 from scenarios.schema.errors import ScenarioError
-from scenarios.schema.loader import as_yaml, load_scenario, resolved_root
-from scenarios.store.store import Store
+from scenarios.schema.loader import load_scenario
 from scenarios.studies.comparing import compare_folders
 from scenarios.studies.link.results import LinkStore
 from scenarios.studies.link.study import LinkStudy
@@ -35,21 +34,7 @@ sweep: {link.power.snr_max_db: [10, 20]}
 """
 
 
-def store(folder: Path, *values: np.ndarray, overrides: tuple[str, ...] = (), text: str = TEXT) -> Path:
-    """A run folder with `values` of the MSE by trial at each sweep point."""
-    folder.mkdir()
-    file = folder / "given.yaml"
-    file.write_text(text)
-    loaded = load_scenario(file, overrides=overrides)
-    plan = expand(loaded)
-    root = resolved_root(loaded, swept_paths=plan.swept_paths)
-    with Store.open(folder, scenario_name=loaded.scenario.name) as open_store:
-        open_store.save_scenario(yaml=as_yaml(root), root=root)
-        open_store.finish_run(open_store.record_run(PROVENANCE))
-        for point, ids, some in zip(plan.points, plan.task_ids, values, strict=False):
-            trials = [make_trial(t, metrics={"mse": value}) for t, value in enumerate(some)]
-            open_store.write({ids[t.trial]: t for t in trials}, physics=point.settings, seconds=1.0)
-    return folder
+store = partial(stored_run, text=TEXT)
 
 
 def rows(found: Comparison, metric: str = "mse") -> list[dict[str, str | None]]:

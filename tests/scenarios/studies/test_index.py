@@ -63,7 +63,7 @@ def test_every_run_has_a_row_and_the_latest_is_the_first(tmp_path: Path) -> None
     run(tmp_path / "late", 2)
     run(tmp_path / "much" / "too" / "deep", 2)
     rows, _ = read(tmp_path)
-    assert rows[0] == "studies/deep|2020-11-03 12:00|killed: 0 done, 0 failed|one|learning.num_devices: 8|"
+    assert rows[0] == "studies/deep|2020-11-03 12:00|killed: 0 tasks|one|learning.num_devices: 8|"
     assert [row.split("|")[:2] for row in rows[1:]] == [["late", "2020-11-02 13:30"], ["early", "2020-11-01 13:30"]]
     assert "rounds" not in "".join(rows)
 
