@@ -198,7 +198,11 @@ class FedAvgConfig(Learning):
         problem = "privacy without a mechanism bounds the amplitudes of flmc, the algorithm is fedavg"
         wanted = {"epsilon": 5, "delta": 1e-5, **privacy.model_dump(include={"epsilon", "delta"}, exclude_unset=True)}
         numbers = ", ".join(f"{key}: {number:g}" for key, number in wanted.items())
-        remedy = f"write for example {{mechanism: gaussian, {numbers}}} beside learning.local.clip: 1"
+        remedy = f"write for example {{mechanism: gaussian, {numbers}}}"
+        if self.local.optimizer != "gd" or self.local.clip is None:
+            taken = self.local.model_dump(exclude_unset=True, exclude={"optimizer", "batch_size", "momentum"})
+            local = {"optimizer": "gd", "clip": 1, **taken}
+            remedy += f" and learning.local: {{{', '.join(f'{key}: {value}' for key, value in local.items())}}}"
         return Conflict("privacy learning.algorithm", problem, remedy)
 
     def budget_conflicts(self, *, link: LinkConfig, privacy: Any) -> Iterator[Conflict]:

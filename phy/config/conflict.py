@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 
@@ -19,9 +20,11 @@ class Conflict:
         return tuple(self.listed.split())
 
     def under(self, path: str, others: str = "") -> Conflict:
-        """The conflict with its keys below `path`, and `others` after them."""
-        keys = " ".join(f"{path}.{key}" for key in self.keys)
-        return Conflict(f"{keys} {others}".strip(), self.problem, self.remedy)
+        """The conflict with its keys below `path`, and `others` after them, which the remedy names in full."""
+        keys, remedy = " ".join(f"{path}.{key}" for key in self.keys), self.remedy
+        for other in others.split():
+            remedy = re.sub(rf"(?<![\w.]){other.rpartition('.')[2]}: ", f"{other}: ", remedy)
+        return Conflict(f"{keys} {others}".strip(), self.problem, remedy)
 
     @staticmethod
     def of(keys: str, sentence: object, *, usual: str = "change one of them") -> Conflict:

@@ -217,10 +217,12 @@ def _sharing(link: LinkConfig, num_devices: int) -> Iterator[Conflict]:
 
 def _superposition(link: LinkConfig, num_devices: int) -> Iterator[Conflict]:
     if isinstance(link.coding, CodingConfig) or link.mcs is not None:
+        coded_by_mcs = "mcs" in link.model_fields_set
         yield Conflict(
-            "coding mcs access",
+            "mcs coding access" if coded_by_mcs else "coding mcs access",
             "symbols that add up in the air cannot be decoded, so superposition carries no code",
-            "write coding: none and leave mcs out, or access: orthogonal (under flmc scheme: digital-orthogonal)",
+            ("leave mcs out" if coded_by_mcs else "write coding: none")
+            + ", or access: orthogonal (under flmc scheme: digital-orthogonal)",
         )
     if link.packets.policy != "accept" or link.packets.crc not in ("auto", "none"):
         yield Conflict(

@@ -291,7 +291,7 @@ class UploadMechanism(Mechanism):
                 "learning.local.optimizer privacy.mechanism",
                 "the sensitivity 2 eta G / |D_n| holds for full-batch gradient descent, the optimizer is "
                 f"{training.optimizer}",
-                "write optimizer: gd and leave batch_size out, or privacy: none",
+                "write optimizer: gd without batch_size and momentum, or privacy: none",
             )
 
     def warnings(self, training: Training) -> Iterator[str]:

@@ -122,7 +122,7 @@ class FlippedBits(UploadMechanism):
             yield (
                 "learning.codec.name learning.codec privacy.mechanism privacy",
                 f"flipped exponent bits of {training.codec} make weights of up to 1e38",
-                "write codec: fixed-point or codec: uniform",
+                "write codec: fixed-point, or codec: uniform",
             )
         if self.channel == "native" and lost is not None:
             yield (

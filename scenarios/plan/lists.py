@@ -27,7 +27,11 @@ def list_remedy(path: str, values: Any) -> str:
         return f"write {path}: {flow([int(one) if one.is_integer() else one for one in levels])}"
     except ValidationError:
         nested = [f"{key}: {flow(items)}" for key, items in _lists(path, values)]
-        return f"write {', '.join(nested)}" if nested else f"write {path}: [{shorten(values)}]"
+        return (
+            f"write {' and '.join(nested)} in place of {path} in the sweep"
+            if nested
+            else f"write {path}: [{shorten(values)}]"
+        )
 
 
 def _lists(path: str, values: dict[str, Any]) -> Iterator[tuple[str, list[Any]]]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from math import prod
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -18,6 +17,7 @@ from phy.config.conflict import Conflict
 from scenarios.plan.identity import physics_json
 from scenarios.plan.lists import list_remedy, product_remedy
 from scenarios.plan.points import Plan, Point
+from scenarios.plan.refused import Axis, Setting, errors_of_points
 from scenarios.schema.consistency.conflicts import check_consistency, find_conflicts
 from scenarios.schema.consistency.resolve import resolve_auto
 from scenarios.schema.consistency.unused import unused_keys
@@ -26,7 +26,6 @@ from scenarios.schema.errors import (
     KeyPath,
     Mark,
     ScenarioError,
-    flow,
     items_of,
     mapping,
     mark_of,
@@ -40,7 +39,7 @@ from scenarios.schema.messages.explain import explain, explain_within
 from scenarios.schema.overrides import set_path
 from scenarios.schema.schema import Scenario, validate_quickly
 from scenarios.schema.schema_keys import keys_within, left_out_keys, meant_key, schema_keys
-from scenarios.schema.shorthand import SECTIONS, normalise
+from scenarios.schema.shorthand import normalise
 from scenarios.schema.sweep import blocks_of, groups_of, swept_marks
 
 MAX_POINTS = 100_000
@@ -82,15 +81,6 @@ _One = TypeVar("_One")
 _Other = TypeVar("_Other")
 
 
-class _Setting(NamedTuple):
-    path: str
-    value: Any
-    origin: KeyPath  # its place in the sweep
-
-
-_Axis = list[tuple[_Setting, ...]]  # one tuple of settings per step
-
-
 def expand(loaded: LoadedScenario, reading: Reading = LEARNING) -> Plan:
     """The plan of a scenario: the union of its sweep blocks, in order.
 
@@ -107,7 +97,7 @@ def expand(loaded: LoadedScenario, reading: Reading = LEARNING) -> Plan:
     root = {key: value for key, value in loaded.document.items() if key != "sweep"}
     points: list[Point] = []
     first: dict[str, Point] = {}
-    refused: list[tuple[ScenarioError, list[_Setting]]] = []
+    refused: list[tuple[ScenarioError, list[Setting]]] = []
     for settings in ([setting for step in steps for setting in step] for block in axes for steps in product(*block)):
         try:
             point = _point(loaded, root, settings, len(points), reading)
@@ -120,7 +110,7 @@ def expand(loaded: LoadedScenario, reading: Reading = LEARNING) -> Plan:
         _refuse_twin(loaded, first.setdefault(reading.physics(point.scenario), point), point)
         points.append(point)
     if refused:
-        raise together(_of_points(refused, root, everywhere=len(refused) == min(total, _MAX_REFUSED)))
+        raise together(errors_of_points(refused, axes, root, everywhere=len(refused) == min(total, _MAX_REFUSED)))
     paths = (setting.path for block in axes for axis in block for setting in axis[0])
     trials, seed = loaded.scenario.trials, loaded.scenario.seed
     return Plan(points=tuple(points), swept_paths=tuple(dict.fromkeys(paths)), trials=trials, seed=seed)
@@ -167,7 +157,7 @@ def check_sweep(loaded: LoadedScenario) -> None:
         raise together(errors)
 
 
-def _of_values(loaded: LoadedScenario, step: Iterable[_Setting]) -> list[ScenarioError]:
+def _of_values(loaded: LoadedScenario, step: Iterable[Setting]) -> list[ScenarioError]:
     """The errors of some swept values alone."""
     root = {key: value for key, value in loaded.document.items() if key != "sweep"}
     try:
@@ -178,13 +168,13 @@ def _of_values(loaded: LoadedScenario, step: Iterable[_Setting]) -> list[Scenari
     return []
 
 
-def sweep_axes(loaded: LoadedScenario) -> list[list[_Axis]]:
+def sweep_axes(loaded: LoadedScenario) -> list[list[Axis]]:
     """The axes of every block of the sweep; raises ScenarioError for all wrong paths and lists."""
     blocks = blocks_of(loaded.document.get("sweep") or {})
     return _each(lambda block: _axes(loaded, block[1], block[0]), blocks.items()) or [[]]
 
 
-def _axes(loaded: LoadedScenario, block: Any, at: KeyPath) -> list[_Axis]:
+def _axes(loaded: LoadedScenario, block: Any, at: KeyPath) -> list[Axis]:
     """The axes of one block."""
     seen: dict[str, KeyPath] = {}
     return _each(lambda group: _walk(loaded, group[1], group[0], seen), groups_of(block, at))
@@ -203,7 +193,7 @@ def _each(function: Callable[[_One], _Other], items: Iterable[_One]) -> list[_Ot
     return results
 
 
-def _walk(loaded: LoadedScenario, group: Any, at: KeyPath, seen: dict[str, KeyPath]) -> _Axis:
+def _walk(loaded: LoadedScenario, group: Any, at: KeyPath, seen: dict[str, KeyPath]) -> Axis:
     """The axis of one path, or of paths that step together."""
     if not mapping(group):
         problem = "must be a mapping of dotted paths to lists of one length, or a list of such mappings"
@@ -229,9 +219,9 @@ def _walk(loaded: LoadedScenario, group: Any, at: KeyPath, seen: dict[str, KeyPa
             f"shorten each to {min(map(len, group.values()))}, or write them outside zip for all combinations",
         )
     first: dict[str, int] = {}
-    axis: _Axis = []
+    axis: Axis = []
     for number, values in enumerate(zip(*group.values(), strict=True)):
-        row = tuple(_Setting(path, value, (*at, path, number)) for path, value in zip(group, values, strict=True))
+        row = tuple(Setting(path, value, (*at, path, number)) for path, value in zip(group, values, strict=True))
         same = first.setdefault(json.dumps(values, sort_keys=True), number)
         if same != number:
             problem, value = f"value {number + 1} of the list repeats value {same + 1}", list(values)
@@ -256,7 +246,7 @@ def _check_path(loaded: LoadedScenario, path: str, values: Any, at: KeyPath, see
         wrong = refuse("the sweep names a path that does not exist", remedy)
         # The values of a misspelt path are those of the nearest one, unless that has another unit.
         meant = items_of(values) if near and converted is None else []
-        steps = [_Setting(str(near), value, (*at, number)) for number, value in enumerate(meant)]
+        steps = [Setting(str(near), value, (*at, number)) for number, value in enumerate(meant)]
         raise together([wrong, *(error for step in steps[:_MAX_REFUSED] for error in _of_values(loaded, [step]))])
     for other, place in seen.items():
         if path == other or path.startswith(other + ".") or other.startswith(path + "."):
@@ -269,7 +259,7 @@ def _check_path(loaded: LoadedScenario, path: str, values: Any, at: KeyPath, see
     seen[path] = at
 
 
-def _document(root: dict[str, Any], settings: list[_Setting]) -> dict[str, Any]:
+def _document(root: dict[str, Any], settings: list[Setting]) -> dict[str, Any]:
     document = root
     if settings:
         document = dict(root)  # set_path and normalise copy the mappings that they change
@@ -280,7 +270,7 @@ def _document(root: dict[str, Any], settings: list[_Setting]) -> dict[str, Any]:
 
 
 def _point(
-    loaded: LoadedScenario, root: dict[str, Any], settings: list[_Setting], index: int, reading: Reading
+    loaded: LoadedScenario, root: dict[str, Any], settings: list[Setting], index: int, reading: Reading
 ) -> Point:
     document = _document(root, settings)
     try:
@@ -299,7 +289,7 @@ def _point(
     )
 
 
-def _point_marks(loaded: LoadedScenario, settings: list[_Setting]) -> tuple[dict[KeyPath, Mark], set[KeyPath]]:
+def _point_marks(loaded: LoadedScenario, settings: list[Setting]) -> tuple[dict[KeyPath, Mark], set[KeyPath]]:
     """Marks of the document of one sweep point: the place of a swept value is in the sweep."""
     swept: dict[KeyPath, KeyPath] = {tuple(setting.path.split(".")): setting.origin for setting in settings}
     return swept_marks(loaded.marks, swept), set(swept)
@@ -311,52 +301,6 @@ def _written(key: str, marks: Mapping[KeyPath, Mark], swept: set[KeyPath]) -> Ma
         return marks[path]
     # A swept section writes the keys in it, and `learning.task: logistic` writes learning.task.name.
     return next((marks[path[:n]] for n in range(len(path) - 1, 0, -1) if path[:n] in swept), None)
-
-
-def _of_points(
-    refused: Sequence[tuple[ScenarioError, list[_Setting]]], root: Mapping[str, Any], *, everywhere: bool
-) -> Iterator[ScenarioError]:
-    """Yield each error once, with the first sweep point that has it; without, if all points have it."""
-    times = Counter(one.sentence() for error, _ in refused for one in error.errors)
-    shown: set[str] = set()
-    for error, settings in refused:
-        for one in error.errors:
-            sentence = one.sentence()
-            if sentence not in shown:
-                shown.add(sentence)
-                alike = everywhere and times[sentence] == len(refused) > 1
-                yield one if alike else _with_settings(_of_kinds(one, settings, root), settings)
-
-
-def _with_settings(error: ScenarioError, settings: list[_Setting]) -> ScenarioError:
-    """Add the sweep point to an error, unless its key is the only swept path."""
-    others = [setting for setting in settings if setting.path != error.key]
-    if others:
-        listed = ", ".join(f"{setting.path} = {shorten(setting.value, 30)}" for setting in others)
-        return replace(error, problem=f"{error.problem} (at the sweep point {listed})")
-    return error
-
-
-def _is_of(section: str, name: str, kind: Any) -> bool:
-    """Return True if a section of this kind has the key, which does not select the kind."""
-    known = schema_keys().get(f"{section}.{name}")
-    return known is not None and kind in known.variants and name not in SECTIONS.values()
-
-
-def _of_kinds(error: ScenarioError, settings: list[_Setting], root: Mapping[str, Any]) -> ScenarioError:
-    """Show how to sweep whole sections, where the kind of one is swept and an unknown key is that of another kind."""
-    section = (error.key or "").rpartition(".")[0]
-    path = tuple(section.split("."))
-    tag, written = SECTIONS.get(path, ""), mapping(value_at(root, path))
-    kind = next((one.value for one in settings if tag and one.path == f"{section}.{tag}"), None)
-    if not error.problem.startswith("unknown key") or not written or kind in (None, written.get(tag)):
-        return error
-    kinds = dict.fromkeys([kind, *filter(None, [written.get(tag)])])
-    mappings = [
-        {tag: one, **{name: value for name, value in written.items() if _is_of(section, name, one)}} for one in kinds
-    ]
-    values = f"{section}: {flow(mappings)}"
-    return replace(error, remedy=f"sweep {section} in place of {section}.{tag}, with the keys of each: {values}")
 
 
 def _refuse_twin(loaded: LoadedScenario, twin: Point, point: Point) -> None:

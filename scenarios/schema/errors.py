@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -132,10 +133,16 @@ def flow(value: object) -> str:
         case bool():
             return "true" if value else "false"
         case dict():
-            return "{" + ", ".join(f"{key}: {flow(item)}" for key, item in value.items()) + "}"
+            return "{" + ", ".join(f"{key}: {_inside(item)}" for key, item in value.items()) + "}"
         case list() | tuple():
-            return "[" + ", ".join(flow(item) for item in value) + "]"
+            return "[" + ", ".join(map(_inside, value)) + "]"
     return repr(value)
+
+
+def _inside(value: object) -> str:
+    """A value within a list or mapping in one line, whose marks a text must quote."""
+    quoted = isinstance(value, str) and re.search(r"[,\[\]{}#\"]|: ", value)
+    return json.dumps(value, ensure_ascii=False) if quoted else flow(value)
 
 
 def names_of(path: Iterable[str | int]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import Discriminator, Field, Tag, ValidationError, field_validator, model_validator
 
 from fl.config.learning import LearningConfig
 from fl.learning.flmc import FlmcConfig
@@ -376,3 +376,12 @@ def validate_quickly(document: dict[str, Any]) -> Scenario:
     # JSON input makes pydantic's strict mode accept lists as tuples and 20 as 20.0, and still refuse "20", true as a
     # number and 20.0 as a count.
     return Scenario.model_validate_json(json.dumps(document), strict=True)
+
+
+def num_errors(document: dict[str, Any]) -> int:
+    """Return the number of errors of a document."""
+    try:
+        validate_quickly(document)
+    except ValidationError as error:
+        return int(error.error_count())
+    return 0

@@ -152,6 +152,11 @@ def left_out_keys() -> frozenset[str]:
     return frozenset(path for path in paths if "none" not in choices(path))
 
 
+def belongs(name: str, kind: str) -> bool:
+    """Return True if a section of this kind has a key of its own."""
+    return name in schema_keys() and kind in schema_keys()[name].variants
+
+
 def owner_of(document: Mapping[str, Any], *, section: str) -> str:
     """Return the algorithm or mechanism of a section of a document; empty for the other sections."""
     if section not in SECTIONS:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from fl.accounting.fedavg import training_of
+from fl.accounting.fedavg import training_of, upload_parameters
+from fl.config.codec import Codec, codecs
 from fl.footprint import energy_of_round, samples_per_device
 from fl.learning.fedavg import FedAvgConfig
 from fl.uplink.channel_credit import errors_together, law_of_errors
@@ -24,6 +25,8 @@ _LOOKS = 10
 
 _ROUNDED_UP = 1.0 + 1e-4
 """A budget keeps back the rounding of energies, see `fl.uplink.energy`."""
+_LITTLE_NOISE = 0.2
+"""Noise of a run over all of its steps with which a model learns."""
 _LITTLE_POWER = 0.01
 """Share of full power below which an energy budget is likely a mistake in its unit."""
 
@@ -52,6 +55,7 @@ def _learning_and_link(scenario: Scenario) -> Iterator[str]:
             "average; write a smaller batch_size, or optimizer: gd without one"
         )
     yield from _bare_numbers(learning, scenario)
+    yield from _coins(learning, scenario)
     mechanism = None if privacy is None else privacy.for_uploads
     if mechanism is not None:
         yield from mechanism.warnings(training_of(learning))
@@ -104,6 +108,46 @@ def _noise(learning: FedAvgConfig, mechanism: UploadMechanism) -> Iterator[str]:
             f"all steps of a run together, so that the model may stay at guessing; raise epsilon{enough}, "
             "learning.num_devices or learning.local.steps, or take a smaller model"
         )
+
+
+def _coins(learning: FedAvgConfig, scenario: Scenario) -> Iterator[str]:
+    """Bits that a budget flips almost with probability 1/2, which leave less of all steps of a run than noise.
+
+    A received number is 1 - 2 p of the sent one, beside the errors of `FlippedBits.noise_std`.
+    """
+    privacy, numbers, training = scenario.mechanism, learning.num_values(), training_of(learning)
+    budget, link = scenario.budget, resolve_auto(scenario).link
+    if privacy is None or budget is None or not privacy.calibrated or privacy.protects != "bits":
+        return
+    if numbers is None or training.clip is None:
+        return
+    devices = learning.participation.devices_per_round or learning.num_devices
+    step = training.steps * training.learning_rate * training.clip
+
+    def flips(codec: Codec, epsilon: float) -> tuple[float, float]:
+        """Probability of a flip, and the noise of all rounds over the norm of all steps."""
+        raised = privacy.model_copy(update={"budget": budget.model_copy(update={"epsilon": epsilon})})
+        found = upload_parameters(learning.model_copy(update={"codec": codec}), link=link, privacy=raised)
+        assert found is not None
+        p = float(found.max())
+        noise = (codec.value_range or 0.0) * math.sqrt(4.0 / 3.0 * p) / max(1.0 - 2.0 * p, 1e-12)
+        return p, noise * math.sqrt(numbers / (devices * training.num_rounds)) / step
+
+    rate, times = flips(learning.codec, budget.epsilon)
+    if times <= 1.0:
+        return
+    bit = codecs.read({"name": "uniform", "bits": 1, "bound": float(f"{4.0 * step / math.sqrt(numbers):.1g}")})
+    fewer = bit if training.bits_per_value > 1 else learning.codec
+    tried = [float(f"{budget.epsilon * 2.0**doublings:.2g}") for doublings in range(20)]
+    enough = next((one for one in tried if one <= 1e6 and flips(fewer, one)[1] <= _LITTLE_NOISE), None)
+    remedies = [f"learning.codec: {{name: uniform, bits: 1, bound: {bit.value_range:g}}}"] if fewer is bit else []
+    remedies += [f"privacy.budget.epsilon: {enough:g}"] if enough not in (None, tried[0]) else []
+    yield (
+        f"privacy.budget.epsilon: {budget.epsilon:g} for {numbers * training.bits_per_value:,} bits in each of "
+        f"{training.num_rounds} rounds flips them with probability {rate:.4f}, and the noise that {devices} devices "
+        f"average out is {times:.2g} times as large as all steps of a run together; write "
+        f"{' and '.join(remedies) or 'a smaller learning.model'}, or more learning.num_devices"
+    )
 
 
 def _enough(

@@ -22,8 +22,9 @@ from scenarios.schema.errors import (
     value_at,
 )
 from scenarios.schema.messages.forms import FORMS, Answer, Change
+from scenarios.schema.messages.kinds import of_other_kinds
 from scenarios.schema.messages.nearest import nearest
-from scenarios.schema.messages.remedies import answer, of_other_kinds
+from scenarios.schema.messages.remedies import answer
 from scenarios.schema.schema import Scenario, validate_quickly
 from scenarios.schema.schema_keys import OWNERS, left_out_keys, schema_keys
 from scenarios.schema.shorthand import normalise

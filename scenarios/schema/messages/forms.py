@@ -57,10 +57,10 @@ TYPES = {
 """Wrong types, and the remedy for a key without a default."""
 
 LIMITS = {
-    "greater_than": ("gt", "above", "larger", gt),
-    "greater_than_equal": ("ge", "at least", "larger", ge),
-    "less_than": ("lt", "below", "smaller", lt),
-    "less_than_equal": ("le", "at most", "smaller", le),
+    "greater_than": ("gt", "above", "more", gt),
+    "greater_than_equal": ("ge", "at least", "more", ge),
+    "less_than": ("lt", "below", "less", lt),
+    "less_than_equal": ("le", "at most", "less", le),
 }
 
 LENGTHS = {

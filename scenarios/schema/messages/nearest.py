@@ -9,22 +9,22 @@ from itertools import product
 
 _TABLE = """
 devices: clients users workers; devices_per_round: fraction share fraction_fit participants; group_size: users
-participation: sampling; trials: repetitions runs; burn_in: warmup; sweep values: grid; std: sigma
+participation: sampling; trials: repetitions runs; burn_in: warmup burnin; sweep values: grid; std: sigma
 attack: byzantine; attack_share: attackers; share: fraction ratio; invert: flip_bits bit_flip
 steps: epochs iterations; batch_size: minibatch; learning_rate: step_size; step_size step: learning_rate lr
-optimizer: optimiser; l2: weight_decay; proximal: mu; clip: max_grad_norm
+optimizer: optimiser; l2: weight_decay; proximal: mu; clip: max_grad_norm; gradient_bound: clip
 data: dataset; fashion-mnist: fmnist; emnist: femnist; hidden: layers; linear: softmax logistic
-gaussian_linear: linear_regression; dimension: dim; alpha: beta
+flmc: langevin sgld; gaussian_linear: linear_regression; dimension: dim; alpha: beta
 dirichlet: non_iid noniid; labels: classes non_iid noniid label_flip label_flipping
 train_samples samples_per_device: samples; binary32: float32 float
 uniform codec: quantizer quantization; uniform digital quantization: quantized
 aggregation: scheme aggregator; mean: fedavg average; sign: signsgd; fedavg: fedprox fedsgd federated_averaging fl
 epsilon: eps; budget: total; dp-accounting: analytic; renyi: rdp
 superposition: aircomp air ota; fedavg: aircomp; orthogonal: ofdma tdma; num_antennas: antennas num_rx rx_antennas
-snr_max_db: max_power tx_power transmit_power; rician_k: k_factor; ebno: ebn0; esno: esn0
+snr_max_db: max_power tx_power snr_max_dbm snr_dbm transmit_power; rician_k: k_factor; ebno: ebn0; esno: esn0
 constant: awgn; fixed: constant; rayleigh: jakes; speed: velocity; nakagami_m: m; 16qam crc16: 16; qpsk: 4qam
-num_subcarriers: fft_size; subcarrier_spacing_hz: scs; iterations: iter; cyclic_prefix: cp; rate: code_rate
-crc24a: 24; iid: bsc
+num_subcarriers: fft_size n_fft nfft fft; subcarrier_spacing_hz: scs; cyclic_prefix: cp
+iterations: iter; rate: code_rate; crc24a: 24; iid: bsc
 retransmissions: retries; retransmit: arq; drop: discard; retransmit_combine: harq; packet packet_errors: block
 packet_error_rate: bler fer; bit_error_rate: ber; max_seconds: time_limit; seconds: minutes
 start: begin from min; stop: end to max; name: title kind type; kind: name type; code model: type

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from copy import deepcopy
+from math import isfinite
 from typing import Any
 
 from pydantic import ValidationError
@@ -26,11 +27,13 @@ from scenarios.schema.messages.forms import (
     share_of_devices,
 )
 from scenarios.schema.messages.nearest import nearest, nearest_words
-from scenarios.schema.schema import validate_quickly
+from scenarios.schema.schema import num_errors, validate_quickly
 from scenarios.schema.schema_keys import (
+    KINDS,
     SECTIONS,
     TAGS,
     allows,
+    belongs,
     choices,
     keys_within,
     meant_key,
@@ -70,7 +73,7 @@ def answer(
     if kind == "union_tag_invalid":
         return _wrong_kind(path, item["ctx"], written, document)
     if kind == "extra_forbidden":
-        return _unknown(path, document, written)
+        return _unknown(path, document, written, prefer)
     if kind == "missing":
         return Answer(path, "the key is missing", _addition(path), Change(sure=False))
     problem, remedy, new = _wrong_value(kind, path, item, document)
@@ -126,66 +129,14 @@ def _home(path: KeyPath, kind: str, document: dict[str, Any]) -> tuple[KeyPath, 
     section = mapping(value_at(document, path))
     return tuple(home.split(".")), {
         tag: kind,
-        **{key: value for key, value in section.items() if _belongs(f"{home}.{key}", kind)},
+        **{key: value for key, value in section.items() if belongs(f"{home}.{key}", kind)},
     }
 
 
-def of_other_kinds(unknown: Iterable[KeyPath], document: dict[str, Any]) -> tuple[list[Answer], set[KeyPath]]:
-    """Answer for keys of one section that belong to another kind of it; returns the paths that this explains, too."""
-    sections: dict[str, list[KeyPath]] = {}
-    for path in unknown:
-        if len(path) == 2 and path[0] in SECTIONS and _is_foreign(path, document):
-            sections.setdefault(str(path[0]), []).append(path)
-    answers: list[Answer] = []
-    explained: set[KeyPath] = set()
-    for section, paths in sections.items():
-        inside, (tag, usual) = document[section], SECTIONS[section]
-        able = set.intersection(*(set(schema_keys()[names_of(path)].variants) for path in paths))
-        if not able or (tag in inside and len(paths) == 1):
-            continue
-        word = min(sorted(able), key=lambda one: _num_errors({**document, section: {**inside, tag: one}}))
-        keys = listing((path[-1] for path in paths), last="and")
-        problem = f"{keys} belong{'s' if len(paths) == 1 else ''} to {tag} {listing(sorted(able))}"
-        kept = [f"{section}.{key}" for key in inside if key != tag]
-        own = [one for one in kept if _belongs(one, inside.get(tag, usual)) and not _belongs(one, word)]
-        kind = (section, tag)
-        change = Change(new=((kind, word),))
-        if tag not in inside:
-            answers.append(
-                Answer(paths[0], f"{problem}, and no {tag} is written", f"add {tag}: {word} under {section}", change)
-            )
-        elif len(paths) > len(own):
-            answers.append(Answer(kind, problem, f"write {tag}: {word}, or leave these keys out", change, inside[tag]))
-        else:
-            change, remedy = Change(gone=tuple(paths)), f"leave these keys out, or write {tag}: {word}"
-            answers.append(Answer(kind, problem, remedy, change, inside[tag]))
-        explained |= set(paths)
-    return answers, explained
-
-
-def _is_foreign(path: KeyPath, document: dict[str, Any]) -> bool:
-    """Return True if another kind of the section has the key, and this kind has none of its name inside."""
-    key, kind = schema_keys().get(names_of(path)), owner_of(document, section=str(path[0]))
-    if key is None or not key.variants or kind in key.variants:
-        return False
-    within, named = f"{path[0]}.", f".{path[-1]}"
-    others = (one for name, one in schema_keys().items() if name.startswith(within) and name.endswith(named))
-    return not any(kind in one.fields for one in others if one is not key)
-
-
-def _belongs(name: str, kind: str) -> bool:
-    """Return True if a section of this kind has a key of its own."""
-    return name in schema_keys() and kind in schema_keys()[name].variants
-
-
-def _variant(path: KeyPath, document: dict[str, Any]) -> str:
-    """The word that selects the kind of the mapping around `path`."""
-    section = mapping(value_at(document, path[:-1]))
-    return next((str(section[tag]) for tag in TAGS if tag in section), "")
-
-
-def _unknown(path: KeyPath, document: dict[str, Any], written: Mapping[KeyPath, Mark]) -> Answer:
-    """A key that the section does not have."""
+def _unknown(
+    path: KeyPath, document: dict[str, Any], written: Mapping[KeyPath, Mark], swept: Collection[KeyPath]
+) -> Answer:
+    """A key that the section does not have; a key beside it that is `swept` may be the one that was meant."""
     name, leaf, value = names_of(path), path[-1], value_at(document, path)
     problem, shown = "unknown key", _scalar(value)
     if isinstance(leaf, str) and "." in leaf:
@@ -193,20 +144,29 @@ def _unknown(path: KeyPath, document: dict[str, Any], written: Mapping[KeyPath, 
         nested = f"{': {'.join(outer)}: {{{inner}: {shorten(value)}{'}' * len(outer)}"
         change = Change(gone=(path,), new=(((*path[:-1], *outer, inner), value),))
         return Answer(path, problem, f"nest it instead of dots: {nested}", change, shown)
-    if (tag := _selector(name, value)) is not None:
+    known = keys_within(document, section=str(path[0]))
+    elsewhere = (one for one in known if leaf not in KINDS and one.endswith(f".{leaf}") and value in choices(one))
+    if next(elsewhere, None) is None and (tag := _selector(name, value)) is not None:
         word = value if isinstance(value, str) else flow(value)
         change = Change(gone=(path,), new=(((*path[:-1], tag), value),))
         return Answer(path, problem, f"write {tag}: {word} in place of {leaf}: {word}", change, shown)
     # A base has its keys written, of which one may be meant by a file on top of it.
     file, around = mark_of(path, written)[0], [(*path[:-1], key) for key in value_at(document, path[:-1]) or ()]
-    beside = {names_of(one) for one in around if mark_of(one, written)[0] == file}
-    known = keys_within(document, section=str(path[0]))
-    near, text, remedy = meant_key(name, among=known, value=value, written=beside, kind=_variant(path, document))
+    written_beside = {names_of(one) for one in around if one not in swept and mark_of(one, written)[0] == file}
+    near, text, remedy = meant_key(
+        name, among=known, value=value, written=written_beside, kind=_variant(path, document)
+    )
     if near is None:
         return Answer(path, problem, remedy, Change(gone=(path,)), shown)
     converted = value if text is None else json.loads(text)
     parts: list[str | int] = [*path[:-1], near.rpartition(".")[2]] if _beside(near, name) else [*near.split(".")]
     return Answer(path, problem, remedy, Change(gone=(path,), new=((tuple(parts), converted),)), shown)
+
+
+def _variant(path: KeyPath, document: dict[str, Any]) -> str:
+    """The word that selects the kind of the mapping around `path`."""
+    section = mapping(value_at(document, path[:-1]))
+    return next((str(section[tag]) for tag in TAGS if tag in section), "")
 
 
 def _beside(one: str, other: str) -> bool:
@@ -229,13 +189,13 @@ def _selector(path: str, value: object) -> str | None:
 
 
 def _addition(path: KeyPath) -> str:
-    """Remedy for a missing key: its only word, which lets phyloop choose the value, before an example."""
+    """Remedy for a missing key: an example, and its only word, which lets phyloop choose the value."""
     name, leaf = names_of(path), path[-1]
     where = f"under {dotted(path[:-1])}" if path[:-1] else "at the top"
     words, example = choices(name), _example_of(name)
     if example is not None:
-        alone = f"{leaf}: {words[0]}, or " if len(words) == 1 else ""
-        return f"add {leaf} {where}: write {alone}for example {leaf}: {flow(example)}"
+        alone = f", or {leaf}: {words[0]}" if len(words) == 1 else ""
+        return f"add {leaf} {where}: write for example {leaf}: {flow(example)}{alone}"
     return f"add {leaf}: {listing(words)}{' ' * bool(words)}{where}"
 
 
@@ -267,9 +227,8 @@ def _wrong_value(kind: str, path: KeyPath, item: dict[str, Any], document: dict[
         return allowed, f"write for example {flow(example)}{alone}", example if path[-1] == leaf else None
     if kind == "literal_error":
         problem, remedy, near = _choice(item["ctx"]["expected"], value, path, document)
-        beside = _selector(name, value)
-        if beside is not None:
-            return problem, f"write {beside}: {value} in place of {leaf}: {value}", None
+        if (tag := _selector(name, value)) is not None:
+            return problem, f"write {tag}: {value} in place of {leaf}: {value}", None
         return problem, remedy, near
     if kind in LENGTHS:
         problem, remedy = (one.format(**item["ctx"]) for one in LENGTHS[kind])
@@ -292,8 +251,8 @@ def _wrong_value(kind: str, path: KeyPath, item: dict[str, Any], document: dict[
             return problem, f"put commas between the values: {', '.join(map(flow, numbers))}", None
         if (number := number_in(value)) is not None:
             return f"{problem}, not text", f"write {value.strip()} without quotes", number
-    if kind in ("int_type", "int_from_float") and isinstance(value, float) and value.is_integer():
-        return problem, f"write {int(value)}", int(value)
+    if kind in ("int_type", "int_from_float") and isinstance(value, float) and isfinite(value):
+        return problem, f"write {round(value)}", round(value)
     if kind == "string_type" and not isinstance(value, dict | list):
         return problem, f'put it in quotes: "{flow(value)}"', flow(value)
     return problem, f"write for example {flow(default)}" if usual else remedy, None
@@ -308,12 +267,13 @@ def _beyond(kind: str, name: str, item: dict[str, Any], field: FieldInfo | None)
     problem, number = f"must be {bound} {limit}{unit_of(leaf)}", default if isinstance(default, float | int) else None
     if (near := likely_unit(leaf, value, holds=lambda one: holds(one, limit), usual=number)) is not None:
         return problem, f"write {near}", float(near.partition(" ")[0])
-    if number is not None:
-        alone = ", or none" if field is not None and allows(field, None) else ""
-        return problem, f"write a {direction} value (the default is {flow(default)}){alone}", None
-    if example is None:
-        example = limit if holds(limit, limit) else None
-    return problem, f"write a {direction} value" if example is None else f"write for example {flow(example)}", None
+    alone = ", or none" if field is not None and allows(field, None) else ""
+    example = number if example is None else example
+    if example is not None and holds(example, limit):
+        return problem, f"write for example {flow(example)}{alone}", None
+    if holds(limit, limit):
+        return problem, f"write {limit} or {direction}{alone}", None
+    return problem, f"write for example {limit + 1 if holds(limit + 1, limit) else limit - 1}{alone}", None
 
 
 def _choice(expected: str, given: object, path: KeyPath, document: dict[str, Any]) -> tuple[str, str, str | None]:
@@ -324,7 +284,7 @@ def _choice(expected: str, given: object, path: KeyPath, document: dict[str, Any
         return f"must be {expected}", "write one of these numbers", None
     near = nearest_words(given, words)
     if len(near) > 1:
-        errors = {word: _num_errors(_with(document, path, word)) for word in near}
+        errors = {word: num_errors(_with(document, path, word)) for word in near}
         near = [word for word in near if errors[word] == min(errors.values())]
     remedy = f"did you mean {listing(near)}" if near else "write one of these words"
     return f"must be {listing(words)}", remedy, next(iter(near), None)
@@ -388,11 +348,3 @@ def _with(document: dict[str, Any], path: KeyPath, value: Any) -> dict[str, Any]
     tried = deepcopy(document)
     value_at(tried, path[:-1])[path[-1]] = value
     return tried
-
-
-def _num_errors(document: dict[str, Any]) -> int:
-    try:
-        validate_quickly(document)
-    except ValidationError as error:
-        return error.error_count()
-    return 0

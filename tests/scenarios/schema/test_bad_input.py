@@ -68,7 +68,7 @@ SENTENCES = {
     ),
     "a fractional count": (
         "name: a\nlearning: {num_devices: 2.5}\n",
-        "s.yaml:2: learning.num_devices = 2.5: must be a whole number; write for example 20.",
+        "s.yaml:2: learning.num_devices = 2.5: must be a whole number; write 2.",
     ),
     "a count as a float": (
         "name: a\ntrials: 1e3\n",
@@ -85,7 +85,7 @@ SENTENCES = {
     ),
     "a negative noise power": (
         "name: a\nlink:\n  channel:\n    noise_power: -1\n",
-        "s.yaml:4: link.channel.noise_power = -1: must be above 1e-30; write a larger value (the default is 1.0).",
+        "s.yaml:4: link.channel.noise_power = -1: must be above 1e-30; write for example 1.0.",
     ),
     "NaN": (
         "name: a\nlink: {channel: {noise_power: .nan}}\n",
@@ -97,7 +97,7 @@ SENTENCES = {
     ),
     "no trials": (
         "name: a\ntrials: 0\n",
-        "s.yaml:2: trials = 0: must be at least 1; write a larger value (the default is 100).",
+        "s.yaml:2: trials = 0: must be at least 1; write for example 100.",
     ),
     "an unknown word": (
         "name: a\nlearning: {scheme: analogue}\n",
@@ -121,7 +121,7 @@ SENTENCES = {
     ),
     "a negative gain in a list": (
         "name: a\nlink:\n  channel:\n    gain:\n    - 1\n    - -1\n",
-        "s.yaml:6: link.channel.gain[1] = -1: must be above 1e-09; write a larger value (the default is 1.0).",
+        "s.yaml:6: link.channel.gain[1] = -1: must be above 1e-09; write for example 0.04.",
     ),
     "a wrong step size": (
         "name: a\nlearning: {step_size: fast}\n",
@@ -141,8 +141,8 @@ SENTENCES = {
         "s.yaml:2: link.bogus_ = 1: unknown key; leave it out: the keys of link are access, modulation, mcs, "
         "coding, packets, channel, ofdm, csi, receiver, noma, multiplexing, impairments, power, error_model, "
         "engine, bandwidth_hz, packet_size_bytes and probe_bits.\n"
-        "s.yaml:3: trials = 0: must be at least 1; write a larger value (the default is 100).\n"
-        "s.yaml:4: seed = -1: must be at least 0; write a larger value (the default is 0).",
+        "s.yaml:3: trials = 0: must be at least 1; write for example 100.\n"
+        "s.yaml:4: seed = -1: must be at least 0; write for example 0.",
     ),
     "conflicts of learning and of the link": (
         "name: a\nlearning: {num_devices: 570, task: logistic}\nlink:\n  csi: {estimator: ls}\n",
@@ -153,7 +153,7 @@ SENTENCES = {
     ),
     "values of one sweep that are wrong for different reasons": (
         "name: a\nsweep:\n  learning.num_devices:\n    - 0\n    - 5\n    - many\n",
-        "s.yaml:4: learning.num_devices = 0: must be at least 1; write a larger value (the default is 20).\n"
+        "s.yaml:4: learning.num_devices = 0: must be at least 1; write for example 20.\n"
         "s.yaml:6: learning.num_devices = many: must be a whole number; write for example 20.",
     ),
     "one mistake at every sweep point": (
@@ -185,7 +185,7 @@ SENTENCES = {
     ),
     "a swept value out of range": (
         "name: a\nsweep:\n  link.channel.noise_power:\n  - 1\n  - -1\n",
-        "s.yaml:5: link.channel.noise_power = -1: must be above 1e-30; write a larger value (the default is 1.0).",
+        "s.yaml:5: link.channel.noise_power = -1: must be above 1e-30; write for example 1.0.",
     ),
     "a swept value that another key excludes": (
         "name: a\nlearning: {rounds: 300}\nsweep:\n  learning.rounds: [300, 100]\n",
@@ -291,7 +291,7 @@ def test_a_cycle_of_bases_names_the_files(tmp_path: Path) -> None:
 def test_an_error_in_a_base_names_the_base(tmp_path: Path) -> None:
     (tmp_path / "other.yaml").write_text("name: b\nseed: -1\n")
     assert sentence_about("base: other.yaml\nname: a\n", tmp_path) == (
-        "other.yaml:2: seed = -1: must be at least 0; write a larger value (the default is 0)."
+        "other.yaml:2: seed = -1: must be at least 0; write for example 0."
     )
 
 

@@ -19,7 +19,7 @@ ERRORS = {
     "a whole number for a section": (FEDAVG + "  codec: 8\n", ["write {name: uniform, bits: 8}"]),
     "a near key whose value does not fit": (
         FEDAVG + "link: {channel: {noise_powr: -90}}\n",
-        ["did you mean link.channel.noise_power", "write a larger value (the default is 1.0)"],
+        ["did you mean link.channel.noise_power", "write for example 1.0"],
     ),
     "one number for a list that needs two": (
         FEDAVG + "link: {ofdm: {guard_carriers: 6}}\n",

@@ -84,7 +84,7 @@ SENTENCES = {
     "the kind of a section under another key, and the keys beside it": (
         "name: a\nlearning:\n  algorithm: fedavg\n  codec: {kind: uniform, bits: 0}\n"
         "  attack: {type: signflip, fraction: 0.2}\n",
-        "s.yaml:4: learning.codec.bits = 0: must be at least 1; write a larger value (the default is 8).\n"
+        "s.yaml:4: learning.codec.bits = 0: must be at least 1; write for example 8.\n"
         "s.yaml:4: learning.codec.kind = uniform: unknown key; write name: uniform in place of kind: uniform.\n"
         "s.yaml:5: learning.attack = {type: signflip, fraction: 0.2}: the key kind is missing; write kind: sign-flip "
         "in place of type: signflip.\n"
@@ -112,7 +112,7 @@ SENTENCES = {
     "keys one inside the other in a sweep": (
         "name: a\nsweep: {link: {power: {snr_max_db: [0, 10]}}}\n",
         "s.yaml:2: link = {power: {snr_max_db: [0, 10]}}: must be a list of at least one value; write "
-        "link.power.snr_max_db: [0, 10].",
+        "link.power.snr_max_db: [0, 10] in place of link in the sweep.",
     ),
     "no space after a colon": (
         "name: a\nlink: {power: {snr_max_db:15}}\n",
@@ -121,12 +121,12 @@ SENTENCES = {
     "a code in a sum": (
         "name: a\nlearning: {scheme: digital}\nlink: {coding: {code: ldpc5g}}\n",
         "s.yaml:3: link.coding: symbols that add up in the air cannot be decoded, so superposition carries no code; "
-        "write coding: none and leave mcs out, or access: orthogonal (under flmc scheme: digital-orthogonal).",
+        "write coding: none, or access: orthogonal (under flmc learning.scheme: digital-orthogonal).",
     ),
     "privacy of uploads without a mechanism": (
         "name: a\nlearning: {algorithm: fedavg}\nprivacy: {epsilon: 2}\n",
         "s.yaml:3: privacy: privacy without a mechanism bounds the amplitudes of flmc, the algorithm is fedavg; write "
-        "for example {mechanism: gaussian, epsilon: 2, delta: 1e-05} beside learning.local.clip: 1.",
+        "for example {mechanism: gaussian, epsilon: 2, delta: 1e-05} and learning.local: {optimizer: gd, clip: 1}.",
     ),
     "values in another unit without its name": (
         "name: a\nlink:\n  channel: {model: tdl-a, delay_spread_s: 100}\n  ofdm: {subcarrier_spacing_hz: 15}\n"
@@ -139,10 +139,10 @@ SENTENCES = {
     "values beyond a limit in every unit": (
         "name: a\nlink: {coding: {code: ldpc5g, rate: 1.2}}\nlearning: {num_devices: 10000000}\n"
         "privacy: {budget: {epsilon: 1, delta: 2}}\n",
-        "s.yaml:2: link.coding.rate = 1.2: must be at most 1; write a smaller value (the default is 0.5).\n"
-        "s.yaml:3: learning.num_devices = 10000000: must be at most 100000; write a smaller value (the default is "
-        "20).\n"
-        "s.yaml:4: privacy.budget.delta = 2: must be below 1; write a smaller value (the default is 1e-05).",
+        "s.yaml:2: link.coding.rate = 1.2: must be at most 1; write for example 0.5.\n"
+        "s.yaml:3: learning.num_devices = 10000000: must be at most 100000; write for example "
+        "20.\n"
+        "s.yaml:4: privacy.budget.delta = 2: must be below 1; write for example 1e-05.",
     ),
     "a scheme that nobody wrote yet": (
         "name: a\nlearning: {algorithm: fedavg, aggregation: krum}\n",
@@ -254,15 +254,15 @@ SENTENCES = {
     ),
     "a missing key with an example": (
         "name: a\nprivacy: {mechanism: bit-flipping, epsilon: 5}\n",
-        "s.yaml:2: privacy.kappa: the key is missing; add kappa under privacy: write kappa: measured, or for "
-        "example kappa: 0.02.",
+        "s.yaml:2: privacy.kappa: the key is missing; add kappa under privacy: write for example kappa: 0.02, "
+        "or kappa: measured.",
     ),
     "kinds with other keys in one sweep": (
         "name: a\nlearning: {algorithm: fedavg, local: {clip: 1}}\nprivacy: {mechanism: bit-flipping, epsilon: 5, "
         "kappa: 1}\nsweep: {privacy.mechanism: [bit-flipping, gaussian]}\n",
-        "s.yaml:3: privacy.kappa = 1: unknown key (at the sweep point privacy.mechanism = gaussian); sweep privacy in "
-        "place of privacy.mechanism, with the keys of each: privacy: [{mechanism: gaussian, epsilon: 5}, {mechanism: "
-        "bit-flipping, epsilon: 5, kappa: 1}].",
+        "s.yaml:3: privacy.kappa = 1: unknown key (at the sweep point privacy.mechanism = gaussian); write privacy: "
+        "[{mechanism: bit-flipping, epsilon: 5, kappa: 1}, {mechanism: gaussian, epsilon: 5}] in place of "
+        "privacy.mechanism in the sweep.",
     ),
     "a budget for a scheme with an epsilon of its own": (
         "name: a\nlearning: {algorithm: fedavg, aggregation: probit}\nprivacy: {budget: {epsilon: 9}}\n",

@@ -68,7 +68,7 @@ SENTENCES = {
         "name: a\nlearning:\n  algorithm: fedavg\n  aggregation: {name: top-k, k: 100}\n",
         "s.yaml:4: learning.aggregation.k = 100: unknown key; did you mean learning.aggregation.share (k / M, share of "
         "the numbers that are sent).\n"
-        "s.yaml:4: learning.aggregation.share = 100: must be at most 1; write a smaller value (the default is 0.05).",
+        "s.yaml:4: learning.aggregation.share = 100: must be at most 1; write for example 0.05.",
     ),
     "a name that the description of one key has": (
         "name: a\nlearning:\n  algorithm: fedavg\n  aggregation: {name: type-based, levels: 4}\n",
@@ -86,8 +86,7 @@ SENTENCES = {
     ),
     "zero for none": (
         "name: a\nlearning: {algorithm: fedavg, aggregation: {name: sign, epsilon: 0}}\n",
-        "s.yaml:2: learning.aggregation.epsilon = 0: must be above 1e-06; write a larger value (the default is 0.5), "
-        "or none.",
+        "s.yaml:2: learning.aggregation.epsilon = 0: must be above 1e-06; write for example 0.5, or none.",
     ),
     "words of YAML 1.1 for none, and for a section with defaults alone": (
         "name: a\nlearning: {algorithm: fedavg, personal: true}\nprivacy: no\n",

@@ -1,0 +1,120 @@
+"""The first remedy of every finding, followed to the letter, ends the finding and brings no other."""
+# ruff: noqa: E501 (whole sentences on one line, as the user sees them)
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from followed import followed
+
+from scenarios.studies.check import check
+
+FEDAVG = """\
+name: a
+link: {modulation: qpsk, channel: {fading: rayleigh}, power: {snr_max_db: 20}}
+learning:
+  algorithm: fedavg
+  data: digits
+  local: {optimizer: gd, clip: 1, steps: 1}
+  num_devices: 20
+  rounds: 30
+"""
+AIR = FEDAVG.replace("modulation: qpsk", "access: superposition")
+FLMC = """\
+name: a
+link: {channel: {gain: 0.04}, power: {policy: inversion, snr_max_db: 25}}
+learning: {algorithm: flmc, scheme: analog, num_devices: 20, rounds: 300, burn_in: 200, gradient_bound: 30}
+"""
+LINK = """\
+name: a
+link: {access: orthogonal, modulation: qpsk, coding: {code: ldpc5g}, channel: {model: tdl-a}, ofdm: {num_subcarriers: 72}}
+measure: {values: [0, 10], stop: {packet_errors: 10}}
+"""
+SWEPT = "sweep: {link.power.snr_max_db: [0, 10]}\n"
+
+MISTAKES = {
+    "a parameter of a swept key with its words in another order": (
+        FEDAVG.replace("snr_max_db", "max_snr_db") + SWEPT,
+        "did you mean link.power.snr_max_db.",
+    ),
+    "a key of another section with the same name": (
+        FLMC.replace("scheme: analog, ", "").replace("link: {", "link: {scheme: analog, "),
+        "did you mean learning.scheme.",
+    ),
+    "a number with a fraction": (FEDAVG.replace("rounds: 30", "rounds: 30.5"), "write 30."),
+    "a rate above 1": (LINK.replace("ldpc5g", "ldpc5g, rate: 1.5"), "write for example 0.5."),
+    "groups that do not fill": (
+        FEDAVG.replace("modulation: qpsk", "modulation: qpsk, access: noma, noma: {group_size: 3}"),
+        "write learning.num_devices: 21,",
+    ),
+    "a code in the air": (AIR.replace("link: {", "link: {coding: {code: ldpc5g}, "), "write coding: none,"),
+    "an mcs in the air": (AIR.replace("link: {", "link: {mcs: 5, "), "leave mcs out,"),
+    "a sweep as sections": (
+        FEDAVG + "sweep: {link: {power: {snr_max_db: [0, 10]}}}\n",
+        "in place of link in the sweep.",
+    ),
+    "privacy of amplitudes for averaging": (
+        FEDAVG.replace("local: {optimizer: gd, clip: 1,", "local: {optimizer: sgd, batch_size: 8,")
+        + "privacy: {epsilon: 100, delta: 0.25}\n",
+        "write for example {mechanism: gaussian, epsilon: 100, delta: 0.25} and learning.local: {optimizer: gd, clip: 1, steps: 1}.",
+    ),
+    "schemes of which some carry no bits and no code": (
+        FLMC.replace("num_devices", "task: {name: gaussian-linear, dimension: 50}, num_devices").replace(
+            "link: {", "link: {modulation: bpsk, coding: {code: ldpc5g, rate: 0.5}, "
+        )
+        + "sweep: {learning.scheme: [analog, digital, digital-orthogonal]}\n",
+        "write zip: {learning.scheme: [analog, digital, digital-orthogonal], link.modulation: [auto, bpsk, bpsk], "
+        "link.coding: [none, none, {code: ldpc5g, rate: 0.5}]} in place of learning.scheme in the sweep.",
+    ),
+    "aggregations of which one needs a slot for every device, beside a zip": (
+        AIR
+        + "sweep:\n  zip: {link.power.snr_max_db: [0, 10], label: ['a, b', c]}\n  learning.aggregation: [mean, median]\n",
+        'write zip: [{link.power.snr_max_db: [0, 10], label: ["a, b", c]}, {learning.aggregation: [mean, median], '
+        "link.access: [superposition, orthogonal]}] in place of learning.aggregation and zip in the sweep.",
+    ),
+    "two axes of which one combination is impossible": (
+        FEDAVG + "sweep: {link.access: [superposition, orthogonal], learning.aggregation: [mean, median]}\n",
+        "write zip: {link.access: [superposition, orthogonal, orthogonal], learning.aggregation: [mean, mean, median], "
+        "link.modulation: [auto, qpsk, qpsk]} in place of link.access and learning.aggregation in the sweep.",
+    ),
+    "mechanisms of which one needs kappa": (
+        FEDAVG.replace("rounds: 30", "rounds: 30\n  codec: {name: uniform, bits: 8, bound: 0.05}")
+        + "privacy: {epsilon: 3000}\nsweep: {privacy.mechanism: [gaussian, bit-flipping]}\n",
+        "write privacy: [{mechanism: gaussian, epsilon: 3000}, {mechanism: bit-flipping, epsilon: 3000, kappa: 0.02}] "
+        "in place of privacy.mechanism in the sweep.",
+    ),
+    "a swept mechanism without kappa": (
+        FEDAVG.replace("rounds: 30", "rounds: 30\n  codec: {name: uniform, bits: 8, bound: 0.05}")
+        + "sweep: {privacy: [none, {mechanism: bit-flipping, epsilon: 3000}]}\n",
+        "write privacy: [none, {mechanism: bit-flipping, epsilon: 3000, kappa: 0.02}] in the sweep.",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES, ids=lambda case: case.replace(" ", "_"))
+def test_the_first_remedy_works_to_the_letter(case: str, tmp_path: Path) -> None:
+    text, words = MISTAKES[case]
+    path = tmp_path / "a.yaml"
+    path.write_text(text)
+    found = check(path)
+    assert words in str(found)
+    (corrected := tmp_path / "b.yaml").write_text(followed(path, found.errors))
+    again = check(corrected)
+    # That the mechanisms of one sweep count epsilon in their own ways is no mistake of the remedy.
+    assert [*again.errors, *(one for one in again.warnings if "of different kinds" not in one)] == []
+
+
+def test_a_budget_that_makes_bits_fair_coins_has_a_codec_and_an_epsilon_that_do_not(tmp_path: Path) -> None:
+    codec = "  codec: {name: fixed-point, bound: 1}\n"
+    budget = "privacy: {mechanism: bit-flipping, budget: {epsilon: 5}}\n"
+    path = tmp_path / "a.yaml"
+    path.write_text(FEDAVG + codec + budget)
+    (warning,) = check(path).warnings
+    match = re.search(r"write learning.codec: ({.+?}) and privacy.budget.epsilon: (\d+), or more", warning)
+    assert warning.startswith("privacy.budget.epsilon: 5 for 14,950 bits in each of 30 rounds flips them")
+    assert match is not None
+    path.write_text(FEDAVG + f"  codec: {match[1]}\n" + budget.replace("5", match[2]))
+    assert check(path).ok
+    assert check(path).warnings == ()
