@@ -23,6 +23,11 @@ class LocalConfig(Frozen):
         description="step size eta; softmax regression and the MLP train on MNIST with 0.1; also that of the CNN of "
         "Li et al. 2025",
     )
+    decay_steps: PositiveFloat | None = Field(
+        default=None,
+        description="phi in eta_t = eta phi / (t + phi) at step t of a device, as in Theorem 4.2 of Lang et al. 2023; "
+        "left out: the same eta in all steps",
+    )
     steps: int = whole(
         5,
         "E, local iterations per round, samples / batch_size in an epoch; 5 steps of 0.1 learn about as fast as one of "
@@ -60,6 +65,11 @@ class LocalConfig(Frozen):
         if self.optimizer != "sgd" and self.momentum > 0.0:
             raise ValueError(f"momentum belongs to sgd, the optimizer is {self.optimizer}; leave it out")
         return self
+
+    @property
+    def in_kernels(self) -> bool:
+        """True if the kernel of softmax regression has these steps."""
+        return self.optimizer != "adam" and self.decay_steps is None
 
 
 class PersonalConfig(Frozen):

@@ -311,7 +311,7 @@ class FedAvgConfig(Learning):
     def loads_tensorflow(self, link: LinkConfig) -> bool:
         facts = image_facts(self.data.name)
         layers = self.model.layers(image_shape=facts.image_shape, num_classes=facts.num_classes)
-        in_kernels = is_softmax_regression(layers) and self.local.optimizer != "adam" and self.personal is None
+        in_kernels = is_softmax_regression(layers) and self.local.in_kernels and self.personal is None
         return not in_kernels or sees_gpu() or super().loads_tensorflow(link)
 
     def bytes_compiled(self, link: LinkConfig) -> int:

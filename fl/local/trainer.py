@@ -41,7 +41,8 @@ def state_names(config: LocalConfig) -> tuple[str, ...]:
 def compile_update(config: LocalConfig) -> Any:
     """A compiled step of D devices: `update(weights, total, counts, anchor, state, taken, active)`.
 
-    With g = total / count + rho (w - w_global) (FedProx), eta = `learning_rate`:
+    With g = total / count + rho (w - w_global) (FedProx), eta = `learning_rate`, times phi / (`taken` + phi) where
+    phi = `decay_steps` is given:
 
     - gd: w <- w - eta g;
     - sgd: v <- momentum v + g, w <- w - eta v;
@@ -52,7 +53,7 @@ def compile_update(config: LocalConfig) -> Any:
     (samples in the batch) float32 `[D]`, `taken` (steps before) float32 `[D]`, `active` bool `[D]`: the others keep
     weights and state.
     """
-    eta, rho = config.learning_rate, config.proximal
+    eta, rho, phi = config.learning_rate, config.proximal, config.decay_steps
 
     @tf.function(autograph=False)
     def update(
@@ -75,6 +76,8 @@ def compile_update(config: LocalConfig) -> Any:
             step, moved = eta * velocity, (velocity,)
         else:
             step = eta * gradient
+        if phi is not None:
+            step *= (phi / (taken + phi))[:, None]
         keep = active[:, None]
         kept = tuple(tf.where(keep, new, old) for new, old in zip(moved, state, strict=True))
         return tf.where(keep, weights - step, weights), kept
@@ -135,7 +138,7 @@ class LocalTrainer:
     ) -> None:
         self._model, self._config, self._data = model, config, data
         self._seed, self._trial = seed, trial
-        self._classes = None if config.optimizer == "adam" else model.linear_classes
+        self._classes = model.linear_classes if config.in_kernels else None
         self._sizes = np.asarray(partition.sizes, np.int64)
         self._samples = np.concatenate(partition.devices)
         self._starts = np.cumsum(self._sizes) - self._sizes

@@ -217,7 +217,8 @@ class Convergence:
         complete = (rounds["num_active"] == config.num_devices).all() and not series["link"]["dropped"].any()
         unlimited = config.receiver_limit is None and not devices["clipped_values"].any()
         alike = config.participation.straggling == 0.0 and config.downlink == "ideal"
-        return bool(complete and unlimited and alike and config.upload == "model" and config.local.proximal == 0.0)
+        plain = config.local.proximal == 0.0 and config.local.decay_steps is None
+        return bool(complete and unlimited and alike and config.upload == "model" and plain)
 
     def metrics(self) -> dict[str, float]:
         """What of the task and of the bound is one number: `bound_valid` is 1 where all of its assumptions hold."""

@@ -53,6 +53,18 @@ def test_momentum_lasts_from_round_to_round() -> None:
     assert np.abs(own - plain).max() > 1e3 * ROUNDING
 
 
+def test_the_learning_rate_decays_over_the_steps_of_all_rounds() -> None:
+    data, partition = images(SIZES)
+    model = network("linear")
+    start = model.initial_weights()
+    given = {"learning_rate": 0.3, "decay_steps": 4.0, "steps": 2}
+    found = rounds(trainer(model, data, partition, **given), start, 3)[2]
+    own = start.astype(float)
+    for step in range(6):
+        own = own - 0.3 * 4.0 / (step + 4.0) * own_gradient(model, data, partition, 2, own)
+    np.testing.assert_allclose(found, own, rtol=0, atol=ROUNDING)
+
+
 def test_adam_is_that_of_keras_over_rounds_and_steps() -> None:
     import keras
 
