@@ -183,7 +183,7 @@ def tune(
     """
     options = RunOptions(workers=workers, memory_limit=memory_limit)
     with code_allowed(allow_code):
-        search = Search.of(scenario, out=_path(out), options=options, overrides=_overrides(set), seed=seed)
+        search = Search(scenario, out=_path(out), options=options, overrides=_overrides(set), seed=seed)
 
         def in_folder(study: Study) -> tuple[Study, Path]:
             return study, search.folder

@@ -132,7 +132,7 @@ def tune(
     from scenarios.studies.tune.search import Search
 
     options = RunOptions(workers=workers, memory_limit=memory_limit)
-    make = partial(Search.of, scenario, out=out, options=options, overrides=overrides or (), seed=seed)
+    make = partial(Search, scenario, out=out, options=options, overrides=overrides or (), seed=seed)
     raise typer.Exit(carry_out_search(make, log_level=log_level, debug=debug, allow_code=allow_code))
 
 

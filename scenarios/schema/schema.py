@@ -304,7 +304,8 @@ class TuneConfig(Frozen):
     )
     trials: Annotated[int, Field(ge=1, le=100_000, strict=True)] = Field(
         default=3,
-        description="trials of each candidate, of a link study 1 measurement; 3: the fewest that give an interval",
+        description="trials of each candidate, but a link study measures until measure.stop; 3: the fewest that give "
+        "an interval",
     )
     halving: HalvingConfig | None = Field(
         default=None, description="successive halving; left out: a grid, all candidates for all rounds"

@@ -17,6 +17,7 @@ import numpy as np
 from pydantic import Field, ValidationError
 
 from fl.config.base import Frozen
+from fl.config.learning import Learning
 from fl.config.measured import LINK_RATES, Measured, joined
 from scenarios.plan.plan import expand, sweep_axes
 from scenarios.plan.points import Plan
@@ -107,13 +108,14 @@ class Block:
     candidates: tuple[Settings, ...]
     rounds: int | None
 
-    def groups(self, burn_in: float | None) -> list[dict[str, list[Any]]]:
-        """The axes of the block; `burn_in` as a share of the rounds, None without one."""
+    def groups(self, learning: Learning) -> list[dict[str, list[Any]]]:
+        """The axes of the block; burn-in keeps its share of the rounds of `learning`."""
         found: list[dict[str, list[Any]]] = [{path: [value]} for path, value in self.choice.settings.items()]
         found += [*self.choice.others, {path: [one[path] for one in self.candidates] for path in self.candidates[0]}]
         if self.rounds is not None:
             found.append({ROUNDS: [self.rounds]})
-            found += [] if burn_in is None else [{BURN_IN: [int(burn_in * self.rounds)]}]
+            if (burn_in := getattr(learning, "burn_in", None)) is not None:
+                found.append({BURN_IN: [burn_in * self.rounds // learning.rounds]})
         return found
 
     @property
@@ -160,12 +162,10 @@ class Tuning:
 
     def derived(self, entries: Sequence[Block]) -> LoadedScenario:
         """Return the scenario that computes `entries`; ScenarioError for candidates that are no valid sweep points."""
-        loaded, learning = self.loaded, self.loaded.scenario.learning
+        loaded, written = self.loaded, self._written()
         document = {key: value for key, value in loaded.document.items() if key not in ("tune", "report", "sweep")}
         marks = {at: mark for at, mark in loaded.marks.items() if at[:1] not in (("tune",), ("report",), ("sweep",))}
-        written = self._written()
-        burn_in = getattr(learning, "burn_in", None)
-        blocks = [block_of(one.groups(None if burn_in is None else burn_in / learning.rounds)) for one in entries]
+        blocks = [block_of(one.groups(loaded.scenario.learning)) for one in entries]
         for at, block in enumerate(blocks):
             for place, group in groups_of(block, ("sweep", at)):
                 marks |= {(*place, path): written[path] for path in group if path in written}
@@ -180,16 +180,11 @@ class Tuning:
 
     def _written(self) -> dict[str, Mark]:
         """Where each path of a derived sweep stands in the files."""
-        marks = self.loaded.marks
-
-        def mark(at: KeyPath) -> Mark:
-            file, line = mark_of(at, marks)
-            return Mark(file or self.loaded.source, line)
-
-        places = {path: (*at, path) for at, path in _swept(self.loaded)}
+        places: dict[str, KeyPath] = {path: (*at, path) for at, path in _swept(self.loaded)}
         places |= {path: ("tune", "halving") for path in (ROUNDS, BURN_IN) if self.config.halving is not None}
         places |= {path: ("tune", "keys", path) for path in self.config.keys}
-        return {path: mark(at) for path, at in places.items()}
+        marks = {path: mark_of(at, self.loaded.marks) for path, at in places.items()}
+        return {path: Mark(file or self.loaded.source, line) for path, (file, line) in marks.items()}
 
 
 def block_of(groups: Sequence[dict[str, list[Any]]]) -> dict[str, Any]:
@@ -216,20 +211,13 @@ def plan_tuning(loaded: LoadedScenario) -> Tuning:
         problem = "phyloop tune needs a tune: section, and this scenario has none"
         raise ScenarioError(problem=problem, remedy=f"add for example {EXAMPLE}", file=loaded.source)
     links = loaded.scenario.measure is not None and "learning" not in loaded.document
-    part = of_link(loaded) if links else loaded
-    plan = None if links else expand(part)
-    if links:
-        expand_link(part)
-    candidates = _candidates(part, config)
-    found = Tuning(
-        loaded=part,
-        links=links,
-        choices=_choices(part, config),
-        candidates=candidates,
-        metric=_metric(part, config, plan),
-    )
+    loaded = of_link(loaded) if links else loaded
+    plan = expand_link(loaded) if links else expand(loaded)
+    candidates, metric = _candidates(loaded, config), _metric(loaded, config, plan if isinstance(plan, Plan) else None)
     if config.halving is not None:
-        _check_halving(part, config, links=links)
+        _check_halving(loaded, config, links=links)
+    choices = _choices(loaded, config)
+    found = Tuning(loaded=loaded, links=links, choices=choices, candidates=candidates, metric=metric)
     (expand_link if links else expand)(found.derived(found.first()))
     return found
 

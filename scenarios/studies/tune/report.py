@@ -127,7 +127,7 @@ def drawing(result: Result) -> Drawing:
             (title, tuple(Curve(label=label, series=looks[label], spots=(*spots,)) for label, spots in curves.items()))
             for title, curves in panels.items()
         ),
-        caption=f"{_about(result.tuning)} Bars or bands are 95 % intervals.",
+        caption="Candidates at the seeds of the search, means or rates with 95 % intervals.",
         seed=tuning_seed(result.tuning.loaded.scenario.seed),
     )
 

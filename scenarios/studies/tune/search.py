@@ -18,7 +18,7 @@ from scenarios.schema.errors import ScenarioError, printable
 from scenarios.schema.loader import Source, load_scenario
 from scenarios.studies.learning import LearningStudy, choose_engine
 from scenarios.studies.link.study import LinkStudy
-from scenarios.studies.tune.plan import Block, Tuning, plan_tuning
+from scenarios.studies.tune.plan import Block, plan_tuning
 from scenarios.studies.tune.report import TUNED, Result, write_result
 from scenarios.studies.tune.scores import Scored, rank
 
@@ -30,16 +30,13 @@ class Search:
     same search goes on wherever it was stopped.
     """
 
-    def __init__(self, tuning: Tuning, *, out: Path | None, options: RunOptions) -> None:
+    def __init__(self, source: Source, *, out: Path | None, options: RunOptions, **changes: Any) -> None:
+        """Check the search that a scenario asks for; `changes` are those of `load_scenario`. Raises ScenarioError."""
         refuse_impossible(options)
-        self.tuning, self.folder, self._options = tuning, out or RUNS / tuning.name, options
+        self.tuning, self._options = plan_tuning(load_scenario(source, **changes)), options
+        self.folder = out or RUNS / self.tuning.name
         self._blocks: list[Block] = []
         self._ranked: list[tuple[Scored, ...]] = []
-
-    @classmethod
-    def of(cls, source: Source, *, out: Path | None, options: RunOptions, **changes: Any) -> Search:
-        """Return the search that a scenario asks for; `changes` are those of `load_scenario`."""
-        return cls(plan_tuning(load_scenario(source, **changes)), out=out, options=options)
 
     def studies(self) -> Iterator[LearningStudy | LinkStudy]:
         """Yield the study of each stage, to be run in the folder before the next one is asked for.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
@@ -78,7 +80,7 @@ tune: {keys: {learning.local.learning_rate: {start: 1e-4, stop: 1, steps: 3, sca
 
 def search(folder: Path, text: str, *, run: str = "run", stop_after: int | None = None) -> tuple[Search, int]:
     """Return a search that has run in `folder`, and how many tasks it computed; Ctrl-C after so many batches."""
-    found = Search.of(write_scenario(folder, text), out=folder / run, options=AS_USUAL)
+    found = Search(write_scenario(folder, text), out=folder / run, options=AS_USUAL)
     batches = count(1)
 
     def settled(_: object) -> None:
@@ -204,14 +206,16 @@ def test_halving_keeps_the_best_half_at_growing_rounds(tmp_path: Path) -> None:
 
 
 def test_a_candidate_without_a_result_is_last_and_none_is_an_error(tmp_path: Path) -> None:
-    diverging = LANGEVIN.replace(f"{STEPS}", f"[1.0e+6, {STEPS[2]}]").replace("gradient_bound: 1.0e+6", "")
-    text = diverging.replace("noiseless", "analog")
-    try:
-        found, _ = search(tmp_path, text)
-    except ScenarioError as error:
-        raise AssertionError(str(error)) from error
-    (choice,) = found.tuning.choices
-    assert found.result.winner(choice) == {"learning.step_size": STEPS[2]}
+    # With l2 = 1 a step of 1e9 multiplies the weights by 1e9 in every round: beyond float32 after five.
+    settings = {"l2": 1.0, "steps": 1, "learning_rate": 0.1}
+    text = DIGITS.replace("rounds: 6", f"rounds: 8\n  codec: binary32\n  local: {json.dumps(settings)}")
+    text = re.sub(r"sweep:.*?report", "report", text, flags=re.DOTALL)
+    found, _ = search(tmp_path, re.sub(r"\{start.*?\}", "[1.0e+9, 0.1]", text))
+    best, last = found.result.of(found.tuning.choices[0])[0][1]
+    assert best.candidate == {"learning.local.learning_rate": 0.1}
+    assert last.cell.text == "2 of 2 trials without a result"
+    with pytest.raises(ScenarioError, match="no candidate of all sweep points has a result"):
+        search(tmp_path, re.sub(r"\{start.*?\}", "[1.0e+9]", text), run="none")
 
 
 # --- what is left behind --------------------------------------------------------------------------
