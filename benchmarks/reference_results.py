@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -64,10 +65,12 @@ def write(folder: Path, *, into: Path = REFERENCE) -> Path:
 
 
 def learning_rows(plan: Plan, store: Store, paths: Sequence[str]) -> Iterator[Row]:
-    """Yield a row per sweep point and metric or rate that the scenario shows."""
-    metrics = metrics_of(plan.points[0].scenario.report)
-    for one in summarise(store, plan):
-        for metric in metrics:
+    """Yield a row per sweep point and metric or rate that the scenario shows; every metric if it shows none."""
+    summaries = summarise(store, plan)
+    stored = {name for one in summaries for name in (*one.metrics, *one.rates)}
+    shown = [name for name in metrics_of(plan.points[0].scenario.report) if name in stored]
+    for one in summaries:
+        for metric in shown or sorted(one.metrics):
             row = {**_settings(one.point, paths), "metric": metric}
             if metric in one.metrics:
                 mean = one.metrics[metric].within(metric)
@@ -83,15 +86,15 @@ def curve_rows(plan: Plan, store: Store, paths: Sequence[str]) -> Iterator[Row]:
     for config in plan.points[0].scenario.report.figures:
         if config.x not in ROUND_AXES or "device" in config.series_paths:
             continue
-        curves: dict[int, list[Shown]] = {}
-        for shown in over_rounds(store, plan, config):
-            if is_shown(config, shown[0]):
-                curves.setdefault(shown[0].index, []).append(shown)
-        for curve in curves.values():
-            for point, _, spot in thinned(curve):
-                along = {"axis": config.x, "x": f"{spot.x:.6g}", "metric": config.y, "trials": spot.n}
+        for quantity in filter(None, (config.y, config.beside)):
+            curves: dict[int, list[Shown]] = {}
+            for shown in over_rounds(store, plan, config.model_copy(update={"y": quantity})):
+                if is_shown(config, shown[0]):
+                    curves.setdefault(shown[0].index, []).append(shown)
+            for point, _, spot in chain.from_iterable(map(thinned, curves.values())):
+                along = {"axis": config.x, "x": f"{spot.x:.6g}", "metric": quantity, "trials": spot.n}
                 counts = {"errors": spot.errors, "total": spot.total}
-                yield _settings(point, paths) | along | _interval(spot.y, spot.low, spot.high) | counts
+                yield {**_settings(point, paths), **along, **_interval(spot.y, spot.low, spot.high), **counts}
 
 
 def thinned(spots: Sequence[Shown]) -> list[Shown]:
@@ -159,9 +162,10 @@ def telling_paths(points: Sequence[Point], swept_paths: Sequence[str]) -> list[s
 
 def metrics_of(report: ReportConfig) -> dict[str, None]:
     """Return the metrics of the tables and figures, without those over rounds if there are others."""
-    shown = [*(one.metric for one in report.tables), *(one.y for one in report.figures if one.x not in ROUND_AXES)]
-    shown += [name for one in report.figures for name in budget_names(one)]
-    return dict.fromkeys(shown or [one.y for one in report.figures])
+    tables = [one.metric for one in report.tables]
+    shown = [name for one in report.figures if one.x not in ROUND_AXES for name in (one.y, one.beside) if name]
+    budgets = [name for one in report.figures for name in budget_names(one)]
+    return dict.fromkeys([*tables, *shown, *budgets] or [one.y for one in report.figures])
 
 
 if __name__ == "__main__":

@@ -136,10 +136,13 @@ def test_a_page_of_the_gallery_draws_stored_results(name: str, figures: int, tmp
     assert len(list(tmp_path.rglob("*.svg"))) == figures
     assert stored[0]["source"] in text
     assert ("| ours" in text) == (name == "cpa-table6")
-    # The table has the counts behind a rate.
-    (row,) = [one for one in stored if one["metric"] == "bit_error_rate"][:1] or [{"errors": "", "total": ""}]
-    if row["total"]:
-        assert f"| {int(row['errors']):,} of {int(row['total']):,} |" in text
+    if rates := [one for one in stored if one["metric"] == "bit_error_rate"]:
+        counts = f"| {int(rates[0]['errors']):,} of {int(rates[0]['total']):,} |"
+        assert counts in text  # of the table
+    if name == "link-uncoded":
+        (data,) = tmp_path.rglob("01-bit_error_rate.csv")
+        drawn = [line for line in data.read_text().splitlines() if ",bit_error_rate," in line]
+        assert len(drawn) == len(rates)
 
 
 def test_a_page_without_stored_results_says_so_and_gives_an_estimate_apart_from_measured_times(

@@ -116,7 +116,7 @@ def _time_cells(name: str) -> tuple[str, str]:
 
 def _first_sentence(loaded: LoadedScenario) -> str:
     text = " ".join(str(loaded.scenario.description).split())
-    return re.split(r"(?<!et al)\. ", text, maxsplit=1)[0].rstrip(".") + "."
+    return re.split(r"(?<!et al)(?<!Fig)(?<!Figs)\. ", text, maxsplit=1)[0].rstrip(".") + "."
 
 
 def scenario_page(name: str, loaded: LoadedScenario, *, folder: Path) -> Iterator[str]:

@@ -30,7 +30,7 @@ def results(loaded: LoadedScenario, plan: Plan | None, *, folder: Path) -> Itera
     """Yield stored results of a scenario, which must have some; figures go into `folder`. `plan`: None for links."""
     name = loaded.scenario.name
     rows = read_reference(name)
-    origins = dict.fromkeys(f"{row['source']}, phyloop {row['version']}, {row['date']}" for row in rows)
+    origins = dict.fromkeys(f"`{row['source']}`, phyloop {row['version']}, {row['date']}" for row in rows)
     yield f"Stored results: {'; '.join(origins)}, seed {rows[0]['seed']}.{'' if plan is None else _trials(rows)}"
     summaries = () if plan is None else _summaries(plan, rows)
     drawings = _link_drawings(expand_link(loaded), rows) if plan is None else _drawings(plan, summaries)

@@ -145,6 +145,14 @@ def test_rates_and_curves_of_a_run_are_stored_with_their_counts(tmp_path: Path) 
     assert {(row["axis"], row["errors"], row["total"]) for row in of_bits} == {("round", "10", "10000")}
 
 
+def test_curves_are_stored_of_the_sweep_points_that_a_figure_shows(tmp_path: Path) -> None:
+    library_run(tmp_path / "run", "aircomp-privacy")
+    write(tmp_path / "run", into=tmp_path)
+    curves = list(csv.DictReader((tmp_path / "curves" / "aircomp-privacy.csv").open()))
+    # `where` of the figure of amplitudes; trials of accuracies have none over rounds.
+    assert {(row["metric"], row["privacy.budget.epsilon"]) for row in curves} == {("amplitude", "8")}
+
+
 def test_a_long_curve_keeps_its_ends_and_even_steps() -> None:
     (point, *_) = expand(load_scenario("fedavg-bursts")).points
     spots = [(point, "", Spot(x=x, y=0.0)) for x in range(1, 101)]
