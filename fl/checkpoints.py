@@ -35,23 +35,22 @@ class Checkpoints(Protocol):
 
     def saved(self) -> Saved | None:
         """Return the last state, None if there is none that can be read."""
-        ...
 
     def refuse(self, saved: Saved, why: str) -> None:
         """Take note that a state is not one of these trials; `why` is the reason."""
-        ...
 
     def due(self, rounds_done: int) -> bool:
         """Return whether to save a state after so many rounds; asked after every round but the last."""
-        ...
 
     def save(self, rounds_done: int, state: State) -> None:
         """Save the state, whose arrays change after the call. Does not raise an error where it cannot be saved."""
-        ...
 
 
 class Kept:
-    """Base of what rounds change, in the attributes `kept`: arrays, whole numbers, None, or objects with a state."""
+    """Base of what rounds change, in the attributes `kept`.
+
+    They are arrays, arrays by name, whole numbers, None, or objects with a state.
+    """
 
     kept: ClassVar[tuple[str, ...]] = ()
 
@@ -61,13 +60,16 @@ class Kept:
         return {name: one.state() if hasattr(one, "state") else one for name, one in own}
 
     def restore(self, state: State) -> None:
-        """Go on from a state. Raises LearningError for the state of others, and may then be half changed."""
+        """Go on from a state. Raises LearningError or KeyError for the state of others; it may then be half changed."""
         for attribute in self.kept:
             name, here = attribute.lstrip("_"), getattr(self, attribute)
             if hasattr(here, "restore"):
                 here.restore(state[name])
             elif isinstance(here, int):
                 setattr(self, attribute, kept_number(state, name, most=1 << 62))
+            elif isinstance(here, dict):
+                found = {key: kept_array(state[name], key, like=here[key]) for key in {**here, **state[name]}}
+                setattr(self, attribute, found)
             elif here is not None:
                 setattr(self, attribute, kept_array(state, name, like=here))
 

@@ -44,11 +44,8 @@ class Recorder:
         first: Sequence[str] = (),
     ) -> None:
         self.num_rounds, self._unmeasured = num_rounds, unmeasured
-        self._shapes: dict[Table, tuple[int, ...]] = {
-            "rounds": (num_trials,),
-            "link": (num_trials, num_devices),
-            "devices": (num_trials, num_devices),
-        }
+        each = (num_trials, num_devices)
+        self._shapes: dict[Table, tuple[int, ...]] = {"rounds": (num_trials,), "link": each, "devices": each}
         self._senders = (num_trials, num_devices if num_senders is None else num_senders)
         self._tables: dict[Table, dict[str, dict[int, NDArray[Any]]]] = {table: {} for table in self._shapes}
         self._first = tuple(first)

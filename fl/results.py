@@ -16,17 +16,8 @@ CAP_NAMES: tuple[str, ...] = ("none", "power", "lmc", "privacy", "budget")
 """Word of each `active_cap` code: which limit held the amplitude down (0 is none)."""
 
 LINK_COUNTS = (
-    "bits",
-    "bit_errors",
-    "packets",
-    "packet_errors",
-    "dropped",
-    "retransmissions",
-    "raw_bits",
-    "raw_bit_errors",
-    "airtime_s",
-    "energy_j",
-    "snr_db",
+    *("bits", "bit_errors", "packets", "packet_errors", "dropped", "retransmissions", "raw_bits", "raw_bit_errors"),
+    *("airtime_s", "energy_j", "snr_db"),
 )
 """Counts of the link that are kept for each round and device."""
 

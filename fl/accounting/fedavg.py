@@ -18,7 +18,6 @@ from phy.measure.burstiness import Burstiness
 from phy.measure.independence import assess
 from privacy.config import ClippedUpdate, Mechanism, ReceiverNoise, Training
 from privacy.errors import PrivacyError
-from privacy.events.events import Ledger
 from privacy.events.releases import Release, Uploads
 from privacy.evidence import USUAL_DELTA, confidence_for, independence_sentence, listener_sentence, may_credit
 
@@ -208,31 +207,19 @@ def fedavg_account(
     independent, reasons = _channel_noise(resolved, result=result)
     uploads = Uploads(sent=sent, rounds=result.rounds, devices=result.devices, independent=independent, reasons=reasons)
     mechanism = None if privacy is None else privacy.for_uploads
-    if isinstance(mechanism, ReceiverNoise):
-        ledger, published = _of_a_sum(config, mechanism, uploads=uploads), mechanism.published(training_of(config))
-    elif mechanism is not None:
-        release = mechanism.release(num_values, training_of(config))
-        found = upload_parameters(config, link=resolved, privacy=privacy)
-        ledger = release.recorded(uploads, by_round=None if found is None else found[: len(sent), None])
-        published = mechanism.published(training_of(config))
-    else:
+    if mechanism is None:
         ledger, published = scheme.ledger(uploads, num_values=num_values), scheme.published
+    else:
+        training, found = training_of(config), upload_parameters(config, link=resolved, privacy=privacy)
+        by_round = None if found is None else found[: len(sent), None]
+        ledger = mechanism.ledger(uploads, training, num_values=num_values, by_round=by_round)
+        published = mechanism.published(training)
     assumptions = [*ledger.assumptions]
     if config.attack is not None:
         assumptions += [ATTACKERS_ON_AIR] * (config.attack.acts_on == "air")
         assumptions += [TOLD_BY_ATTACKERS] * config.attack.uses_honest_updates
     sampled = sampled_share(config, link=link, privacy=privacy)
     return PrivacyAccount(ledger=replace(ledger, sampled=sampled, assumptions=tuple(assumptions)), published=published)
-
-
-def _of_a_sum(config: FedAvgConfig, mechanism: ReceiverNoise, *, uploads: Uploads) -> Ledger:
-    """Return the ledger of sums in the receiver's noise, at the amplitudes that arrived; nothing else protects them."""
-    release, z = mechanism.release(0, training_of(config)), uploads.where_sent(uploads.devices["noise_multiplier"])
-    return release.ledger(
-        z,
-        uncredited=np.where(np.isfinite(z), 0.0, z),
-        credit_assumptions=(mechanism.listener,),
-    )
 
 
 def reconstruction_account(

@@ -7,6 +7,7 @@ encoded, protected, sent, recovered, and averaged with weights q_n.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -123,7 +124,7 @@ class Federation(Trials):
 
     def _first_uploads(self) -> F32:
         """What a first round would upload: what (26) measures kappa on. Leaves no trace in the state."""
-        state = self._trainer.state()
+        state = deepcopy(self._trainer.state())
         devices = np.arange(min(self._config.num_devices, 4))
         models = self._trainer.train(self.weights, devices=devices, round_index=0).weights
         self._trainer.restore(state)
@@ -131,19 +132,12 @@ class Federation(Trials):
         return np.asarray(models - self.weights if self._config.upload == "update" else models)
 
     def _uplink(self) -> Uplink | SuperposedUplink:
-        config, link, model, index, attackers = self._config, self._link, self.model, self._index, self._attackers
+        config, link, privacy, model, index = self._config, self._link, self._privacy, self.model, self._index
+        protection, attackers, size = self.protection, self._attackers, model.num_parameters
         if link.access != "superposition":
-            return build_uplink(
-                config, link=link, model=model, index=index, protection=self.protection, attackers=attackers
-            )
+            return build_uplink(config, link=link, model=model, index=index, protection=protection, attackers=attackers)
         return SuperposedUplink(
-            config,
-            link=link,
-            num_values=model.num_parameters,
-            index=index,
-            protection=self.protection,
-            attackers=attackers,
-            privacy=self._privacy,
+            config, link=link, num_values=size, index=index, protection=protection, attackers=attackers, privacy=privacy
         )
 
     def _number_downlink(self) -> NumberTransport | None:
@@ -197,13 +191,8 @@ class Federation(Trials):
         self.record.finish(index)
 
     def results(self, failure: str | None) -> list[TrialResult]:
-        account = partial(
-            fedavg_account,
-            self._config,
-            link=self._link,
-            privacy=self._privacy,
-            num_values=self.model.num_parameters,
-        )
+        size = self.model.num_parameters
+        account = partial(fedavg_account, self._config, link=self._link, privacy=self._privacy, num_values=size)
         return [fedavg_result(self, failure=failure, account=account)]
 
     def _updates(self, who: Participants, start: F32, *, senders: Senders, tally: RoundTally) -> Iterator[F32]:

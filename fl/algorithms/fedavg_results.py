@@ -9,6 +9,7 @@ import numpy as np
 
 from fl.aggregation.update_kernels import add_weighted_rows
 from fl.arrays import F32, F64
+from fl.config.measured import AT_HOME
 from fl.recorder import SPENT, with_totals
 from fl.results import PrivacyAccount, TrialResult
 from fl.schemes.cpa.cpa_theory import coded_snr_of_run_db
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from fl.algorithms.fedavg import Federation
     from fl.local.evaluation import PersonalModels
     from fl.local.trainer import LocalOutcome
-
-AT_HOME = ("personal_accuracy", "personal_loss", "global_accuracy_at_home")
-"""Of personalised learning: personal models, and the global one, on the devices' own held-out samples."""
 
 
 class RoundTally:

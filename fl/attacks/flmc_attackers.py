@@ -1,14 +1,9 @@
 """Attackers of many trials side by side, on the gradients, bits or symbols of federated Langevin Monte Carlo.
 
-All arrays are `[num_trials, num_devices, ...]`, and each function leaves alone what its kind does not concern:
-
-    gradients   before they are encoded; clipped to l again      `gaussian`, `sign-flip`, `scale`, `zero-gradient`,
-                                                                 `duplicate`
-    bits        after the quantiser, digital schemes             `ones`, `invert`, `random`
-    symbols     on the air, at full power (`phy.links.jamming`)        `jam`, `boost`
-
-The server knows of none of them: K, K_a, amplitude and caps are those of devices that are all honest. What attackers
-send is no noise that honest devices may count on: their privacy is that without attackers, in receiver noise alone.
+All arrays are `[num_trials, num_devices, ...]`. Attackers change gradients before they are encoded, bits after the
+quantiser, or symbols on the air at full power (`phy.links.jamming`); each method returns its argument where their kind
+acts elsewhere. The server does not know them: K, K_a, amplitude and caps are those of honest devices. The privacy of
+honest devices is that without attackers, in the noise of the receiver alone.
 """
 
 from __future__ import annotations

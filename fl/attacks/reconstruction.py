@@ -205,13 +205,8 @@ class Reconstruction(Trials):
 
     def results(self, failure: str | None) -> list[TrialResult]:
         metrics = {} if failure else self._metrics(self._record.of_trial("devices"))
-        account = partial(
-            reconstruction_account,
-            self._config,
-            link=self._link,
-            privacy=self._privacy,
-            num_values=self._model.num_parameters,
-        )
+        size = self._model.num_parameters
+        account = partial(reconstruction_account, self._config, link=self._link, privacy=self._privacy, num_values=size)
         (result,) = self._record.results((self._trial,), metrics=(metrics,), failures=(failure,), account=account)
         return [replace(result, pictures=self._pictures)]
 

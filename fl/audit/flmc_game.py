@@ -102,13 +102,8 @@ class FlmcGame:
         self._peaks: dict[int, float] = {}
         whose = "what the others sent is known" if config.superposes else "every device on resources of its own"
         beside = beside_attackers(config.attack, num_devices=config.num_devices)
-        self.facts = GameFacts(
-            scope="round",
-            unit="device",
-            worlds=f"gradient -l or +l in all {size} entries of one device; {whose}{beside}",
-            rounds=rounds,
-            when=when,
-        )
+        worlds = f"gradient -l or +l in all {size} entries of one device; {whose}{beside}"
+        self.facts = GameFacts(scope="round", unit="device", worlds=worlds, rounds=rounds, when=when)
 
     def _limits(self, link: LinkConfig) -> tuple[dict[str, float], AmplitudeAllowance | None]:
         """The caps of every round, for a run whose data are those of trial 0, and what a budget allows beside them."""
@@ -237,9 +232,9 @@ class FlmcGame:
         elif (asked := privacy.of_rounds) is not None and asked.delta <= delta and rounds == 1:
             source = "asked for, Zhang et al. 2022 (11)"
             found.append(published(epsilon=asked.epsilon, delta=asked.delta, source=source))
-        if privacy is not None and privacy.budget is not None:
+        if privacy is not None:
             credited = {"assumptions": (privacy.listener,), "channel_credited": True}
-            found.append(of_the_budget(privacy.budget, num_rounds=config.rounds, **labels, **credited))
+            found += of_the_budget(privacy.budget, num_rounds=config.rounds, **labels, **credited)
         if rounds == 1 and delta > 0.0 and sent:
             spent = sending.delta_of(config, amplitude=sent[0], noise_power=self._noise_power)
             epsilon = smallest_epsilon(spent, delta=delta)

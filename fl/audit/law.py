@@ -146,8 +146,7 @@ class Law:
                 **labels,
             )
         ]
-        if budget is not None:
-            found.append(of_the_budget(budget, num_rounds=num_rounds, **labels))
+        found += of_the_budget(budget, num_rounds=num_rounds, **labels)
         exact = self.epsilon if self.proved else self.exact_epsilon
         if exact is not None and not (self.proved and delta == 0.0):
             spent = (Spending(event=PureEpsilon(epsilon=exact), count=count),)

@@ -130,7 +130,7 @@ class GaussianLaw(CodecLaw):
     ) -> tuple[Claim, ...]:
         """See `Law.claims`; the assumptions are those of the sensitivity, for games are of models that far apart."""
         labels: dict[str, Any] = {"unit": "sample", "assumptions": one_step(training_of(self.config))}
-        found = [] if budget is None else [of_the_budget(budget, num_rounds=num_rounds, **labels)]
+        found = [*of_the_budget(budget, num_rounds=num_rounds, **labels)]
         if budget is None or not budget.calibrate:
             printed = claim(
                 epsilon=self.privacy.epsilon,
@@ -191,8 +191,7 @@ class FlippingLaw(CodecLaw):
                 theorem(epsilon=share, delta=0.0, order=privacy.order, source=source),
             ]
         labels["assumptions"] = assumptions
-        if budget is not None:
-            found.append(of_the_budget(budget, num_rounds=num_rounds, **labels))
+        found += of_the_budget(budget, num_rounds=num_rounds, **labels)
         # A block cipher garbles the bits of a block together: they are no independent responses any more.
         if privacy.cipher != "aes":
             bits = self.config.codec.bits_per_value

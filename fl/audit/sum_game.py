@@ -62,13 +62,8 @@ class SumGame:
         z = multipliers(config, link=link, privacy=privacy)
         self._played, when = weakest_rounds(1.0 / z, count=rounds)
         beside = beside_attackers(config.attack, num_devices=config.num_devices)
-        self.facts = GameFacts(
-            scope="round",
-            unit="device",
-            worlds=f"an update of {size} numbers of one device or its negative; what the others sent is known{beside}",
-            rounds=rounds,
-            when=when,
-        )
+        worlds = f"an update of {size} numbers of one device or its negative; what the others sent is known{beside}"
+        self.facts = GameFacts(scope="round", unit="device", worlds=worlds, rounds=rounds, when=when)
         self._least: dict[int, float] = {}
         self._uplink = SuperposedUplink(
             config,
@@ -118,9 +113,7 @@ class SumGame:
         """See `Game.claims`; at the largest amplitude at which the device arrived."""
         privacy, rounds = self._privacy, self.facts.rounds
         labels: dict[str, Any] = {"unit": "device", "assumptions": (privacy.listener,), "channel_credited": True}
-        found = []
-        if privacy.budget is not None:
-            found.append(of_the_budget(privacy.budget, num_rounds=self._config.rounds, **labels))
+        found = [*of_the_budget(privacy.budget, num_rounds=self._config.rounds, **labels)]
         if privacy.epsilon is not None and rounds == 1:
             asked = {"accountant": "exact", "standing": "proved", "scope": "round", "source": "asked for", **labels}
             found.append(claim(epsilon=privacy.epsilon, delta=privacy.delta, **asked))

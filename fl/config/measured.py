@@ -18,6 +18,9 @@ RATES = (*LINK_RATES, "probed_error_rate", "end_error_rate")
 UPLOADS = ("probed_low", "flip_probability", "target", "credited", "clipped_values")
 """Numbers per device and round of uploads that a mechanism or a scheme protects."""
 
+AT_HOME = ("personal_accuracy", "personal_loss", "global_accuracy_at_home")
+"""Of personalised learning: personal models, and the global one, on the devices' own held-out samples."""
+
 PRIVACY = (
     *("sensitivity", "kappa", "kappa_measured", "kappa_standard_error", "target_bit_error_rate", "target_unclamped"),
     *("sigma", "sigma_printed", "sigma_calibrated", "delta", "epsilon_accounted"),

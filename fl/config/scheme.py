@@ -67,11 +67,6 @@ def belongs(key: str, owner: str, found: str) -> Conflict:
     return Conflict(f"learning.aggregation.{key} {SCHEME_KEYS}", problem, f"leave {key} out, or change the other")
 
 
-def level(confidence: float | str) -> float:
-    """Return the level of a confidence, `UNSETTLED` for `auto`."""
-    return UNSETTLED if isinstance(confidence, str) else confidence
-
-
 def keep_factor(epsilon: float | None) -> float:
     """2 p - 1 = tanh(epsilon / 2) of randomized response that keeps a bit with p = e^eps / (1 + e^eps); 1 for None."""
     return 1.0 if epsilon is None else math.tanh(epsilon / 2.0)
@@ -92,6 +87,11 @@ class Response(NamedTuple):
     flip_target: float | None
     channel: ChannelUse
     confidence: float
+
+    @classmethod
+    def at(cls, epsilon: float | None, *, channel: ChannelUse, confidence: float | Literal["auto"]) -> Response:
+        """Return the response at an epsilon, `auto` standing for `UNSETTLED`."""
+        return cls(flip_target(epsilon), channel, UNSETTLED if confidence == "auto" else confidence)
 
 
 class Scheme(Frozen):

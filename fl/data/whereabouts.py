@@ -16,6 +16,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -62,32 +63,28 @@ def find_data(name: DataName) -> Whereabouts:
     """Where `name` would be taken from; file names are looked at, no file is opened, TensorFlow stays asleep."""
     if data_sets[name].facts is not None:
         return Whereabouts(place="bundled", sentence=f"{name} comes with {data_sets[name].comes_with}")
-    folder = os.environ.get(_VARIABLE, "")
+    folder, nowhere = os.environ.get(_VARIABLE, ""), partial(Whereabouts, place="nowhere")
     if folder:
         given = Path(folder).expanduser()
         if not given.is_dir():
-            sentence = f"{_VARIABLE} names {folder}, which is no folder; correct it, or unset it"
-            return Whereabouts(place="nowhere", sentence=sentence)
+            return nowhere(sentence=f"{_VARIABLE} names {folder}, which is no folder; correct it, or unset it")
         try:
             found = _find_in(name, given, variants=True)
         except LearningError as error:
-            return Whereabouts(place="nowhere", sentence=str(error))
+            return nowhere(sentence=str(error))
         if found:
             return Whereabouts(place="folder", sentence=f"{name} is in {found.paths[0]} ({_VARIABLE})", found=found)
     if name == "emnist":
         absent = f"is not in {folder}" if folder else "was not found"
-        sentence = f"{name} {absent} and keras knows no download of it; {remedy(name)}"
-        return Whereabouts(place="nowhere", sentence=sentence)
+        return nowhere(sentence=f"{name} {absent} and keras knows no download of it; {remedy(name)}")
     try:
         found = _find_in(name, keras_cache(), variants=False)
     except LearningError:  # keras fetches what is not there yet
         found = None
     if found:
         return Whereabouts(place="cache", sentence=f"{name} is in keras' cache, {found.paths[0]}", found=found)
-    sentence = (
-        f"{name} will be downloaded to {keras_cache()} at the first run; {_VARIABLE}: a folder with files instead"
-    )
-    return Whereabouts(place="download", sentence=sentence)
+    later = f"will be downloaded to {keras_cache()} at the first run; {_VARIABLE}: a folder with files instead"
+    return Whereabouts(place="download", sentence=f"{name} {later}")
 
 
 def remedy(name: DataName) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from fl import footprint
 from fl.accounting.fedavg import rounds_within, scheme_within, upload_parameters
 from fl.attacks.attacks import attack_in_words
 from fl.audit.game import nobody_honest
@@ -16,18 +17,11 @@ from fl.config.codec import Codec, CodecConfig, codecs
 from fl.config.data import DataSet, ParticipationConfig, PartitionConfig, data_sets
 from fl.config.learning import Label, Learning, PointFacts, algorithms
 from fl.config.local import LocalConfig, PersonalConfig
-from fl.config.measured import ALONG, LINK, PRIVACY, RADIO, RATES, SPENT, UPLOADS, Measured, joined
+from fl.config.measured import ALONG, AT_HOME, LINK, PRIVACY, RADIO, RATES, SPENT, UPLOADS, Measured, joined
 from fl.config.model import Model, models
 from fl.config.scheme import AggregationConfig, Scheme, schemes
 from fl.data.arrays import image_facts
 from fl.data.whereabouts import find_data
-from fl.footprint import (
-    bytes_per_trial,
-    energy_of_round,
-    samples_per_device,
-    training_samples,
-    upload_symbols,
-)
 from fl.learning.fedavg_conflicts import fedavg_conflicts
 from fl.learning.fedavg_findings import fedavg_findings
 from fl.models.layers import is_softmax_regression, num_parameters
@@ -48,11 +42,10 @@ _AGGREGATION = (
     *("aggregation_snr_db", "aggregation_snr_20log_db", "aggregation_mse"),
     *("alignment_mse", "expected_mse", "aggregation_bias"),
 )
-_AT_HOME = ("personal_accuracy", "personal_loss", "global_accuracy_at_home")
 _MEASURED = Measured(
     per_trial=(
         *("test_accuracy", "best_accuracy", "validated_accuracy", "test_loss", "train_loss", "num_parameters"),
-        *("upload_bits", "empty_rounds", "rounds_sent", *SPENT, *PRIVACY, *_AGGREGATION, *_AT_HOME),
+        *("upload_bits", "empty_rounds", "rounds_sent", *SPENT, *PRIVACY, *_AGGREGATION, *AT_HOME),
         *("strong_convexity", "smoothness", "heterogeneity", "bound_valid", "bound_contraction"),
         *("upload_symbols", "vote_error_rate"),
     ),
@@ -61,7 +54,7 @@ _MEASURED = Measured(
         *(*RADIO, "model_norm", "distance_sq", "bound", *_AGGREGATION, "num_attackers"),
         *("amplitude", "votes", "wrong_votes", "num_spent", "peak_amplitude", "active_cap"),
     ),
-    per_device=(*LINK, *UPLOADS, *_AT_HOME, "energy_left_j", "noise_multiplier"),
+    per_device=(*LINK, *UPLOADS, *AT_HOME, "energy_left_j", "noise_multiplier"),
     rates=RATES,
     axes=ALONG,
 )
@@ -226,12 +219,12 @@ class FedAvgConfig(Learning):
         data, partition, local = self.data, self.partition, self.local
         facts = image_facts(data.name)
         height, width, channels = facts.image_shape
-        train, test = training_samples(data), data.test_samples or facts.num_test
+        train, test = footprint.training_samples(data), data.test_samples or facts.num_test
         held = f", {data.validation_samples:,} held out for validation" if data.validation_samples else ""
         colours = f" x {channels}" if channels > 1 else ""
         where = find_data(data.name)
         place = "" if where.place == "nowhere" else f"; {where.sentence}"  # a warning says what is missing
-        each = samples_per_device(self)
+        each = footprint.samples_per_device(self)
         about = "" if partition.samples_per_device is not None else "about "
         size = self.num_values()
         parameters = "a number of parameters set by its function" if size is None else f"{size:,} parameters"
@@ -255,7 +248,7 @@ class FedAvgConfig(Learning):
         return None if some is None or some >= self.num_devices else some
 
     def _energy(self, link: LinkConfig) -> Iterator[str]:
-        budget, found = link.power.budget, energy_of_round(self, link)
+        budget, found = link.power.budget, footprint.energy_of_round(self, link)
         if budget is not None and found is not None:
             yield (
                 f"energy budget of {budget.energy_j:g} J per device, {budget.spread}: a round at full power takes "
@@ -266,7 +259,7 @@ class FedAvgConfig(Learning):
         """Return the bits or symbols of an upload, and their codec or scheme, in words."""
         scheme, name = self.aggregation, label("learning.aggregation", self.aggregation.model_dump(mode="json"))
         if link.access == "superposition":
-            symbols = upload_symbols(self, link)
+            symbols = footprint.upload_symbols(self, link)
             many = "symbols known at run time" if symbols is None else f"{symbols:,} symbols"
             return f"{many} of all devices at once ({name})"
         if scheme.uses_codec:
@@ -293,7 +286,7 @@ class FedAvgConfig(Learning):
         return num_parameters(self.model, image_shape=facts.image_shape, num_classes=facts.num_classes)
 
     def superposed(self, link: LinkConfig) -> tuple[int, float | None] | None:
-        symbols = upload_symbols(self, link)
+        symbols = footprint.upload_symbols(self, link)
         return None if symbols is None else (symbols, superposed_airtime_s(link, symbols, self.num_devices))
 
     def payload_bits(self) -> int | None:
@@ -306,7 +299,7 @@ class FedAvgConfig(Learning):
         return num_values * self.codec.bits_per_value if scheme.uses_codec else scheme.upload_bits(num_values)
 
     def bytes_per_trial(self, link: LinkConfig) -> int:
-        return bytes_per_trial(self, link)
+        return footprint.bytes_per_trial(self, link)
 
     def loads_tensorflow(self, link: LinkConfig) -> bool:
         facts = image_facts(self.data.name)

@@ -37,13 +37,7 @@ _LINK_SERIES = 12
 
 @algorithms.register
 class FlmcConfig(Learning):
-    """Federated Langevin Monte Carlo, Zhang et al. 2022; the defaults are the paper's analog setting.
-
-    Schemes: `digital` (one-bit gradients, BPSK, superposed in the air), `digital-orthogonal` (the
-    same bits, each device detected on its own resource, then summed), `analog` (gradients as
-    amplitudes, superposed), and two references without a radio: `noiseless` (the server adds the
-    Langevin noise itself) and `exact` (independent samples of the exact posterior).
-    """
+    """Federated Langevin Monte Carlo, Zhang et al. 2022; the defaults are the paper's analog setting."""
 
     side_by_side: ClassVar[bool] = True
     sends_amplitudes: ClassVar[bool] = True

@@ -278,20 +278,9 @@ def train_linear(rule: Rule, task: Task, *, classes: int, velocity: F32 | None, 
 
 
 @lean_kernel
-def _score(
-    images: Any,
-    labels: Any,
-    scale: Any,
-    shift: Any,
-    weights: Any,
-    biases: Any,
-    losses: Any,
-    hits: Any,
-    first: Any,
-    last: Any,
-    scratch: Any,
-) -> None:
-    pixels, logits = scratch
+def _score(data: Any, layer: Any, losses: Any, hits: Any, first: Any, last: Any, scratch: Any) -> None:
+    images, labels, scale, shift = data
+    (weights, biases), (pixels, logits) = layer, scratch
     for sample in range(first, last):
         _load(images[sample], scale, shift, pixels)
         best = 0
@@ -308,15 +297,13 @@ def score_linear(
 ) -> tuple[F32, Bools]:
     """Cross-entropy of each sample, and whether its label has the highest logit, the first of equals."""
     cells = images.shape[1] * classes
-    tall = read_only(weights[:cells].reshape(-1, classes).T)
-    biases = read_only(weights[cells:])
+    layer = read_only(weights[:cells].reshape(-1, classes).T), read_only(weights[cells:])
     losses, hits = np.empty(len(images), np.float32), np.empty(len(images), np.bool_)
-    seen, named = read_only(images), read_only(labels)
-    line = np.float32(scale), np.float32(shift)
+    data = read_only(images), read_only(labels), np.float32(scale), np.float32(shift)
     scratch = images.shape[1], classes
     run_tasks(
         lambda first, last: _score(
-            seen, named, *line, tall, biases, losses, hits, first, last, tuple(np.empty(n, np.float32) for n in scratch)
+            data, layer, losses, hits, first, last, tuple(np.empty(n, np.float32) for n in scratch)
         ),
         num_tasks=len(images),
     )

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fl.arrays import F32, F64, I64, U32
-from fl.checkpoints import kept_array
+from fl.checkpoints import Kept
 from fl.config.local import LocalConfig
 from fl.data.arrays import ImageData
 from fl.local.gradients import Gradient, compile_gradient
 from fl.local.samples import Batches, Slices, folded_keys, slices
 from fl.models.federated import FederatedModel
 from fl.partition.split import Partition
-from fl.tasks.base import LearningError
 from phy.numerics.lazy_tensorflow import tf
 from phy.numerics.random import Purpose, round_keys
 from phy.numerics.workers import available_threads
@@ -119,12 +117,14 @@ class _Crew:
     slices: Slices
 
 
-class LocalTrainer:
+class LocalTrainer(Kept):
     """Local training of one trial, Li et al. 2025 (3); momentum and Adam's moments live here, per device.
 
     What a device computes depends on (seed, trial, round, device), its samples and weights alone: samples that fill up
     a slice and devices that fill up a call add nothing. The same call gives the same bits on a CPU.
     """
+
+    kept = ("_taken", "_moments")
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ class LocalTrainer:
         self._labels = np.asarray(data.y_train, np.int32)
         self._taken = np.zeros(len(self._sizes), np.int64)
         shape = (len(self._sizes), model.num_parameters)
-        self._state = {name: np.zeros(shape, np.float32) for name in state_names(config)}
+        self._moments = {name: np.zeros(shape, np.float32) for name in state_names(config)}
 
     @cached_property
     def _gradient(self) -> Gradient:
@@ -162,7 +162,7 @@ class LocalTrainer:
         steps = np.full(len(devices), self._config.steps) if steps is None else np.asarray(steps, np.int64)
         if not self._config.keep_state:
             self._taken[devices] = 0
-            for rows in self._state.values():
+            for rows in self._moments.values():
                 rows[devices] = 0.0
         out = LocalOutcome(
             weights=np.empty((len(devices), self._model.num_parameters), np.float32),
@@ -187,17 +187,6 @@ class LocalTrainer:
             list(pool.map(train, crews[1:]))
         return out
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Copies of what devices keep from round to round: steps taken `[K]`, and `[K, M]` per optimiser state."""
-        return {"taken": self._taken.copy(), **{name: rows.copy() for name, rows in self._state.items()}}
-
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Go back to what `state` gave. Raises LearningError for the state of another trainer."""
-        if state.keys() != {"taken", *self._state}:
-            raise LearningError(f"the state holds {sorted(state)}, which is of another trainer")
-        self._taken = kept_array(state, "taken", like=self._taken)
-        self._state = {name: kept_array(state, name, like=rows) for name, rows in self._state.items()}
-
     def _round_key(self, purpose: Purpose, round_index: int) -> U32:
         return np.asarray(round_keys(self._seed, (self._trial,), purpose, round_index)[0])
 
@@ -214,7 +203,7 @@ class LocalTrainer:
         clip = np.inf if config.clip is None else config.clip
         rates = config.learning_rate, config.momentum, config.l2, config.proximal
         rule = Rule(*(np.float32(one) for one in (*rates, clip, data.scale, data.shift)))
-        key, velocity = self._round_key(Purpose.LOCAL_TRAINING, round_index), self._state.get("momentum")
+        key, velocity = self._round_key(Purpose.LOCAL_TRAINING, round_index), self._moments.get("momentum")
         full = config.batch_size is None  # the same batch in every step
         widths = sizes if config.batch_size is None else np.minimum(sizes, config.batch_size)
         height = max(_PLACES_AT_ONCE // int(widths.max() * (1 if full else steps.max())), 1)
@@ -247,7 +236,7 @@ class LocalTrainer:
         width = crew.slices.rows * crew.slices.count
         update, anchor = compile_update(self._config), tf.constant(start)
         weights = anchor
-        state = tuple(tf.constant(rows[devices]) for rows in self._state.values())
+        state = tuple(tf.constant(rows[devices]) for rows in self._moments.values())
         first_loss = np.zeros(len(devices))
         longer, seen = np.zeros(len(devices)), np.zeros(len(devices))
         for step in range(int(steps.max())):
@@ -269,7 +258,7 @@ class LocalTrainer:
             longer, seen = longer + active * over, seen + active * counts
         mine = devices[: crew.count]
         self._taken[mine] += steps[: crew.count]
-        for rows, moved in zip(self._state.values(), state, strict=True):
+        for rows, moved in zip(self._moments.values(), state, strict=True):
             rows[mine] = moved.numpy()[: crew.count]
         return weights.numpy(), first_loss, longer / seen
 

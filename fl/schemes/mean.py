@@ -8,14 +8,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from fl.aggregation.estimates import (
-    by_columns,
-    coordinate_median,
-    geometric_median,
-    rsa_step,
-    trimmed_mean,
-    weighted_mean,
-)
+from fl.aggregation import estimates
+from fl.aggregation.estimates import by_columns
 from fl.arrays import F32, F64, Bools, Reals
 from fl.config.base import PositiveFloat
 from fl.config.scheme import Scheme, belongs, schemes
@@ -46,11 +40,11 @@ class MeanScheme(Scheme):
     def aggregate(self, values: Reals, *, weights: F64, known: Bools | None, otherwise: F32) -> F32:
         """See `Scheme.aggregate`; RSA takes `otherwise` for the server's own value."""
         rules: dict[str, Callable[..., F32]] = {
-            "mean": partial(by_columns, weighted_mean),
-            "median": partial(by_columns, coordinate_median),
-            "trimmed-mean": partial(by_columns, partial(trimmed_mean, trim=self.trim)),
-            "geometric-median": geometric_median,
-            "rsa": partial(by_columns, partial(rsa_step, step=self.step)),
+            "mean": partial(by_columns, estimates.weighted_mean),
+            "median": partial(by_columns, estimates.coordinate_median),
+            "trimmed-mean": partial(by_columns, partial(estimates.trimmed_mean, trim=self.trim)),
+            "geometric-median": estimates.geometric_median,
+            "rsa": partial(by_columns, partial(estimates.rsa_step, step=self.step)),
         }
         return rules[self.name](values, weights=weights, known=known, otherwise=otherwise)
 

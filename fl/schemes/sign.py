@@ -22,18 +22,7 @@ from pydantic import Field
 from fl.aggregation.estimates import SMALLEST_DEBIAS_FACTOR
 from fl.arrays import F32, F64, I64, U8
 from fl.config.base import PositiveFloat
-from fl.config.scheme import (
-    ChannelUse,
-    Confidence,
-    EpsilonOrNone,
-    Response,
-    Scheme,
-    belongs,
-    flip_target,
-    keep_factor,
-    level,
-    schemes,
-)
+from fl.config.scheme import ChannelUse, Confidence, EpsilonOrNone, Response, Scheme, belongs, keep_factor, schemes
 from fl.schemes.coders.air import AirForm, Votes
 from fl.schemes.coders.coder import Coder, Senders, checked_updates
 from fl.schemes.coders.stochastic_bits import SignSums, received_signs, stochastic_bits
@@ -93,7 +82,7 @@ class SignScheme(Scheme):
 
     @property
     def response(self) -> Response:
-        return Response(flip_target(self.epsilon), self.channel, level(self.confidence))
+        return Response.at(self.epsilon, channel=self.channel, confidence=self.confidence)
 
     @property
     def joint(self) -> bool:

@@ -71,7 +71,6 @@ class SparseCoder(Coder):
         self._residuals: dict[int, F32] = {}
 
     def encode(self, updates: F32, *, devices: I64, context: UplinkContext) -> U8:
-        """See `Coder.encode`."""
         v = checked_updates(updates, devices=devices, num_values=self.num_values).copy()
         for row, device in enumerate(devices.tolist()):
             v[row] += self._residuals.get(device, np.float32(0.0))

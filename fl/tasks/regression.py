@@ -164,16 +164,11 @@ def standardised_data() -> tuple[F64, F64]:
 
 @dataclass(frozen=True, kw_only=True)
 class ReferenceChain:
-    """A long sample of the posterior.
-
-    `states` `[num_states, m]`, their `mean` `[m]` and `covariance` `[m, m]`, and `mean_error` `[m]` (standard error of
-    the mean, from the spread of the chains' own means).
-    """
+    """A long sample of the posterior: `states` `[num_states, m]`, their `mean` `[m]` and `covariance` `[m, m]`."""
 
     states: F64
     mean: F64
     covariance: F64
-    mean_error: F64
 
 
 @lru_cache(maxsize=4)
@@ -225,7 +220,5 @@ def reference_chain(prior_variance: float) -> ReferenceChain:
         value, gradient = np.where(take, new_value, value), np.where(take[:, None], new_gradient, gradient)
         if index >= _WARM_UP and index % _THINNING == 0:
             kept.append(theta)
-    chains = np.stack(kept, axis=1)
-    states = chains.reshape(-1, m)
-    mean_error = chains.mean(axis=1).std(axis=0, ddof=1) / np.sqrt(_CHAINS)
-    return ReferenceChain(states=states, mean=states.mean(axis=0), covariance=np.cov(states.T), mean_error=mean_error)
+    states = np.stack(kept, axis=1).reshape(-1, m)
+    return ReferenceChain(states=states, mean=states.mean(axis=0), covariance=np.cov(states.T))

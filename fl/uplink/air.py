@@ -141,12 +141,8 @@ class SuperposedUplink(Kept):
 
     def transmit(self, numbers: F32, senders: Senders) -> Transmitted:
         """Put the updates `numbers` `[K, M]` of `senders` on the air."""
-        at, factor, weights, context = (
-            self._index.of(senders.devices),
-            self._plan.factor,
-            senders.weights,
-            senders.context,
-        )
+        at, factor = self._index.of(senders.devices), self._plan.factor
+        weights, context = senders.weights, senders.context
         if not self._form.bits:
             numbers = self._protection.perturb(numbers, devices=senders.devices, context=context)
         shares = weights / max(weights.sum(), np.finfo(float).tiny)

@@ -51,7 +51,6 @@ class EnergyLeft(Kept):
         return np.where(self.left_j > _SPENT * self._budget.energy_j, np.maximum(round_j, 0.0), 0.0) / self._seconds
 
     def _growth(self, round_index: int, size: float) -> float:
-        """q."""
         if self._budget.spread != "convergence":
             return 1.0 if self._budget.spread == "even" else 0.0
         known = round_index > 0 and size > 0.0 and self._first_size > 0.0

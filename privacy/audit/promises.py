@@ -38,8 +38,10 @@ def accounted(spent: Sequence[Spending], *, delta: float, **labels: Any) -> Clai
     return claim(epsilon=epsilon, delta=delta, accountant=accountant, standing="proved", **labels)
 
 
-def of_the_budget(budget: BudgetConfig, *, num_rounds: int, **labels: Any) -> Claim:
-    """Return what a budget promises of the whole run, and so of any of its rounds and numbers."""
+def of_the_budget(budget: BudgetConfig | None, *, num_rounds: int, **labels: Any) -> tuple[Claim, ...]:
+    """Return what a budget promises of the whole run, and so of any of its rounds and numbers; nothing without one."""
+    if budget is None:
+        return ()
     source = f"budget for all {num_rounds:,} rounds"
     promised = {"epsilon": budget.epsilon, "delta": budget.delta, "accountant": budget.accountant}
-    return claim(**labels | {"scope": "run", "standing": "proved", "source": source} | promised)
+    return (claim(**labels | {"scope": "run", "standing": "proved", "source": source} | promised),)

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from privacy.accounting.calibration import RunBudget
     from privacy.config.amplitude import AmplitudeMechanism
     from privacy.events.claims import Claim
-    from privacy.events.releases import Release
+    from privacy.events.events import Ledger
+    from privacy.events.releases import Release, Uploads
 
 Epsilon = Annotated[float, Field(gt=1e-7, le=1e6, allow_inf_nan=False, examples=[5])]
 RenyiOrder = Annotated[float, Field(gt=1.0, le=1000.0, allow_inf_nan=False)]
@@ -245,6 +246,12 @@ class UploadMechanism(Mechanism):
     @abstractmethod
     def release(self, num_values: int, training: Training, *, target: float | None = None) -> Release:
         """Return the release of `num_values` numbers; `target`: the bit error rate if only the trial tells it."""
+
+    def ledger(
+        self, uploads: Uploads, training: Training, *, num_values: int, by_round: NDArray[np.float64] | None
+    ) -> Ledger:
+        """Return the ledger of recorded uploads; `by_round` `[num_rounds, 1]`: parameters that a budget set, if any."""
+        return self.release(num_values, training).recorded(uploads, by_round=by_round)
 
     def published(self, training: Training) -> tuple[Claim, ...]:
         """Return what the paper claims of the whole run."""

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-    from privacy.events.releases import Release
+    from privacy.events.events import Ledger
+    from privacy.events.releases import Release, Uploads
 
     Floats = NDArray[np.float64]
 
@@ -103,6 +104,15 @@ class ReceiverNoise(ReceiverMechanism, ClippedUpdate):
     protects = "sum"
 
     mechanism: Literal["receiver-noise"] = Field(description="the receiver's noise protects updates that add up")
+
+    def ledger(self, uploads: Uploads, training: Training, *, num_values: int, by_round: Floats | None) -> Ledger:
+        """See `UploadMechanism.ledger`: at the amplitudes that arrived, in noise that alone protects a sum."""
+        import numpy as np
+
+        z = uploads.where_sent(uploads.devices["noise_multiplier"])
+        nothing = np.where(np.isfinite(z), 0.0, z)
+        release = self.release(num_values, training)
+        return release.ledger(z, uncredited=nothing, credit_assumptions=(self.listener,))
 
 
 class DeviceNoise(ClippedUpdate):

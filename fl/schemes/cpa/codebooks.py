@@ -17,18 +17,8 @@ from numpy.typing import NDArray
 
 from fl.arrays import F32, F64, I64, U8, U32, Bools
 from fl.schemes.coders.quantizers import ScalarQuantizer
-from fl.schemes.cpa.codeword_kernels import (
-    COINS,
-    IN_TURN,
-    LISTED,
-    MASK_BITS,
-    SPAN,
-    Law,
-    agree,
-    fill_bits,
-    fill_masks,
-    fill_payload,
-)
+from fl.schemes.cpa import codeword_kernels as kernels
+from fl.schemes.cpa.codeword_kernels import MASK_BITS
 from fl.schemes.cpa.cpa_theory import Codebook
 from phy.numerics.compiled import read_only
 from phy.numerics.random import threefry
@@ -54,7 +44,7 @@ class Codewords:
         """Which entries are +1 at `levels` `[K, num_blocks]`: 0 or 1, uint8; Lang et al. 2023 (10)."""
         law, wanted, numbers = self._law(), read_only(levels.astype(np.uint16, copy=False)), self._numbers()
         out = np.empty(levels.shape, np.uint8)
-        run_tasks(lambda first, last: fill_bits(law, wanted, numbers, out, first, last), num_tasks=len(numbers))
+        run_tasks(lambda first, last: kernels.fill_bits(law, wanted, numbers, out, first, last), num_tasks=len(numbers))
         return out
 
     def payload(self, updates: F32, *, quantizer: ScalarQuantizer, radius: F32) -> tuple[U8, Bools]:
@@ -68,7 +58,7 @@ class Codewords:
         out = np.empty((len(numbers), -(-updates.shape[1] // 8)), np.uint8)
         beyond = np.empty(len(numbers), np.int64)
         run_tasks(
-            lambda first, last: fill_payload(law, grid, values, radii, numbers, out, beyond, first, last),
+            lambda first, last: kernels.fill_payload(law, grid, values, radii, numbers, out, beyond, first, last),
             num_tasks=len(numbers),
         )
         return out, beyond == 0
@@ -84,7 +74,8 @@ class Codewords:
         law, bits, numbers = self._law(), read_only(received), self._numbers()
         rows = (read_only(worth), bool((worth == worth[0]).all()), less)
         run_tasks(
-            lambda first, last: agree(law, bits, rows, numbers, total, first, last), num_tasks=-(-out.shape[1] // SPAN)
+            lambda first, last: kernels.agree(law, bits, rows, numbers, total, first, last),
+            num_tasks=-(-out.shape[1] // kernels.SPAN),
         )
         if heard is not None:
             out += total - _weighed(heard, worth)
@@ -102,13 +93,13 @@ class Codewords:
         """Masks `[num_words, K, num_blocks]`, entry l the bit l mod 32 of word l / 32."""
         law, numbers = self._law(), self._numbers()
         out = np.empty((-(-law.num_points // MASK_BITS), len(numbers), num_blocks), np.uint32)
-        run_tasks(lambda first, last: fill_masks(law, numbers, out, first, last), num_tasks=len(numbers))
+        run_tasks(lambda first, last: kernels.fill_masks(law, numbers, out, first, last), num_tasks=len(numbers))
         return out
 
     def _numbers(self) -> U32:
         return read_only(self.devices.astype(np.uint32))
 
-    def _law(self) -> Law:
+    def _law(self) -> kernels.Law:
         """How the masks of one stage are drawn: by Threefry with counter (pair of blocks, device), 64 blocks apart.
 
         The key is folded with (stage, draw).
@@ -120,14 +111,14 @@ class Codewords:
         n, balanced = self.codebook.num_points, self.codebook.balanced
         listed = _listed(self.codebook) if balanced else None
         if not balanced:
-            kind, draws = COINS, -(-n // MASK_BITS)
+            kind, draws = kernels.COINS, -(-n // MASK_BITS)
         elif listed is not None:
-            kind, draws = LISTED, 1
+            kind, draws = kernels.LISTED, 1
         else:
-            kind, draws = IN_TURN, n
+            kind, draws = kernels.IN_TURN, n
         numbers = np.arange(draws, dtype=np.uint32)
         folded = np.stack(threefry((self.key[0], self.key[1]), (np.full_like(numbers, self.stage), numbers)), axis=1)
-        return Law(
+        return kernels.Law(
             kind=kind,
             num_points=n,
             num_plus=self.codebook.num_plus,

@@ -248,10 +248,8 @@ class CpaGathering(Gathering):
             self._heard += (share @ known).reshape(stages, blocks)
         for stage in range(stages):
             own = slice(stage * blocks, (stage + 1) * blocks)
-            words, heard = (
-                cpa.codewords(key=self._key, devices=devices, stage=stage),
-                None if known is None else known[:, own],
-            )
+            words = cpa.codewords(key=self._key, devices=devices, stage=stage)
+            heard = None if known is None else known[:, own]
             words.add_histogram(bits[:, own], heard=heard, worth=self._worth[mine], out=self._bins[stage])
         if cpa.config.dither:
             drawn = cpa.dither(key=self._key, devices=devices)

@@ -11,18 +11,7 @@ from pydantic import Field
 
 from fl.config.base import PositiveFloat, whole
 from fl.config.measured import Measured
-from fl.config.scheme import (
-    SCHEME_KEYS,
-    ChannelUse,
-    Confidence,
-    EpsilonOrNone,
-    Response,
-    Scheme,
-    belongs,
-    flip_target,
-    level,
-    schemes,
-)
+from fl.config.scheme import SCHEME_KEYS, ChannelUse, Confidence, EpsilonOrNone, Response, Scheme, belongs, schemes
 from fl.schemes.coders.quantizers import Quantizer, RateBits, build_quantizer
 from fl.schemes.cpa.cpa_theory import Codebook, anonymity
 from phy.config.base import Modulation
@@ -131,7 +120,7 @@ class CpaScheme(Scheme):
 
     @property
     def response(self) -> Response:
-        return Response(flip_target(self.epsilon), self.channel, level(self.confidence))
+        return Response.at(self.epsilon, channel=self.channel, confidence=self.confidence)
 
     @property
     def unbiased(self) -> bool:

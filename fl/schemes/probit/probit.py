@@ -19,7 +19,6 @@ import numpy as np
 
 from fl.aggregation.estimates import SMALLEST_DEBIAS_FACTOR
 from fl.arrays import F32, F64, I64, U8, Reals
-from fl.checkpoints import State
 from fl.schemes.coders.coder import Coder, Known, Senders, checked_updates
 from fl.schemes.coders.stochastic_bits import SignSums, received_signs, stochastic_bits
 from phy.fading.block_taps import UplinkContext
@@ -46,15 +45,18 @@ class Probit(Coder):
     beyond b entries become certain bits.
     """
 
+    kept = ("_next_b",)
+
     def __init__(self, config: ProbitScheme, *, num_values: int, b: float | None = None) -> None:
         self.config, self.num_values = config, num_values
-        self.first = self.b = self._next_b = config.first_bound(num_values) if b is None else b
+        self.first = self.b = config.first_bound(num_values) if b is None else b
+        self._next_b = np.array(self.b)
         self._devices, self._flip_rate = np.zeros(0, np.int64), np.zeros(0)
 
     def begin(self, context: UplinkContext, *, devices: I64, flip_rate: F64) -> None:
         """See `Coder.begin`. `flip_rate`: the lower confidence limits of min(p_C, 1 - p_C)."""
         native = self.config.channel == "native" and self.config.epsilon is not None
-        self.b, self._devices, self._flip_rate = self._next_b, devices[: len(devices) * native], flip_rate
+        self.b, self._devices, self._flip_rate = float(self._next_b), devices[: len(devices) * native], flip_rate
 
     def device_bounds(self, devices: I64) -> F64:
         """b_k `[K]` of some devices of this round."""
@@ -96,12 +98,6 @@ class Probit(Coder):
     def metrics(self) -> Mapping[str, float]:
         return {"b": self.b}
 
-    def state(self) -> State:
-        return {"b": float(self._next_b)}
-
-    def restore(self, state: State) -> None:
-        self._next_b = float(state["b"])
-
     def worth(self, senders: Senders) -> F64:
         """b_k / f_k `[K]`: what a bit as +-1 adds to the estimate."""
         return np.asarray(self.device_bounds(senders.devices) / np.maximum(senders.factor, SMALLEST_DEBIAS_FACTOR))
@@ -119,7 +115,7 @@ class Probit(Coder):
         # An entry of which a share q_k arrived has sum_k q_k w_k^2 a_k^2 / (sum_k q_k w_k)^2, nearly.
         noise_power = float((weights * shares * self.worth(senders) ** 2).sum() / shares.sum() ** 2) + more_noise
         b = adapted_bound(estimate, b=self.b, noise_power=noise_power, largest=self.first)
-        self._next_b = max(b, self.config.needed_bound(self.num_values))
+        self._next_b = np.array(max(b, self.config.needed_bound(self.num_values)))
 
     def _entry_limit(self) -> float:
         """D: no entry is larger than this after clipping; b where nothing else is asked for."""
@@ -161,15 +157,13 @@ def adapted_bound(estimate: Reals, *, b: float, noise_power: float, largest: flo
         s^2 = max(mean_i theta^_i^2 - v, v sqrt(2 / M)),    b_{t+1} = b_t rho s / sqrt(v),
         kept within b_t / 2 .. 2 b_t and within b_0 / 1024 .. b_0
 
-    v = `noise_power` is the variance of one entry of the estimate for delta = 0, which the server knows: b^2 / K with
-    equal shares. s^2 is then the power of the mean update, and b_{t+1} makes the noise of an entry rho = 4 times its
-    signal. Nothing private goes in: estimate and v follow from the bits, so that the bits keep their (eps, 0)-DP.
+    v = `noise_power` is the variance of one entry of the estimate for delta = 0: b^2 / K with equal shares. s^2 is the
+    power of the mean update, at least its standard error v sqrt(2 / M), and b_{t+1} makes the noise of an entry rho = 4
+    times its signal. Estimate and v follow from the bits, so that the bits keep their (eps, 0)-DP.
 
-    The noise b^2 / K does not shrink with the updates, so a b that stays ends in noise. A b below single devices'
-    updates makes bits bare signs, whose mean is biased. How large single updates are, the bits do not tell. Hence b is
-    as large as noise allows, and follows the one size that is public. v is subtracted, else noise would feed itself;
-    the second term is the standard error of the difference. The limit b_0 = `largest` keeps a share beta of attackers
-    from raising their influence above 2 beta b_0.
+    With a constant b the noise b^2 / K does not shrink with the updates. With a b below the updates of single devices
+    bits become bare signs, whose mean is biased, and bits do not tell how large these updates are. Hence b is as large
+    as noise allows. b_0 = `largest` limits the influence of a share beta of attackers to 2 beta b_0.
     """
     power = float(np.mean(np.square(estimate, dtype=np.float64)))
     unclear = noise_power * math.sqrt(2.0 / estimate.size)

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from fl.config.base import PositiveFloat
 from fl.config.measured import Measured
-from fl.config.scheme import SCHEME_KEYS, ChannelUse, Confidence, Epsilon, Response, Scheme, belongs, level, schemes
+from fl.config.scheme import SCHEME_KEYS, ChannelUse, Confidence, Epsilon, Response, Scheme, belongs, schemes
 from fl.schemes.coders.air import AirForm, Votes
 from fl.schemes.probit.probit import SMALLEST_SHARE, Probit
 from phy.config.base import Modulation
@@ -99,7 +99,7 @@ class ProbitScheme(Scheme):
 
     @property
     def response(self) -> Response:
-        return Response(None, self.channel, level(self.confidence))
+        return Response.at(None, channel=self.channel, confidence=self.confidence)
 
     def conflicts(self, learning: FedAvgConfig, *, num_values: int | None, calibrated: bool) -> Iterator[Conflict]:
         if self.epsilon is None and self.l1_clip is not None and not calibrated:
@@ -174,7 +174,7 @@ class ProbitScheme(Scheme):
                 "aggregation: {name: probit, l1_clip: 1.0}."
             )
         if self.epsilon is None:  # until a budget sets it
-            confidence = level(self.confidence) if self.channel == "native" else None
+            confidence = self.response.confidence if self.channel == "native" else None
             return Release(kind="pure", unit="device", confidence=confidence)
         least = self.needed_bound(num_values) if self.bound == "adaptive" else self.first_bound(num_values)
         loss = self.privacy_loss(least, num_values=num_values)

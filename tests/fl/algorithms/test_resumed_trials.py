@@ -115,8 +115,10 @@ TRAINER, UP = ("trainer",), ("uplink",)
 CASES = {
     "plain": Case(learning=fedavg(), link=NOISY, remembers=("weights",)),
     "models, by samples": Case(learning=fedavg(upload="model", weighting="samples", test_every=3), link=LOSSY),
-    "momentum": Case(learning=fedavg(local=local("sgd", momentum=0.9)), remembers=(*TRAINER, "momentum")),
-    "adam": Case(learning=fedavg(local=local("adam", learning_rate=0.01)), remembers=(*TRAINER, "second_moment")),
+    "momentum": Case(learning=fedavg(local=local("sgd", momentum=0.9)), remembers=(*TRAINER, "moments", "momentum")),
+    "adam": Case(
+        learning=fedavg(local=local("adam", learning_rate=0.01)), remembers=(*TRAINER, "moments", "second_moment")
+    ),
     "adam, steps taken": Case(learning=fedavg(local=local("adam", learning_rate=0.01)), remembers=(*TRAINER, "taken")),
     "momentum that is forgotten": Case(learning=fedavg(local=local("sgd", momentum=0.9, keep_state=False))),
     "stragglers and drop-outs": Case(
@@ -136,7 +138,9 @@ CASES = {
         remembers=("personal", "weights"),
     ),
     "adaptive PRoBit": Case(
-        learning=fedavg({"name": "probit", "bound": "adaptive", "b": 0.5}), link=NOISY, remembers=(*UP, "coder", "b")
+        learning=fedavg({"name": "probit", "bound": "adaptive", "b": 0.5}),
+        link=NOISY,
+        remembers=(*UP, "coder", "next_b"),
     ),
     "PRoBit credited with flips": Case(
         learning=fedavg({"name": "probit", "epsilon": 1.0, "l1_clip": 0.1, "bound": "adaptive"}),
@@ -167,7 +171,7 @@ CASES = {
     "adaptive PRoBit that adds up": Case(
         learning=fedavg({"name": "probit", "bound": "adaptive", "b": 0.5, "channel": "agnostic"}, receiver_limit=None),
         link=IN_THE_AIR.model_copy(update={"modulation": "bpsk"}),
-        remembers=(*UP, "coder", "b"),
+        remembers=(*UP, "coder", "next_b"),
     ),
     "JoPEQ": Case(learning=fedavg({"name": "jopeq", "epsilon": 5.0}), link=NOISY),
     "signs, attacked": Case(learning=fedavg({"name": "sign", "step": 0.01}, attack=attack("invert")), link=NOISY),

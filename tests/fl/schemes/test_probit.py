@@ -192,4 +192,4 @@ def test_a_round_of_which_nothing_arrived_moves_nothing_and_teaches_nothing() ->
     sent = scheme.encode(some_updates(5, 30), devices=DEVICES, context=CONTEXT)
     found = scheme.aggregate(sent, Senders(devices=DEVICES, context=CONTEXT, **given))
     np.testing.assert_array_equal(found, 0.0)
-    assert scheme.state() == {"b": 0.05}
+    assert scheme.state() == {"next_b": 0.05}

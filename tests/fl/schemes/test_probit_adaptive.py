@@ -25,7 +25,7 @@ def ran(scheme: Probit, updates: Array, *, rounds: int, lie: bool = False) -> li
         if lie:
             sent[:, : 3 * count // 10] = 0xFF
         scheme.aggregate(sent, Senders(weights=equal(count), factor=np.ones(count), **given))
-        bounds.append(scheme.state()["b"])
+        bounds.append(scheme.state()["next_b"])
     return bounds
 
 
@@ -37,14 +37,14 @@ def test_the_adaptive_b_goes_where_noise_is_four_times_the_signal_from_above_and
     # v sqrt(2 / M) is the error of the power, which is v / 16: 64 % of it at four errors, and b goes with the root.
     for start in (1.0, expected / 8.0):
         scheme = probit(num_values, b=1.0, bound="adaptive")
-        scheme.restore({"b": start})
+        scheme.restore({"next_b": np.array(start)})
         assert ran(scheme, updates, rounds=10)[-1] == pytest.approx(expected, rel=0.4)
 
 
 def test_the_adaptive_b_never_passes_its_largest_value_nor_what_privacy_asks_for() -> None:
     updates = some_updates(20, 2000, size=1e-3)
     scheme = probit(2000, b=0.05, bound="adaptive")
-    scheme.restore({"b": 0.01})
+    scheme.restore({"next_b": np.array(0.01)})
     lying = ran(scheme, updates, rounds=8, lie=True)
     assert max(lying) == lying[-1] == 0.05
     nothing = ran(probit(2000, b=0.05, bound="adaptive"), np.zeros_like(updates), rounds=40)

@@ -154,7 +154,7 @@ def test_the_exact_bound_of_a_scenario_spends_its_epsilon_and_is_refused_below()
     # What the adaptive rule may not fall below is the same b.
     given: Any = {"devices": np.arange(4), "context": CONTEXT}
     exact.learn(np.full(10, 1e-9), Senders(weights=equal(4), factor=np.ones(4), **given), arrived=np.ones(4))
-    assert exact.state() == {"b": exact.b}
+    assert exact.state() == {"next_b": exact.b}
     fixed = config.model_copy(update={"bound": "fixed", "b": 0.99 * exact.b})
     assert "(epsilon, 0)-DP asks for" in problem(fixed)
     assert problem(fixed.model_copy(update={"b": exact.b})) == ""
