@@ -7,10 +7,9 @@ Channel noise protects data as well as added noise does. Five facts limit the me
   Pr(S) <= Pr(S | G) Pr(G) + Pr(not G) <= e^eps Pr'(S) + delta + rounds f, so that evidence costs delta.
 - *The noise power of a receiver has a tolerance.* Only its lower end counts (`credited_noise_power`).
 - *A listener may receive better than the server*, from a shorter distance, in a better fade, with less noise. For an
-  advantage of x dB, amplitudes count x dB higher (`credited_amplitude`). Only an assumption bounds x, and the claim
-  must name it (`listener_sentence`).
-- *A bit error rate belongs to hard decisions.* A listener with the signal before the decision knows the reliable bits;
-  see `soft_amplitude`.
+  advantage of x dB, amplitudes count x dB higher. Only an assumption bounds x, and the claim must name it
+  (`listener_sentence`).
+- *A bit error rate belongs to hard decisions.* A listener with the signal before the decision knows the reliable bits.
 - *Flips must be independent* for composition (`may_credit`). Errors of a decoder come in groups.
 """
 
@@ -135,40 +134,6 @@ def credited_noise_power(noise_power_w: ArrayLike, *, tolerance_db: float) -> ND
     if not np.all(np.isfinite(power) & (power >= 0.0)):
         raise PrivacyError("a noise power is negative or not finite; give the power of the receiver's noise in W.")
     return np.asarray(power * 10.0 ** (-tolerance_db / 10.0))
-
-
-def credited_amplitude(
-    amplitude: ArrayLike, *, listener_advantage_db: float = 0.0, tolerance_db: float = 0.0
-) -> NDArray[np.float64]:
-    """Return A 10^((advantage + tolerance) / 20), the largest amplitude at a listener over sqrt(nominal noise power).
-
-    `amplitude` is that of the server at the nominal noise power. A listener may receive `listener_advantage_db` more,
-    from path gain, fade and antenna gain together, and its noise may be `tolerance_db` lower. Channel inversion fixes A
-    at the server only. At other places the fade differs, and the advantage must cover the largest ratio of the two
-    fades. Raises PrivacyError for values below 0.
-    """
-    _require_db(listener_advantage_db=listener_advantage_db, tolerance_db=tolerance_db)
-    received = np.asarray(amplitude, np.float64)
-    if not np.all(received >= 0.0):
-        raise PrivacyError("an amplitude is negative or NaN; give received amplitudes A, without their signs.")
-    return np.asarray(received * 10.0 ** ((listener_advantage_db + tolerance_db) / 20.0))
-
-
-def soft_amplitude(rate: ArrayLike, *, listener_advantage_db: float = 0.0) -> NDArray[np.float64]:
-    """Return Q^-1(p) 10^(advantage / 20), the amplitude over sqrt(noise power) of +-1 with error rate p.
-
-    For uncoded BPSK and QPSK of rate p, this describes a listener with the signal before the decision:
-    `SuperposedBit(amplitude, entry_bound)` with the log odds ln((1 - p_A) / p_A) of the device's own flips, or the
-    Gaussian mechanism without flips. Decided bits are a function of the signal: `FlippedBit` at the composed rate never
-    has a larger loss. math.inf at p = 0. Raises PrivacyError outside [0, 1].
-    """
-    from scipy.special import ndtri
-
-    _require_db(listener_advantage_db=listener_advantage_db)
-    p = np.asarray(rate, np.float64)
-    if not np.all((p >= 0.0) & (p <= 1.0)):
-        raise PrivacyError("a rate lies outside [0, 1]; give wrong bits per bit sent.")
-    return np.asarray(np.abs(ndtri(p)) * 10.0 ** (listener_advantage_db / 20.0))
 
 
 def listener_sentence(*, advantage_db: float = 0.0, tolerance_db: float = 0.0, decided_bits: bool = False) -> str:

@@ -76,36 +76,3 @@ def fading_bit_error_rate(
         x = distance**2 * esno / np.sin(angle) ** 2
         total = total + weight * (mgf(x) ** num_antennas * node_weights).sum(axis=-1) / 4.0
     return total
-
-
-def sic_bit_error_rates(
-    first_esno: ArrayLike, second_esno: ArrayLike, *, bits_per_symbol: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """BER of two superposed users under symbol-level successive cancellation over AWGN, elementwise.
-
-    Both send BPSK or both QPSK (`bits_per_symbol` 1 or 2) and arrive in phase, with energies over the complex noise
-    power `first_esno` and `second_esno` (linear). The first is decided with the second as interference, subtracted as
-    decided, wrong decisions included, and then the second is decided. On each axis y = a b1 + c b2 + n with b = +-1;
-    with a and c in units of the noise's standard deviation, averaging over b2 and over the decision on b1 gives
-
-        P1 = [Q(a+c) + Q(a-c)] / 2
-        P2 = [2 Q(c) - Q(a+c) + Q(2a+c) + Q(a-c) - Q(2a-c)] / 2
-
-    (the way of Kara and Kaya, "BER performances of downlink and uplink NOMA in the presence of SIC errors over fading
-    channels", IET Commun. 2018, before the average over fading). Exact for any pair of powers; detection in this order
-    makes sense where the first is the stronger. L antennas that see both users alike, combined, are one at L times
-    both energies. Raises ValueError for other constellations.
-    """
-    from scipy import special
-
-    if bits_per_symbol not in (1, 2):
-        raise ValueError(f"{bits_per_symbol} bits per symbol has no closed form under cancellation; use 1 or 2")
-    # A real axis has half of the complex noise power, and for QPSK half of the symbol's energy.
-    a, c = (np.sqrt(2.0 / bits_per_symbol * np.asarray(esno, float)) for esno in (first_esno, second_esno))
-
-    def tail(x: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(special.ndtr(-x))
-
-    first = (tail(a + c) + tail(a - c)) / 2.0
-    second = (2.0 * tail(c) - tail(a + c) + tail(2.0 * a + c) + tail(a - c) - tail(2.0 * a - c)) / 2.0
-    return first, second

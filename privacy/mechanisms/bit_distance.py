@@ -44,24 +44,6 @@ class KappaEstimate:
     num_pairs: int
 
 
-def bit_distance(weights: Array, shifted: Array, *, fraction_bits: int = 23, value_range: float) -> NDArray[np.float64]:
-    """kappa of (15) between models `weights` and `shifted`, both `[..., M]`: float64 `[...]`, in [0, M (1 - 2^-b)].
-
-    value_range r: numbers beyond +-r are clipped, as the codec does. Raises PrivacyError for NaN or infinity, shapes
-    that differ, or a number of bits outside 1..52.
-    """
-    scale = _scale(fraction_bits, value_range)
-    if weights.shape != shifted.shape or weights.ndim == 0:
-        raise PrivacyError(f"models have shapes {weights.shape} and {shifted.shape}; give two of one shape [..., M].")
-    rows = weights.reshape(-1, weights.shape[-1]), shifted.reshape(-1, weights.shape[-1])
-    out = np.zeros(len(rows[0]))
-    for row in range(len(out)):
-        for part in _chunks(weights.shape[-1]):
-            one, other = (_integers(model[row, part].astype(np.float64), value_range, scale) for model in rows)
-            out[row] += np.sum(one ^ other, dtype=np.float64)
-    return np.asarray((out / scale).reshape(weights.shape[:-1]))
-
-
 def measure_kappa(
     weights: Array | WeightSampler,
     *,

@@ -23,24 +23,6 @@ if TYPE_CHECKING:
     from privacy.config import AnalogTail
 
 
-def analog_within(x: ArrayLike, epsilon: float, *, tail: AnalogTail = "corrected") -> NDArray[np.float64]:
-    """T(x) = Pr(|L| <= epsilon) for L ~ N(x, 2 x), Zhang et al. 2022 (21); x >= 0 of any shape, float64.
-
-    T(x) = c [erf((eps - x) / (2 sqrt x)) - erf((-eps - x) / (2 sqrt x))], c = 1/2 with tail 'corrected';
-    'as-printed' has c = 1, which is twice a probability. Raises PrivacyError.
-    """
-    return np.asarray(_multiple(tail) * (1.0 - _outside(x, epsilon)), dtype=np.float64)
-
-
-def analog_tail_inverse(probability: float, epsilon: float, *, tail: AnalogTail = "corrected") -> float:
-    """x with T(x) = probability, T of `analog_within`, to 1e-12 relative; T falls strictly from T(0) to 0.
-
-    Raises PrivacyError unless 0 < probability < 1.
-    """
-    require_probability(probability=probability)
-    return _outside_inverse(1.0 - probability / _multiple(tail), epsilon)
-
-
 def analog_delta(
     epsilon: float,
     *,
@@ -52,7 +34,9 @@ def analog_delta(
 ) -> NDArray[np.float64]:
     """delta = max(0, 1 - T(2 m A^2 l^2 / N0)) for amplitudes of any shape; Zhang et al. 2022 (11) with (21).
 
-    Relative accuracy is kept for tiny delta ('corrected'). Raises PrivacyError.
+    T(x) = c [erf((eps - x) / (2 sqrt x)) - erf((-eps - x) / (2 sqrt x))], c = 1/2 with tail 'corrected', which makes T
+    the probability of |L| <= eps; 'as-printed' has c = 1. Relative accuracy is kept for tiny delta ('corrected').
+    Raises PrivacyError.
     """
     require_count(dimension=dimension)
     require_positive(gradient_bound=gradient_bound, noise_power=noise_power)
@@ -103,10 +87,6 @@ def _outside(x: ArrayLike, epsilon: float) -> NDArray[np.float64]:
 
     require_positive(epsilon=epsilon)
     values = np.asarray(x, dtype=np.float64)
-    if not np.all(values >= 0):
-        raise PrivacyError(
-            f"x is {np.min(values)}, but it must be >= 0; give x = 2 m A^2 l^2 / N0, Zhang et al. 2022 (20)."
-        )
     # At x = 0 the loss is 0; the least normal number avoids a division by 0.
     root = 2.0 * np.sqrt(np.maximum(values, 1e-300))
     above, below = (epsilon - values) / root, (epsilon + values) / root

@@ -30,9 +30,6 @@ class RunOptions:
     memory_limit: str | None = None
 
 
-AS_USUAL = RunOptions()
-
-
 class ClusterLostError(Exception):
     """The scheduler went away; `str` of it is a sentence without its full stop."""
 

@@ -10,7 +10,7 @@ import pandas as pd
 from scenarios.cli.command import carry_out
 from scenarios.engine.batch import Engine
 from scenarios.engine.limits import Room
-from scenarios.engine.options import AS_USUAL, RunOptions
+from scenarios.engine.options import RunOptions
 from scenarios.engine.run import run_study
 from scenarios.engine.study import Outcome, Progress
 from scenarios.plan.points import Plan
@@ -20,6 +20,8 @@ from scenarios.studies.audit.plan import AuditOptions
 from scenarios.studies.learning import LearningStudy
 from scenarios.studies.tables import export as export_tables
 from scenarios.studies.tables import read_table
+
+USUAL = RunOptions()
 
 
 def run_plan(
@@ -41,7 +43,7 @@ def run_scenario(
     source: str,
     *,
     out: Path | None,
-    options: RunOptions = AS_USUAL,
+    options: RunOptions = USUAL,
     retry_failed: bool = False,
     log_level: str = "info",
     debug: bool = False,

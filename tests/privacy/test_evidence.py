@@ -18,7 +18,6 @@ from privacy.events.noise_events import FlippedBit
 from privacy.events.superposed import SuperposedBit
 from privacy.evidence import (
     confidence_for,
-    credited_amplitude,
     credited_noise_power,
     credited_rate,
     evidence_delta,
@@ -26,7 +25,6 @@ from privacy.evidence import (
     independence_sentence,
     listener_sentence,
     may_credit,
-    soft_amplitude,
 )
 from privacy.mechanisms.bit_flipping import artificial_rate, composed_rate, credited_channel_rate
 from privacy.mechanisms.sound_bit_flipping import bit_epsilon
@@ -177,28 +175,12 @@ def test_a_noise_power_within_its_tolerance_keeps_what_was_promised_at_its_lower
     truth = np.array([spent(power) for power in real])
     assert np.mean(truth > spent(1e-12)) == pytest.approx(0.5, abs=0.1)
     assert np.all(truth <= spent(sure))
-    # The same end, told as an amplitude.
-    high = float(credited_amplitude(amplitude, tolerance_db=tolerance))
-    assert float(SuperposedBit(amplitude=high, entry_bound=1.5).delta(epsilon)) == pytest.approx(spent(sure))
-
-
-def test_the_advantage_covers_a_listener_in_a_better_fade() -> None:
-    np.testing.assert_allclose(credited_amplitude([0.0, 0.1], listener_advantage_db=20.0), [0.0, 1.0])
-    assert float(credited_amplitude(0.1, listener_advantage_db=6.0, tolerance_db=14.0)) == pytest.approx(1.0)
-    rng = np.random.default_rng(2)
-    # Inversion at the server, Rayleigh at both: the listener's amplitude is that of the ratio of fades.
-    ratio = np.sqrt(rng.exponential(size=50_000) / rng.exponential(size=50_000))
-    outside = float(np.mean(0.1 * ratio > credited_amplitude(0.1, listener_advantage_db=20.0)))
-    # Pr(ratio^2 > x) = 1 / (1 + x).
-    assert outside == pytest.approx(1 / 101, abs=4 * math.sqrt(0.01 / 50_000))
 
 
 @pytest.mark.parametrize("own", [0.0, 0.05, 0.3])
 @pytest.mark.parametrize("channel", [0.001, 0.05, 0.3])
 def test_the_signal_before_the_decision_has_a_larger_loss_than_decided_bits(own: float, channel: float) -> None:
-    amplitude = float(soft_amplitude(channel))
-    assert stats.norm.sf(amplitude) == pytest.approx(channel)
-    soft = SuperposedBit(amplitude=amplitude, entry_bound=bit_epsilon(own))
+    soft = SuperposedBit(amplitude=float(stats.norm.isf(channel)), entry_bound=bit_epsilon(own))
     decided = FlippedBit(flip_probability=float(composed_rate(own, channel)))
     epsilon = np.linspace(0.0, 5.0, 26)
     # At epsilon 0 the best decision is the one that is made; beyond, the signal tells more.
@@ -206,11 +188,6 @@ def test_the_signal_before_the_decision_has_a_larger_loss_than_decided_bits(own:
     assert np.all(soft.delta(epsilon) >= decided.delta(epsilon) - 1e-15)
     assert np.all(soft.renyi(np.array([2.0, 10.0])) > decided.renyi(np.array([2.0, 10.0])))
     assert soft.pure_epsilon() > decided.pure_epsilon()
-
-
-def test_rate_0_is_no_noise_and_rate_one_half_has_no_loss() -> None:
-    np.testing.assert_array_equal(soft_amplitude([0.0, 0.5, 1.0]), [math.inf, 0.0, math.inf])
-    assert float(soft_amplitude(0.1, listener_advantage_db=20.0)) == pytest.approx(10 * float(soft_amplitude(0.9)))
 
 
 def test_only_independent_flips_count() -> None:
@@ -253,12 +230,6 @@ def test_impossible_arguments_are_refused() -> None:
         credited_noise_power(1.0, tolerance_db=-1.0)
     with pytest.raises(PrivacyError, match="noise power is negative"):
         credited_noise_power(-1.0, tolerance_db=1.0)
-    with pytest.raises(PrivacyError, match="listener_advantage_db is nan"):
-        credited_amplitude(1.0, listener_advantage_db=math.nan)
-    with pytest.raises(PrivacyError, match="amplitude is negative"):
-        credited_amplitude(-1.0)
-    with pytest.raises(PrivacyError, match="outside"):
-        soft_amplitude(1.5)
     with pytest.raises(PrivacyError, match="'independent', 'unknown' or 'dropped'"):
         may_credit(law="maybe")
     with pytest.raises(PrivacyError, match="'fair', 'unfair' or 'unknown'"):

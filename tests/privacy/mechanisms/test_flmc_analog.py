@@ -11,15 +11,29 @@ from hypothesis import strategies as st
 
 from privacy.errors import PrivacyError
 from privacy.mechanisms import flmc_analog
-from privacy.mechanisms.flmc_analog import analog_amplitude_cap, analog_delta, analog_tail_inverse, analog_within
+from privacy.mechanisms.flmc_analog import analog_amplitude_cap, analog_delta
 
 PAPER = {"dimension": 5, "gradient_bound": 30.0, "noise_power": 1.0}
 DIGEST = {1: 0.0728, 2: 0.2682, 3: 0.5488, 5: 1.2781, 7.5: 2.4014, 15: 6.5683}
 
 
+ONE = {"dimension": 1, "gradient_bound": 1.0, "noise_power": 1.0}
+"""x = 2 A^2."""
+
+
+def within(x: np.ndarray | float, epsilon: float) -> np.ndarray:
+    """T(x), Zhang et al. 2022 (21), corrected."""
+    return np.asarray(1.0 - analog_delta(epsilon, amplitude=np.sqrt(np.asarray(x) / 2.0), **ONE))
+
+
+def tail_inverse(probability: float, epsilon: float, *, tail: flmc_analog.AnalogTail = "corrected") -> float:
+    """x with T(x) = `probability`."""
+    return float(2.0 * analog_amplitude_cap.__wrapped__(epsilon, 1.0 - probability, tail=tail, **ONE) ** 2)
+
+
 def assert_inverse_is_the_digests() -> None:
     for epsilon, x in DIGEST.items():
-        assert analog_tail_inverse(0.99, epsilon) == pytest.approx(x, abs=5e-5)
+        assert tail_inverse(0.99, epsilon) == pytest.approx(x, abs=5e-5)
 
 
 def test_the_tail_inverse_is_that_of_the_digest() -> None:
@@ -41,8 +55,8 @@ def test_the_law_is_that_of_a_gaussian_loss() -> None:
     rng = np.random.default_rng(5)
     for x, epsilon in ((0.1, 1.0), (1.3, 5.0), (4.0, 3.0), (20.0, 15.0)):
         loss = rng.normal(x, math.sqrt(2 * x), size=200_000)
-        within = float(analog_within(x, epsilon))
-        assert np.mean(np.abs(loss) <= epsilon) == pytest.approx(within, abs=4 * 0.5 / math.sqrt(200_000))
+        probability = float(within(x, epsilon))
+        assert np.mean(np.abs(loss) <= epsilon) == pytest.approx(probability, abs=4 * 0.5 / math.sqrt(200_000))
 
 
 def test_the_loss_of_17_has_the_mean_and_variance_that_21_takes() -> None:
@@ -61,10 +75,9 @@ def test_the_loss_of_17_has_the_mean_and_variance_that_21_takes() -> None:
 
 def test_as_printed_is_twice_the_probability() -> None:
     x = np.geomspace(1e-3, 50, 40)
-    np.testing.assert_allclose(analog_within(x, 5.0, tail="as-printed"), 2 * analog_within(x, 5.0))
-    assert analog_tail_inverse(0.99, 5.0, tail="as-printed") == pytest.approx(
-        analog_tail_inverse(0.495, 5.0), rel=1e-10
-    )
+    printed = analog_delta(5.0, amplitude=np.sqrt(x / 2.0), tail="as-printed", **ONE)
+    np.testing.assert_allclose(printed, np.maximum(1.0 - 2.0 * within(x, 5.0), 0.0), atol=1e-15)
+    assert tail_inverse(0.99, 5.0, tail="as-printed") == pytest.approx(tail_inverse(0.495, 5.0), rel=1e-10)
     assert analog_amplitude_cap(5, 0.01, tail="as-printed", **PAPER) > analog_amplitude_cap(5, 0.01, **PAPER)
 
 
@@ -109,18 +122,16 @@ def test_tiny_deltas_keep_their_digits() -> None:
 
 
 def test_within_falls_from_one_to_nothing() -> None:
-    within = analog_within(np.concatenate(([0.0], np.geomspace(1e-6, 1e4, 200))), 5.0)
-    assert within[0] == 1.0
-    assert np.all(np.diff(within) <= 0)
-    assert within[-1] == 0.0
+    probability = within(np.concatenate(([0.0], np.geomspace(1e-6, 1e4, 200))), 5.0)
+    assert probability[0] == 1.0
+    assert np.all(np.diff(probability) <= 0)
+    assert probability[-1] == 0.0
 
 
 def test_impossible_arguments_are_refused() -> None:
-    with pytest.raises(PrivacyError, match="x is -1"):
-        analog_within(-1.0, 5.0)
-    with pytest.raises(PrivacyError, match=r"probability is 1\.0"):
-        analog_tail_inverse(1.0, 5.0)
+    with pytest.raises(PrivacyError, match=r"delta is 0\.0"):
+        tail_inverse(1.0, 5.0)
     with pytest.raises(PrivacyError, match="'corrected' or 'as-printed'"):
-        analog_within(1.0, 5.0, tail="guessed")
+        tail_inverse(0.9, 5.0, tail="guessed")
     with pytest.raises(PrivacyError, match="amplitude"):
         analog_delta(5.0, amplitude=[0.1, -0.1], **PAPER)
