@@ -163,6 +163,7 @@ class SchemeUplink(Kept):
             gathering.add(received[:, place], known=own)
             receptions.append(replace(reception, payload=reception.payload[:, :0]))
         update, reception = gathering.update() if num_active else otherwise, transport.joined(receptions)
+        of_shape(update, otherwise.shape, whose=f"aggregation {self._name}")
         index.report(
             record,
             reception,
@@ -201,7 +202,9 @@ class SchemeUplink(Kept):
             if not len(numbers):
                 continue
             rows = slice(encoded, encoded + len(numbers))
-            waiting.append(coder.encode(numbers, devices=devices[rows], context=senders.context))
+            bits = coder.encode(numbers, devices=devices[rows], context=senders.context)
+            stored = (1, len(numbers), -(-transport.num_bits // 8))
+            waiting.append(of_shape(bits, stored, whose=f"encode of aggregation {self._name}"))
             encoded = rows.stop
             if transport.parted and encoded < len(devices):
                 yield part(at[encoded])

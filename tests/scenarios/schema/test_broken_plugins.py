@@ -59,6 +59,29 @@ def build(image_shape, num_classes):
     return keras.Sequential(layers)
 """
 
+SCHEME = """\
+from typing import Literal
+
+from fl.config.scheme import schemes
+from fl.schemes.sign import SignScheme, SignVote
+
+
+class Vote(SignVote):
+    def encode(self, updates, *, devices, context):
+        return super().encode(updates, devices=devices, context=context)
+
+    def _update_of(self, mean):
+        return super()._update_of(mean)
+
+
+@schemes.register
+class Own(SignScheme):
+    name: Literal["own"] = "own"
+
+    def build(self, *, pieces, receiver_limit=None):
+        return Vote(self, num_values=sum(piece.size for piece in pieces))
+"""
+
 SCENARIO = """\
 name: own
 plugins: [own.py]
@@ -175,6 +198,27 @@ def test_an_error_that_a_plugin_causes_fails_its_task_alone(
         assert run_scenario(str(written), out=folder, overrides=("sweep={learning.codec.bits: [4, 8]}",)) == 1
     assert reason in capsys.readouterr().err
     assert ["8" in row.values() for row in accuracies(folder)] == [True]
+
+
+@pytest.mark.parametrize(
+    ("call", "cut", "problem"),
+    [
+        (
+            "encode(updates, devices=devices, context=context)",
+            "[:, 1:]",
+            "encode of aggregation own gives an array of shape (1, 2, ",
+        ),
+        ("_update_of(mean)", "[1:]", "aggregation own gives an array of shape (649,), and (650,) is needed"),
+    ],
+)
+def test_a_scheme_that_gives_another_shape_is_named(
+    written: Path, capsys: pytest.CaptureFixture[str], call: str, cut: str, problem: str
+) -> None:
+    (written.parent / "own.py").write_text(SCHEME.replace(f"super().{call}", f"super().{call}{cut}"))
+    overrides = ("learning.aggregation=own", "learning.codec=uniform")
+    with code_allowed():
+        assert run_scenario(str(written), out=written.parent / "run", overrides=overrides) == 1
+    assert problem in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_plugin_that_is_no_utf_8_reaches_workers(written: Path) -> None:
