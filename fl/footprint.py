@@ -55,16 +55,14 @@ def bytes_per_trial(config: FedAvgConfig, link: LinkConfig) -> int:
     if (symbols := upload_symbols(config, link)) is not None:
         weights += 4 * devices * size * _COPIES_OF_WEIGHTS + _BYTES_PER_SYMBOL * devices * symbols
     bits = 3 * (at_once if _bits_in_parts(config, link) else devices) * config.upload_bits(size) // 8
-    optimizer = (
-        4 * size * config.num_devices * {"gd": 0, "sgd": config.local.momentum > 0, "adam": 2}[config.local.optimizer]
-    )
+    optimizer = 4 * size * config.num_devices * len(config.local.states)
     held = samples_per_device(config)
     batch = held if config.local.batch_size is None else min(config.local.batch_size, held)
     image = activation_bytes(config.model, image_shape=facts.image_shape, num_classes=facts.num_classes)
     activations = at_once * batch * (4 * prod(facts.image_shape) if image is None else image)
     records = 8 * config.num_devices * (config.rounds * _SERIES_PER_DEVICE + _NUMBERS_PER_DEVICE)
     records += 8 * config.num_devices * held * _COPIES_OF_PLACES
-    return data + weights + bits + int(optimizer) + min(activations, _MICRO_BATCH_BYTES) + records
+    return data + weights + bits + optimizer + min(activations, _MICRO_BATCH_BYTES) + records
 
 
 def devices_in_a_block(num_values: int) -> int:
@@ -75,10 +73,10 @@ def devices_in_a_block(num_values: int) -> int:
 
 def held_at_once(config: FedAvgConfig) -> bool:
     """Return True if a round holds the numbers of all devices in memory, False if it goes by blocks of devices."""
-    local, attack = config.local, config.attack
+    attack = config.attack
     meet = not config.aggregation.in_blocks or (attack is not None and attack.uses_honest_updates)
     keeps = config.personal is not None or config.downlink != "ideal"
-    return meet or keeps or local.optimizer == "adam" or local.momentum > 0.0
+    return meet or keeps or bool(config.local.states)
 
 
 def _bits_in_parts(config: FedAvgConfig, link: LinkConfig) -> bool:

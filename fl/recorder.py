@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from fl.arrays import F64, I64, Bools
 from fl.checkpoints import State, kept_number
-from fl.results import LINK_COUNTS, PrivacyAccount, TrialResult
+from fl.results import CAP_NAMES, LINK_COUNTS, PrivacyAccount, TrialResult
 from fl.tasks.base import LearningError
+from phy.links.power import AmplitudeDecision
 from phy.measure.burstiness import Burstiness
 from phy.measure.counts import LinkCounts
 
@@ -185,6 +186,17 @@ def link_columns(counts: LinkCounts, *, power_db: F64 | None = None) -> dict[str
     """Return the columns of the table `link` for one round, `[num_trials, num_senders]` each."""
     columns = {name: getattr(counts, name) for name in LINK_COUNTS}
     return columns if power_db is None else columns | {"power_db": power_db}
+
+
+def amplitude_columns(decision: AmplitudeDecision) -> dict[str, F64]:
+    """Return what power control decided, `[num_trials]` each; `active_cap` as a code of `CAP_NAMES`."""
+    codes = np.array([CAP_NAMES.index(name) for name in decision.limit_names] + [0], float)
+    return {
+        "amplitude": decision.amplitude,
+        "peak_amplitude": decision.peak_amplitude,
+        "active_cap": codes[decision.limit],
+        "num_active": decision.active.sum(axis=1).astype(float),
+    }
 
 
 def with_totals(rounds: Columns) -> dict[str, NDArray[Any]]:

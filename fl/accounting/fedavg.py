@@ -286,7 +286,7 @@ def sampled_share(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism 
     some, local = config.participation.devices_per_round, config.local
     if some is None or some >= config.num_devices or not exchangeable(link):
         return None
-    remembers = local.keep_state and (local.momentum > 0.0 or local.optimizer == "adam")
+    remembers = local.keep_state and local.states
     watched = privacy is not None and privacy.budget is not None and not privacy.calibrated
     known = config.aggregation.sends_scales or config.attack is not None or _weighs_apart(config, privacy)
     if remembers or watched or known or config.downlink != "ideal":

@@ -20,14 +20,12 @@ from fl.algorithms.flmc_kernels import clipped, descended
 from fl.arrays import F64, Bools
 from fl.attacks.flmc_attackers import AttackersOfTrials, check_attack
 from fl.checkpoints import Kept
-from fl.recorder import link_columns
-from fl.results import CAP_NAMES
+from fl.recorder import amplitude_columns, link_columns
 from fl.tasks.regression import PosteriorTask
 from phy.compile import compile_air, compile_digital
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.links.link import AirUplink, DigitalUplink, known_bits, round_airtime
-from phy.links.power import AmplitudeDecision
 from phy.measure.burstiness import Burstiness
 from phy.numerics.cache import LastResult, constant
 from phy.numerics.random import Purpose, real_normals
@@ -62,17 +60,6 @@ def build_flmc(
     return config.sends.build(config, link=link, task=task, sampling=sampling)
 
 
-def observed(decision: AmplitudeDecision) -> dict[str, F64]:
-    """What power control decided, `[num_trials]` each; `active_cap` as a code of `CAP_NAMES`."""
-    codes = np.array([CAP_NAMES.index(name) for name in decision.limit_names] + [0], float)
-    return {
-        "amplitude": decision.amplitude,
-        "peak_amplitude": decision.peak_amplitude,
-        "active_cap": codes[decision.limit],
-        "num_active": decision.active.sum(axis=1).astype(float),
-    }
-
-
 def spent(round_airtime_s: F64 | None, energy_j: F64 | None) -> dict[str, F64]:
     """Latency [s] and energy of all devices [J] of one round, `[num_trials]` each; empty without a radio."""
     if round_airtime_s is None or energy_j is None:
@@ -105,7 +92,7 @@ class _OnAir(_Rounds):
         super().__init__(config, task=task, sampling=sampling)
         self._caps = {name: constant(cap) for name, cap in sampling.caps.items()}
         self.codec = config.sending.codec(config)
-        self._observed = LastResult(observed)
+        self._observed = LastResult(amplitude_columns)
 
     def _within(self, budget: ArrayLike | None) -> Mapping[str, ArrayLike]:
         """The caps, with what a budget for the run leaves of the amplitude in this round."""

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -113,10 +113,7 @@ class GaussianLaw(CodecLaw):
     """
 
     gaussian: bool = True
-
-    @property
-    def worlds(self) -> str:
-        return "models of one device that are the sensitivity apart"
+    worlds: ClassVar[str] = "models of one device that are the sensitivity apart"
 
     def _ratio(self, read: F64, received: Received) -> F64:
         apart = self._apart(received.places.audited)
@@ -154,13 +151,8 @@ class FlippingLaw(CodecLaw):
     Of the f bits that arrive, d unlike those of the null: L = (2 d - f) ln((1-p)/p).
     """
 
-    @property
-    def scope(self) -> Scope:
-        return "coordinate"
-
-    @property
-    def worlds(self) -> str:
-        return "one weight of one device at two neighbouring values that differ in every bit"
+    scope: ClassVar[Scope] = "coordinate"
+    worlds: ClassVar[str] = "one weight of one device at two neighbouring values that differ in every bit"
 
     def score(self, received: Received) -> Scores:
         bits, context = received.bits, received.context

@@ -53,9 +53,10 @@ class Learning(Frozen):
     `side_by_side`: trials share their work, and are computed in batches; others are computed one by one. `sums`: the
     server can work with the sum of all devices, under access superposition.
     `sends_amplitudes`: devices send at a receive amplitude that caps limit. `takes_budget`: a privacy budget may limit
-    the run.
+    the run. `compiled_bytes`: memory of the compiled code of a round, without the link.
     """
 
+    compiled_bytes: ClassVar[int] = 0
     side_by_side: ClassVar[bool] = False
     sends_amplitudes: ClassVar[bool] = False
     takes_budget: ClassVar[bool] = False
@@ -140,7 +141,7 @@ class Learning(Frozen):
 
     def bytes_compiled(self, link: LinkConfig) -> int:
         """Return the memory of compiled code [B]."""
-        return _COMPILED_LINK_BYTES if self.detects and loads_tensorflow(link) else 0
+        return self.compiled_bytes + (_COMPILED_LINK_BYTES if self.detects and loads_tensorflow(link) else 0)
 
     def numbers_stored_per_round(self) -> int:
         """Return how many numbers a stored trial has per round."""

@@ -56,6 +56,12 @@ class LocalConfig(Frozen):
         "machine in all rounds",
     )
 
+    @property
+    def states(self) -> tuple[str, ...]:
+        """Names of the vectors that the optimizer keeps per device."""
+        momentum = ("momentum",) if self.momentum > 0.0 else ()
+        return {"gd": (), "sgd": momentum, "adam": ("first_moment", "second_moment")}[self.optimizer]
+
     @model_validator(mode="after")
     def _batches_and_momentum_fit_the_optimizer(self) -> LocalConfig:
         if self.optimizer == "gd" and self.batch_size is not None:

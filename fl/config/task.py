@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -37,15 +37,8 @@ class LogisticConfig(Frozen):
         "Zhang et al. 2022",
     )
 
-    @property
-    def dimension(self) -> int:
-        """m: the 30 features of the data set and a constant."""
-        return 31
-
-    @property
-    def num_samples(self) -> int:
-        """Samples of the data set."""
-        return 569
+    dimension: ClassVar[int] = 31  # m: the 30 features of the data set and a constant
+    num_samples: ClassVar[int] = 569
 
     def bytes_per_trial(self, num_devices: int) -> int:
         """Return the memory of the data of one trial [B]."""

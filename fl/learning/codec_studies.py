@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
@@ -97,6 +97,8 @@ class BitDistanceConfig(Learning):
     ||x||_2 = `sensitivity`; no radio is used.
     """
 
+    access: ClassVar[None] = None
+
     algorithm: Literal["bit-distance"] = "bit-distance"
     codec: CodecConfig = Field(default_factory=lambda: codecs.read("fixed-point"), description="numbers to bits")
     dimension: int = whole(1_206_590, "M; 1,206,590 parameters: the CNN of Li et al. 2025", most=1_000_000_000)
@@ -123,11 +125,6 @@ class BitDistanceConfig(Learning):
     @classmethod
     def measured(cls) -> Measured:
         return Measured(per_trial=("kappa", "kappa_standard_error", "l1_distance"))
-
-    @property
-    def access(self) -> None:
-        """Nothing is transmitted."""
-        return None
 
     def build(self, *, link: LinkConfig, privacy: Any, seed: int, trials: tuple[int, ...]) -> Trials:
         from fl.algorithms.codec_studies import BitDistance

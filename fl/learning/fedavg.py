@@ -35,9 +35,6 @@ from privacy.config import DeviceNoise, Mechanism, ReceiverNoise
 if TYPE_CHECKING:
     from fl.algorithms.fedavg import Federation
 
-_COMPILED_BYTES = 100 << 20
-"""Memory of the compiled code of local training."""
-
 _AGGREGATION = (
     *("aggregation_snr_db", "aggregation_snr_20log_db", "aggregation_mse"),
     *("alignment_mse", "expected_mse", "aggregation_bias"),
@@ -64,6 +61,7 @@ _MEASURED = Measured(
 class FedAvgConfig(Learning):
     """Federated averaging, Li et al. 2025 (3)-(4): w <- sum_n q_n w~_n over what the radio delivered."""
 
+    compiled_bytes: ClassVar[int] = 100 << 20
     takes_budget: ClassVar[bool] = True
     sums: ClassVar[bool] = True
 
@@ -306,6 +304,3 @@ class FedAvgConfig(Learning):
         layers = self.model.layers(image_shape=facts.image_shape, num_classes=facts.num_classes)
         in_kernels = is_softmax_regression(layers) and self.local.in_kernels and self.personal is None
         return not in_kernels or sees_gpu() or super().loads_tensorflow(link)
-
-    def bytes_compiled(self, link: LinkConfig) -> int:
-        return super().bytes_compiled(link) + _COMPILED_BYTES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import prod
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -26,8 +26,6 @@ from privacy.config import Mechanism
 
 _SERIES_PER_DEVICE = 28
 _BYTES_PER_MATCH = 16
-_COMPILED_BYTES = 190 << 20
-"""Memory of the compiled code of the attack."""
 
 
 class OneStep(LocalConfig):
@@ -49,6 +47,8 @@ class ReconstructionConfig(Learning):
     (`codec` for the plain mean), `privacy` and the link have it. The server knows all but the images and the devices'
     own randomness. A round is a first round: nothing is learnt, and privacy is that of one upload.
     """
+
+    compiled_bytes: ClassVar[int] = 190 << 20
 
     algorithm: Literal["reconstruction"] = "reconstruction"
     data: Annotated[DataSet, data_sets] = Field(
@@ -175,6 +175,3 @@ class ReconstructionConfig(Learning):
         matches = training_samples(self.data) * (8 * 2 * pixels + self.num_devices * _BYTES_PER_MATCH)
         records = 8 * self.rounds * self.num_devices * _SERIES_PER_DEVICE
         return self.played.bytes_per_trial(link) + matches + records
-
-    def bytes_compiled(self, link: LinkConfig) -> int:
-        return super().bytes_compiled(link) + _COMPILED_BYTES

@@ -23,16 +23,8 @@ from phy.numerics.lazy_tensorflow import tf
 from phy.numerics.random import Purpose, round_keys
 from phy.numerics.workers import available_threads
 
-STATES = {"gd": (), "sgd": ("momentum",), "adam": ("first_moment", "second_moment")}
-"""Names of the flat vectors that an optimiser keeps per device."""
-
 _ADAM_EPSILON = 1e-7
 """As in Keras."""
-
-
-def state_names(config: LocalConfig) -> tuple[str, ...]:
-    """What is kept per device; nothing for sgd without momentum."""
-    return () if config.optimizer == "sgd" and config.momentum == 0.0 else STATES[config.optimizer]
 
 
 @lru_cache(maxsize=4)
@@ -145,7 +137,7 @@ class LocalTrainer(Kept):
         self._labels = np.asarray(data.y_train, np.int32)
         self._taken = np.zeros(len(self._sizes), np.int64)
         shape = (len(self._sizes), model.num_parameters)
-        self._moments = {name: np.zeros(shape, np.float32) for name in state_names(config)}
+        self._moments = {name: np.zeros(shape, np.float32) for name in config.states}
 
     @cached_property
     def _gradient(self) -> Gradient:

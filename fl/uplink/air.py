@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from fl.arrays import F32, F64, I64, U8, Bools
 from fl.attacks.attacks import Attackers
 from fl.checkpoints import Kept
-from fl.recorder import Recorder
+from fl.recorder import Recorder, amplitude_columns
 from fl.schemes.coders.air import Heard, OnAir, parts, qpsk_symbols
 from fl.schemes.coders.coder import Senders
 from fl.schemes.coders.stochastic_bits import SignSums
 from fl.tasks.base import LearningError
 from fl.uplink.energy import EnergyLeft
 from fl.uplink.protection import Protection, RoundPlan, own_flips
-from fl.uplink.receiver_noise import NoiseOfSum, limited_by
+from fl.uplink.receiver_noise import NoiseOfSum
 from fl.uplink.senders import SenderIndex
 from phy.compile import compile_air
 from phy.config import LinkConfig
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from fl.learning.fedavg import FedAvgConfig
 
 
+_LIMITED = ("peak_amplitude", "active_cap")
 _ROUNDING = 1e-6
 """Relative error of gains in float32: devices are aligned where they differ by less."""
 
@@ -115,20 +116,20 @@ class SuperposedUplink(Kept):
         out = self.transmit(numbers, senders)
         sent, payload, found, silent = out.sent, out.payload, out.found, out.silent
         heard = self._heard(found, count=len(devices))
-        known, z = heard is not None, self.multiplier(found)
+        known, z, columns = heard is not None, self.multiplier(found), amplitude_columns(found.decision)
         sending = np.ones(index.count, bool)
         sending[silent] = False
         record.note(
             senders.context.round_index,
             rounds={
                 "num_active": float(found.num_active.mean()) if known else 0.0,
-                "amplitude": float(found.decision.amplitude[0]),
+                "amplitude": float(columns["amplitude"][0]),
                 **_spent(found),
                 **(self._votes(payload[:, at], heard) if heard is not None and self._form.bits else {}),
                 **({} if self._coder is None else self._coder.metrics()),
                 **self._expected(out, heard, at=at),
                 **({} if self._energy is None else {"num_spent": float(len(silent))}),
-                **({} if self._noise is None else limited_by(found.decision)),
+                **({} if self._noise is None else {name: float(columns[name][0]) for name in _LIMITED}),
             },
             devices={
                 "sent_symbols": index.place("sent_symbols", np.where(sending, self._air.num_symbols, 0), devices),
@@ -148,7 +149,7 @@ class SuperposedUplink(Kept):
         shares = weights / max(weights.sum(), np.finfo(float).tiny)
         who = replace(senders, weights=shares, factor=senders.factor if factor is None else factor[at])
         sent = self._form.send(numbers, who, cover=lambda bits: self._covered(bits, at, who))
-        payload = self._place(sent.payload, at)
+        payload = self._index.spread(sent.payload, at)[None]
         symbols, jammers = self._symbols(payload, at, who)
         silent, max_power = self._limits(at, who, size=sent.size)
         on_air = replace(context, silent=(*context.silent, *silent)) if silent else context
@@ -160,15 +161,9 @@ class SuperposedUplink(Kept):
         """Noise multiplier of every index `[count]` where the receiver's noise protects, else None."""
         return None if self._noise is None else self._noise.multiplier(found.decision)
 
-    def _place(self, payload: NDArray[Any], at: I64) -> NDArray[Any]:
-        """Place what senders send at their indices, `[1, count, ...]`."""
-        out = np.zeros((1, self._index.count, payload.shape[1]), payload.dtype)
-        out[0, at] = payload
-        return out
-
     def _covered(self, bits: U8, at: I64, who: Senders) -> U8:
         """Bits of senders, flipped and forged as they must be."""
-        covered = self._protection.cover(self._place(bits, at), plan=self._plan, context=who.context)
+        covered = self._protection.cover(self._index.spread(bits, at)[None], plan=self._plan, context=who.context)
         forged = self._attackers.bits(covered, devices=self._index.owners(who.devices), context=who.context)
         return np.asarray(forged[0, at])
 

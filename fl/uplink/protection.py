@@ -26,7 +26,7 @@ from phy.numerics.random import Purpose
 from privacy.ciphers import Cipher, build_cipher
 from privacy.config import FlippedBits
 from privacy.mechanisms.bit_flipping import AES_BLOCK_BITS, aes_plaintext_rate, recovered_factor
-from privacy.mechanisms.flip_plans import plan_flips
+from privacy.mechanisms.flip_plans import FlipPlan, plan_flips
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,16 +146,9 @@ class BitFlipping(Protection):
 
     def begin(self, uplink: DigitalUplink, *, context: UplinkContext) -> RoundPlan:
         config, link = self._config, self._link
-        counts = uplink.probe(link.probe_bits, context=context, caps={}, again=True)
-        flips = plan_flips(
-            probed_bits=counts.bits[0],
-            probed_errors=counts.bit_errors[0],
-            target=float(self._targets[context.round_index if self._targets.size > 1 else 0]),
-            channel=config.channel,
-            confidence=config.level,
-            cipher=config.cipher,
-            errors_together=errors_together(link),
-        )
+        target = float(self._targets[context.round_index if self._targets.size > 1 else 0])
+        asked = {"target": target, "channel": config.channel, "confidence": config.level, "cipher": config.cipher}
+        flips = probed_flips(uplink, link=link, context=context, **asked)
         wrong, factor = flips.expected, None
         if not errors_arrive(link):
             own = flips.flip_probability
@@ -192,19 +185,20 @@ class RandomizedResponse(Protection):
     def begin(self, uplink: DigitalUplink, *, context: UplinkContext) -> RoundPlan:
         if self._channel == "agnostic":
             return own_flips(self._target, num_devices=uplink.num_devices)
-        counts = uplink.probe(self._link.probe_bits, context=context, caps={}, again=True)
-        plan = plan_flips(
-            probed_bits=counts.bits[0],
-            probed_errors=counts.bit_errors[0],
-            target=self._target,
-            channel="native" if self._channel == "native" else "agnostic",
-            confidence=self._confidence,
-            errors_together=errors_together(self._link),
-        )
+        channel = "native" if self._channel == "native" else "agnostic"
+        asked = {"target": self._target, "channel": channel, "confidence": self._confidence}
+        plan = probed_flips(uplink, link=self._link, context=context, **asked)
         # The response is known and may leave next to nothing at a small eps; only what is measured needs a floor.
         floor = SMALLEST_DEBIAS_FACTOR * recovered_factor(plan.flip_probability)
         factor = np.maximum(recovered_factor(plan.expected), floor)
         return RoundPlan(flip_probability=plan.flip_probability, factor=factor, observed=plan.series())
+
+
+def probed_flips(uplink: DigitalUplink, *, link: LinkConfig, context: UplinkContext, **asked: Any) -> FlipPlan:
+    """Return what devices flip beside the errors of a probe of the channel; `asked`: arguments of `plan_flips`."""
+    probed = uplink.probe(link.probe_bits, context=context, caps={}, again=True)
+    bits, errors = probed.bits[0], probed.bit_errors[0]
+    return plan_flips(probed_bits=bits, probed_errors=errors, errors_together=errors_together(link), **asked)
 
 
 def own_flips(probability: float, *, num_devices: int) -> RoundPlan:

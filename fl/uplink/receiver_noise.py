@@ -19,7 +19,6 @@ from numpy.typing import ArrayLike
 
 from fl.accounting.fedavg import multipliers
 from fl.arrays import F64
-from fl.results import CAP_NAMES
 from fl.uplink.channel_credit import sure_noise_power
 from phy.config import LinkConfig
 from phy.links.power import AmplitudeDecision
@@ -49,10 +48,3 @@ class NoiseOfSum:
         """Return z = sqrt(N0) / (d A sqrt(S)) of amplitudes A, infinite at 0; or A of z."""
         with np.errstate(divide="ignore"):
             return np.asarray(np.sqrt(self._noise_power) / (self._distance * np.asarray(one, np.float64)))
-
-
-def limited_by(decision: AmplitudeDecision) -> dict[str, float]:
-    """Return the largest amplitude of a round, and what held it down as a code of `fl.results.CAP_NAMES`."""
-    limit = int(decision.limit[0])
-    code = CAP_NAMES.index(decision.limit_names[limit]) if limit >= 0 else 0
-    return {"peak_amplitude": float(decision.peak_amplitude[0]), "active_cap": float(code)}

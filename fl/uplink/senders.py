@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.arrays import F32, I64
+from fl.arrays import I64
 from fl.recorder import Recorder, link_columns
 from phy.config import LinkConfig
 from phy.links.link import Reception
@@ -51,7 +51,7 @@ class SenderIndex:
             return ()
         return tuple(np.setdiff1d(np.arange(self.count), self.of(devices)).tolist())
 
-    def spread(self, values: F32, at: I64) -> F32:
+    def spread(self, values: NDArray[Any], at: I64) -> NDArray[Any]:
         """Return the rows of senders at their indices, `[count, M]`; zeros elsewhere."""
         if len(at) == self.count:
             return values

@@ -20,7 +20,9 @@ _NUMBERS_AT_ONCE = 1 << 18
 
 
 class Known(Attack):
-    """An attack of the literature; `reads` names those of the three numbers below that it uses."""
+    """An attack of the literature, on updates if not said otherwise; `reads`: the numbers below that it uses."""
+
+    acts_on: ClassVar[Place] = "updates"
 
     factor: Annotated[float, Field(allow_inf_nan=False, ge=-1e6, le=1e6)] = Field(
         default=-4.0,
@@ -35,12 +37,8 @@ class Known(Attack):
     )
 
 
-class _OnUpdates(Known):
-    acts_on: ClassVar[Place] = "updates"
-
-
 @attacks.register
-class Gaussian(_OnUpdates):
+class Gaussian(Known):
     """Attackers send N(0, `std`^2)."""
 
     kind: Literal["gaussian"]
@@ -59,7 +57,7 @@ class Gaussian(_OnUpdates):
         return round_normals(context.keys(Purpose.ATTACK), shape=gradients.shape) * self.std
 
 
-class _Scaled(_OnUpdates):
+class _Scaled(Known):
     reads: ClassVar[tuple[str, ...]] = ("factor",)
 
     def details(self, label: Callable[[str, Any], str]) -> str:
@@ -92,7 +90,7 @@ class Scale(_Scaled):
 
 
 @attacks.register
-class ZeroGradient(_OnUpdates):
+class ZeroGradient(Known):
     """Attackers send minus the sum of the honest updates over their number: all updates add up to 0."""
 
     kind: Literal["zero-gradient"]
@@ -113,7 +111,7 @@ class ZeroGradient(_OnUpdates):
 
 
 @attacks.register
-class Duplicate(_OnUpdates):
+class Duplicate(Known):
     """Attackers send a copy of the first honest update."""
 
     kind: Literal["duplicate"]
