@@ -79,14 +79,12 @@ def uncreditable(config: FlmcConfig, *, link: LinkConfig) -> str | None:
 
 
 class AmplitudeAllowance(Kept):
-    """What amplitude each trial of FLMC may send with in a round: as found, any, or 0 where the budget is spent up.
+    """The largest amplitude of each trial of FLMC in a round [W^(1/2)]: as found, any, or 0 where the budget is spent.
 
-    Amplitudes `found` `[num_rounds]` keep the budget all together, and nothing is asked. A budget that only watches
-    asks for one round more at the caps on the amplitude, those of the round `caps` `[num_trials]` and that of power:
-    once for all rounds where the amplitude is known; else by Renyi divergences that are added up as amplitudes are met,
-    whatever the accountant, whose sum bounds the others'. Fades choose amplitudes, not data. Amplitudes in W^(1/2).
-
-    Raises PrivacyError where no amplitude keeps the budget.
+    Amplitudes `found` `[num_rounds]` keep a calibrating budget. A budget that only watches must hold one more round at
+    the caps, those of the round `caps` `[num_trials]` and that of power: by a number of rounds if the amplitude is
+    known, else by the sum of Renyi divergences at the amplitudes so far, which bounds all accountants. Fades choose
+    amplitudes, not data. Raises PrivacyError where no amplitude keeps the budget.
     """
 
     kept = ("rounds_sent", "_lost")

@@ -84,6 +84,11 @@ class ByWord(Generic[T]):
         return {"anyOf": [{"enum": list(self.words())}, *mappings]}
 
 
+def by_words_in(annotations: Iterable[Any]) -> list[ByWord[Any]]:
+    """Return those of a field's annotations by which it names a thing by its word."""
+    return [one for one in annotations if isinstance(one, ByWord)]
+
+
 def registry_in(annotations: Iterable[Any]) -> Registry[Any] | None:
     """Return the registry of what a field with these annotations names; None without one."""
     registries = (one.registry if isinstance(one, ByWord) else one for one in annotations)

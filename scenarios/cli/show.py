@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from fl.config.learning import algorithms
-from phy.config.by_word import ByWord, registry_in
+from phy.config.by_word import by_words_in, registry_in
 from phy.config.registry import Registry, registries
 from scenarios.schema.errors import ScenarioError, flow, listing
 from scenarios.schema.messages.nearest import nearest, nearness
@@ -250,7 +250,7 @@ def written(registry: Registry[Any], cls: type[BaseModel], word: str) -> Iterato
         section, _, name = path.rpartition(".")
         if registry_at(path) is not registry or path.startswith("learning.downlink"):
             continue
-        by_word = any(isinstance(one, ByWord) and cls not in one.classes() for one in key.meant("").metadata)
+        by_word = any(cls not in one.classes() for one in by_words_in(key.meant("").metadata))
         if by_word or not some:
             yield f"{section}: {flow({name: word, **some})}" if by_word else f"{path}: {word}"
         else:

@@ -9,6 +9,7 @@ from typing import Any
 
 from privacy.config.base import UNSETTLED
 from scenarios.schema.consistency.resolve import resolve_auto
+from scenarios.schema.errors import mapping
 from scenarios.schema.schema import SCHEMA_VERSION, Scenario
 
 EXECUTION_MODE = "xla-float32"
@@ -66,7 +67,7 @@ def leave_out_later_of_link(link: dict[str, Any]) -> None:
 
 def _leave_out_later_keys(learning: dict[str, Any]) -> None:
     """Drop later keys with the value that older tasks had, which then keep their identity."""
-    if isinstance(downlink := learning.get("downlink"), dict):
+    if downlink := mapping(learning.get("downlink")):
         leave_out_later_of_link(downlink)
     if learning["algorithm"] == "flmc" and learning["attack"] is None:
         del learning["attack"]

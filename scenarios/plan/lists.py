@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from scenarios.schema.errors import flow, shorten
+from scenarios.schema.errors import flow, mapping, shorten
 from scenarios.schema.labels.units import range_in
 from scenarios.schema.schema import ValueRange
 
@@ -20,7 +20,7 @@ def list_remedy(path: str, values: Any) -> str:
     if values in ([], {}):
         return "add values, or leave it out"
     values = range_in(values) or values
-    if not isinstance(values, dict):
+    if not mapping(values):
         return f"write {path}: [{shorten(values)}]"
     try:
         levels = ValueRange.model_validate(values).listed()
@@ -53,8 +53,8 @@ def product_remedy(lists: Mapping[str, Any]) -> str | None:
     kinds, values, key = lists[section], lists[path], path.removeprefix(f"{section}.")
     if "." in key or not isinstance(kinds, list) or not isinstance(values, list):
         return None
-    mappings = [one for one in kinds if isinstance(one, dict)]
+    mappings = [one for one in kinds if mapping(one)]
     if not mappings or len(mappings) * len(values) > _MOST_OF_PRODUCT:
         return None
-    words = [one for one in kinds if not isinstance(one, dict)]
+    words = [one for one in kinds if not mapping(one)]
     return f"write {section}: {flow([*words, *({**one, key: value} for value in values for one in mappings)])}"

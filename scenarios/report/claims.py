@@ -314,16 +314,16 @@ LEAD = (
 )
 
 
-def strongest_claims(store: Store, plan: Plan) -> tuple[PointClaims, ...] | str:
-    """Return the strongest claims of every sweep point that released something protected, or why there are none."""
+def strongest_claims(store: Store, plan: Plan) -> tuple[tuple[PointClaims, ...], str]:
+    """Return the strongest claims of every sweep point that released something protected, and why there are none."""
     if not _protected(store, plan):
-        return ()
+        return (), ""
     accountants: tuple[Accountant, ...] = ("exact", "pld", "renyi") if len(plan.points) <= MOST_POINTS else ("renyi",)
     try:
         found = gather_claims(store, plan, accountants=accountants)
-        return tuple(replace(one, claims=strongest(one.claims)) for one in found)
+        return tuple(replace(one, claims=strongest(one.claims)) for one in found), ""
     except PrivacyError as error:
-        return str(error)
+        return (), str(error)
 
 
 def claimed_and_proved(found: Sequence[PointClaims], plan: Plan) -> Iterator[tuple[str, str]]:
@@ -355,13 +355,13 @@ def _points(number: int) -> str:
     return f"{number} sweep point{'s' * (number != 1)}"
 
 
-def claim_parts(found: tuple[PointClaims, ...] | str, plan: Plan, *, folder: Path) -> list[Part]:
-    """The strongest claims with their footnotes; nothing without one."""
-    if not found:
+def claim_parts(found: tuple[PointClaims, ...], why: str, plan: Plan, *, folder: Path) -> list[Part]:
+    """The strongest claims with their footnotes, or the sentence `why` there are none; nothing without either."""
+    if not found and not why:
         return []
     lead = Part(soft=f"{LEAD}`phyloop privacy {shlex.quote(str(folder))}`.")
-    if isinstance(found, str):
-        return [lead, Part(text=found)]
+    if why:
+        return [lead, Part(text=why)]
     if len(plan.points) > MOST_POINTS:
         return [lead, Part(text=f"Too many sweep points to list here: {len(plan.points)}.")]
     table, footnotes = claim_table(plan, found)

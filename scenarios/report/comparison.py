@@ -82,7 +82,7 @@ def settings_of(root: Mapping[str, Any]) -> dict[str, str]:
 
 def _leaves(node: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
     for key, value in node.items():
-        if isinstance(value, dict) and value:
+        if mapping(value):
             yield from _leaves(value, f"{before}{key}.")
         else:
             yield f"{before}{key}", value

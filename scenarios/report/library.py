@@ -8,6 +8,7 @@ from math import prod
 from typing import Any
 
 from scenarios.plan.points import swept_keys
+from scenarios.schema.errors import mapping
 from scenarios.schema.labels.labels import setting_cell
 from scenarios.schema.loader import LIBRARY, LoadedScenario, load_scenario, resolved_data
 from scenarios.schema.schema import Scenario, validate_quickly
@@ -65,7 +66,7 @@ def _pairs(
         value, other, here = ours.get(key), theirs.get(key), f"{path}.{key}".lstrip(".")
         if not path and key in _NO_NUMBER:
             continue
-        if here not in whole and isinstance(value, dict) and isinstance(other, dict):
+        if here not in whole and value is mapping(value) and other is mapping(other):
             yield from _pairs(value, other, here, whole=whole)
         else:
             yield here, value, other

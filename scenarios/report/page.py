@@ -72,9 +72,9 @@ def write_report(folder: Path, plan: Plan, *, store: Store) -> ReportPaths:
     uploads = "One simple attack. Where it fails, a better one may not: a failure is no proof of privacy."
     wrong = read_findings(store, plan, summaries)
     flips = any(one.protects == "bits" for point in plan.points if (one := point.scenario.mechanism) is not None)
-    claims = strongest_claims(store, plan)
+    claims, why = strongest_claims(store, plan)
     first, *best = answer(plan, summaries) or [Part()]
-    private = [] if isinstance(claims, str) else list(claimed_and_proved(claims, plan))
+    private = claimed_and_proved(claims, plan)
     sections: dict[str, Sequence[Part]] = {
         "In short": [replace(first, items=[*first.items, *private]), *best],
         "What went wrong, and what to change": [Part(items=[("", f"{one}.") for one in wrong])],
@@ -99,7 +99,7 @@ def write_report(folder: Path, plan: Plan, *, store: Store) -> ReportPaths:
         "What privacy asked for": [
             Part(soft=OF_PRIVACY + (OF_FLIPS if flips else ""), table=rows.privacy_table(store, plan, summaries))
         ],
-        "Privacy: published and proved claims": claim_parts(claims, plan, folder=folder),
+        "Privacy: published and proved claims": claim_parts(claims, why, plan, folder=folder),
         "How errors lie together": list(_bursts(store, plan)),
         "Failed trials": list(_failures(store, plan, summaries)),
     }

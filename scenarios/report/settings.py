@@ -11,6 +11,7 @@ from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, Point, value_of
 from scenarios.report.tables.table import Table
 from scenarios.schema.consistency.resolve import links_of
+from scenarios.schema.errors import has_parts
 from scenarios.schema.labels.labels import (
     AGGREGATION,
     axis_label,
@@ -130,18 +131,20 @@ def point_table(
 
 
 def columns_of_settings(points: Sequence[Point], swept_paths: Sequence[str]) -> dict[str, list[Any]]:
-    """Value of each swept path at each of the sweep points: numbers and words as they are, mappings and lists in words.
-
-    Where two values have the same words, all are JSON.
-    """
+    """Values of each swept path at the sweep points, in `column_cell`s; all as JSON if two have the same words."""
     found = {}
     for path in swept_paths:
         values = [setting_of(point, path) for point in points]
         texts = [canonical_json(value) for value in values]
-        words = [setting_cell(path, value) if isinstance(value, dict | list) else value for value in values]
+        words = [column_cell(path, value) for value in values]
         alike = len({canonical_json(word) for word in words}) < len(set(texts))
         found[path] = texts if alike else words
     return found
+
+
+def column_cell(path: str, value: Any) -> Any:
+    """A number or a word as it is; a mapping or a list in words."""
+    return setting_cell(path, value) if has_parts(value) else value
 
 
 def said(point: Point, path: str) -> str:

@@ -112,6 +112,11 @@ def mapping(value: Any) -> dict[Any, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def has_parts(value: object) -> bool:
+    """Return True for a mapping or a list, whose parts have values of their own."""
+    return isinstance(value, dict | list)
+
+
 def items_of(value: Any) -> list[Any]:
     """Return a list as it is, any other value as its only item."""
     return value if isinstance(value, list) else [value]

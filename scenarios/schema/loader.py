@@ -287,9 +287,12 @@ def _with_exponents(value: Any) -> Any:
 
 def plain(value: Any) -> Any:
     """A path, a mapping, or an array or number of NumPy as plain data."""
-    if isinstance(value, Path):
-        return str(value)
-    return dict(value) if isinstance(value, Mapping) else value.tolist() if hasattr(value, "tolist") else list(value)
+    match value:
+        case Path():
+            return str(value)
+        case Mapping():
+            return dict(value)
+    return value.tolist() if hasattr(value, "tolist") else list(value)
 
 
 def _merged(

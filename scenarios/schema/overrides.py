@@ -8,7 +8,7 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
-from scenarios.schema.errors import KeyPath, Mark, ScenarioError, items_of, mapping
+from scenarios.schema.errors import KeyPath, Mark, ScenarioError, has_parts, items_of, mapping
 from scenarios.schema.schema_keys import meant_key, schema_keys
 from scenarios.schema.shorthand import SECTIONS, named_section
 from scenarios.schema.sweep import blocks_of, groups_of, swept_marks
@@ -66,7 +66,7 @@ def override(
     parts: KeyPath = tuple(path.split("."))
     swept = path.removeprefix(SWEEP)
     sweep: Any = document.setdefault("sweep", {})
-    if swept != path and isinstance(sweep, dict | list):
+    if swept != path and has_parts(sweep):
         blocks = blocks_of(sweep)
         sweeping = [at for at, block in blocks.items() if swept in _paths(block)]
         for at in sweeping or blocks:

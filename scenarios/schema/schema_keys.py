@@ -15,10 +15,10 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from fl.config.learning import UNNAMED as UNNAMED_ALGORITHM
-from phy.config.by_word import ByWord
+from phy.config.by_word import ByWord, by_words_in
 from phy.config.registry import Registry, registry_of
 from privacy.config import AmplitudeBudget, PrivacyConfig
-from scenarios.schema.errors import items_of, listing, mapping
+from scenarios.schema.errors import has_parts, items_of, listing, mapping
 from scenarios.schema.labels.units import in_unit_of, unit_of, without_unit
 from scenarios.schema.messages.nearest import is_other_word, nearness, shares
 from scenarios.schema.schema import Scenario
@@ -54,7 +54,7 @@ class SchemaKey:
 
     def takes(self, value: Any) -> bool:
         """Return True if some definition allows a value; also for None, mappings and lists, which are not looked at."""
-        return value is None or isinstance(value, dict | list) or any(allows(one, value) for one in self.definitions)
+        return value is None or has_parts(value) or any(allows(one, value) for one in self.definitions)
 
     def meant(self, *words: str) -> FieldInfo:
         """The definition by the first of `words` that is a variant or an algorithm with this key, else any."""
@@ -89,7 +89,7 @@ def schema_keys() -> dict[str, SchemaKey]:
             for word in words:
                 variants.setdefault(word, field)
             keys[path] = SchemaKey(indexed=indexed, variants=variants, fields=fields)
-            by_word = [one for one in field.metadata if isinstance(one, ByWord)]
+            by_word = by_words_in(field.metadata)
             own = [(child, False) for one in by_word for child in one.classes()]
             inside = own if by_word else list(_models_in(field.annotation))
             for child, in_list in inside:

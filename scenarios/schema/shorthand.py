@@ -82,9 +82,9 @@ def named_section(path: Path, value: Any, *, algorithm: Any = None) -> Any:
 def is_another(path: Path, *, old: Any, new: Any) -> bool:
     """Return True if two mappings for the section at `path` have different kinds and thus different keys."""
     key = SECTIONS.get(path)
-    if key is None or path in _LASTING or not isinstance(old, dict) or not isinstance(new, dict):
+    if key is None or path in _LASTING or old is not mapping(old):
         return False
-    return bool(key in new and new[key] != old.get(key, _UNNAMED.get(path)))
+    return bool(key in mapping(new) and new[key] != old.get(key, _UNNAMED.get(path)))
 
 
 _UNNAMED: dict[Path, str] = {

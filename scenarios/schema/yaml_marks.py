@@ -101,10 +101,11 @@ class _Reader:
         """Return the value at `path`, whose key is on `line`."""
         self.lines[path] = self.line = line
         self.refuse_large(len(self.lines), len(path))
-        if isinstance(node, yaml.MappingNode):
-            return self.mapping(node, path)
-        if isinstance(node, yaml.SequenceNode):
-            return [self.value(one, (*path, k), one.start_mark.line + 1) for k, one in enumerate(node.value)]
+        match node:
+            case yaml.MappingNode():
+                return self.mapping(node, path)
+            case yaml.SequenceNode():
+                return [self.value(one, (*path, k), one.start_mark.line + 1) for k, one in enumerate(node.value)]
         if node.tag == "null":
             raise self.refuse("the key has no value", "leave the key out to get its default, or write a value", path)
         if node.tag == "int" and len(node.value) > MAX_DIGITS:

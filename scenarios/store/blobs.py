@@ -109,9 +109,12 @@ class Blob:
             self._part(entry)
 
     def _filled(self, value: Any) -> Any:
-        if isinstance(value, dict):
-            return {name: self._filled(one) for name, one in value.items()}
-        return self._array(value) if isinstance(value, _Entry) else value
+        match value:
+            case dict():
+                return {name: self._filled(one) for name, one in value.items()}
+            case _Entry():
+                return self._array(value)
+        return value
 
     def _array(self, entry: _Entry) -> Array:
         raw = self._part(entry)

@@ -17,12 +17,12 @@ from scenarios.engine.study import Study
 from scenarios.files.replacement import replacement, writing
 from scenarios.report.claims import gather_claims, strongest
 from scenarios.report.figures.drawing import DATA, rows_of, stem
-from scenarios.report.settings import columns_of_settings
+from scenarios.report.settings import column_cell, columns_of_settings
 from scenarios.report.tables.quantities import CODED
 from scenarios.report.tables.summaries import KEYS
 from scenarios.report.tables.table import csv_cell
 from scenarios.schema.errors import ScenarioError, listing
-from scenarios.schema.labels.labels import axis_label, setting_cell
+from scenarios.schema.labels.labels import axis_label
 from scenarios.store.store import Store
 from scenarios.studies.accounts import Accounts
 from scenarios.studies.folders import refuse_foreign
@@ -125,7 +125,7 @@ def claims_frame(accounts: Accounts) -> pd.DataFrame:
     """A row per claim; see `phyloop.epsilon`."""
     frame = pd.DataFrame(accounts.rows(), columns=list(accounts.columns))
     for path in accounts.plan.swept_paths:
-        words = (setting_cell(path, value) if isinstance(value, dict | list) else value for value in frame[path])
+        words = (column_cell(path, value) for value in frame[path])
         frame[path] = pd.Series(list(words), index=frame.index, dtype=object)
     return _labelled(frame)
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from fl.config.codec import codecs
 from fl.learning.fedavg import FedAvgConfig
-from phy.config.by_word import ByWord
+from phy.config.by_word import by_words_in
 from phy.config.link import LinkConfig
 from scenarios.schema.consistency.resolve import links_of
 from scenarios.schema.schema import Scenario
@@ -85,7 +85,7 @@ def _of_link(path: str, link: LinkConfig) -> Iterator[Unused]:
 def _beside(section: BaseModel) -> Iterator[Unused]:
     """Parameters beside a word, such as that of a fading law, that belong to other words."""
     for name, field in type(section).model_fields.items():
-        for by_word in (one for one in field.metadata if isinstance(one, ByWord)):
+        for by_word in by_words_in(field.metadata):
             word = getattr(getattr(section, name), by_word.registry.tag, getattr(section, name))
             for key, words in by_word.foreign(word).items():
                 if words and _written(section, key):

@@ -14,6 +14,7 @@ from scenarios.schema.errors import (
     Mark,
     ScenarioError,
     dotted,
+    has_parts,
     mapping,
     mark_of,
     names_of,
@@ -138,7 +139,7 @@ def _follow(change: Change, document: dict[str, Any], marks: dict[KeyPath, Mark]
         for part in path[:-1]:
             if isinstance(inside, list) and not isinstance(part, int):  # a key of a list, such as figures.x
                 return
-            if not isinstance(value_at(inside, (part,)), dict | list):
+            if not has_parts(value_at(inside, (part,))):
                 inside[part] = {}
             inside = inside[part]
         if isinstance(inside, dict) or isinstance(path[-1], int):
