@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from fake_runs import PROVENANCE, make_plan, make_trial, store_trials, stored_run
 
@@ -27,6 +28,7 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
 SNR = "link.power.snr_max_db"
 EVIL = '<img src=x onerror="window.broken=1"><script>window.broken=1</script> @{y} $$x$$ @y{safe}'
 READY_MS = 2000
+METRICS = ("mse", "wasserstein2", "variance_ratio")
 
 # Where a spot lies on the screen, which renderers of its curve are visible, and the range of x.
 LOOK = """([place, label, index]) => {
@@ -138,6 +140,31 @@ def opened(chromium: Any, path: Path) -> Iterator[Browser]:
 
 
 def test_the_page_is_ready_within_two_seconds(opened: Browser) -> None:
+    assert int(opened.page.locator("html").get_attribute("data-ready")) < READY_MS
+
+
+@pytest.mark.slow
+def test_a_page_of_25800_tasks_is_below_8_megabytes_and_ready_within_two_seconds(chromium: Any, tmp_path: Path) -> None:
+    settings = [
+        {"learning.scheme": scheme, "learning.num_devices": devices, SNR: float(snr)}
+        for scheme in ("analog", "digital")
+        for devices in (5, 10, 20, 40, 80)
+        for snr in range(86)
+    ]
+    figures = [{"x": SNR, "y": y, "series": "learning.num_devices", "panels": "learning.scheme"} for y in METRICS]
+    plan = make_plan(settings, trials=30, report={"figures": figures})
+    numbers = np.random.default_rng(1).random((len(settings), 30))
+    trials = {
+        point: [make_trial(trial, metrics=dict.fromkeys(METRICS, value)) for trial, value in enumerate(values)]
+        for point, values in enumerate(numbers)
+    }
+    store_trials(tmp_path, plan, trials)
+    with Store.open(tmp_path, scenario_name="fake") as store:
+        store.save_scenario(yaml="name: fake\n", root={"name": "fake"})
+        path = write_report(tmp_path, plan, store=store).html
+    assert path.stat().st_size < 8e6
+    opened = Browser(chromium, path, viewport={"width": 1280, "height": 900})
+    assert "25800 of 25800" in opened.page.locator(".facts").inner_text()
     assert int(opened.page.locator("html").get_attribute("data-ready")) < READY_MS
 
 
