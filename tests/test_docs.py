@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import shlex
@@ -18,6 +19,7 @@ from docs.generators import api, gallery, keys, links
 from docs.generators.claims import claims_of
 from docs.generators.crossrefs import page_of
 from docs.generators.equations import svg
+from phyloop.flower import AirGrid
 from scenarios.cli.app import app
 from scenarios.report.library import library_scenario
 from scenarios.report.published import read_reference
@@ -93,6 +95,61 @@ def test_the_first_steps_run_as_written(
             assert result.returncode == 0, (line, result.stdout, result.stderr)
     for _, text in blocks(ROOT / page, "python"):
         exec(text, {})
+
+
+NOT_RUN = {
+    "verify": "`make verify` runs it, for minutes",
+    "scheduler": "needs a dask scheduler; tests/scenarios/engine/test_cluster.py starts one",
+    "cpa-": "needs MNIST",
+    "my-classifier": "needs MNIST",
+}
+SHORT = {
+    "run": ("--trials", "1", "--workers", "1"),
+    "audit": ("--games", "200", "--set", "sweep.privacy.epsilon=[5]"),
+    "tune": ("--set", "learning.rounds=2"),
+    "link": ("--max-seconds", "0.1"),
+}
+"""What makes a command short; the last value of an option counts."""
+TWO_RUNS = ("run my-study.yaml --out runs/ten --seed 1", "run my-study.yaml --out runs/fifty --seed 2")
+FIRST = {
+    "runs/flmc-snr": ("run flmc-snr --trials 1",),
+    "runs/flmc-epsilon": ("run flmc-epsilon --trials 1",),
+    "my-study": ("new my-study --kind fedavg",),
+    "runs/ten": ("new my-study --kind fedavg", *TWO_RUNS),
+}
+"""What a page takes for granted."""
+OTHERS = [page for page in PAGES if page.name not in ("README.md", "start.md") and blocks(page, "bash")]
+
+
+@pytest.mark.parametrize("page", OTHERS, ids=lambda page: page.stem)
+def test_the_commands_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    for _, text in blocks(page, "yaml"):
+        if name := yaml.safe_load(text).get("name"):
+            (tmp_path / f"{name}.yaml").write_text(text)
+    lines = [line for _, text in blocks(page, "bash") for line in commands(text)]
+    known = [line for line in lines if not any(part in word for word in line for part in NOT_RUN)]
+    needed = [need for name, need in FIRST.items() if any(word.startswith(name) for line in known for word in line)]
+    group = typer.main.get_command(app)
+    for line in [*(one.split() for need in needed for one in need), *known]:
+        assert group.main([*line, *SHORT.get(line[0], ())], standalone_mode=False) in (None, 0), line
+        if (study := tmp_path / "my-study.yaml").exists():
+            study.write_text(re.sub(r"\brounds: \d+", "rounds: 2", study.read_text()))
+
+
+def test_python_of_pages_is_valid_and_names_arguments_that_exist() -> None:
+    """The lines of README, start.md and python.md run; a notebook runs those of flower.md. SLURM is none of ours."""
+    calls = [
+        one
+        for page in PAGES
+        for _, text in blocks(page, "python")
+        for one in ast.walk(ast.parse(text))
+        if isinstance(one, ast.Call) and isinstance(one.func, ast.Name) and one.func.id == "AirGrid"
+    ]
+    assert calls
+    for call in calls:
+        assert {one.arg for one in call.keywords} <= inspect.signature(AirGrid).parameters.keys()
 
 
 def test_the_reference_has_every_key_and_says_what_it_means(tmp_path: Path) -> None:
