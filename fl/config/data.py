@@ -78,9 +78,9 @@ class PartitionConfig(Frozen):
         "dirichlet: shares of labels follow Dirichlet(alpha)",
     )
     samples_per_device: Count | None = Field(default=None, description="|D_n|; left out: the devices share all samples")
-    labels_per_device: Count | None = Field(default=None, description="labels of a device (kind labels)")
+    labels_per_device: Count | None = Field(default=None, examples=[2], description="labels of a device (kind labels)")
     alpha: Annotated[float, Field(ge=1e-3, le=1e6, allow_inf_nan=False)] | None = Field(
-        default=None, description="concentration, a small one is far from IID (kind dirichlet)"
+        default=None, examples=[0.3], description="concentration, a small one is far from IID (kind dirichlet)"
     )
     disjoint: bool = Field(
         default=True,

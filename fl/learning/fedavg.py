@@ -262,7 +262,8 @@ class FedAvgConfig(Learning):
             return f"{many} of all devices at once ({name})"
         if scheme.uses_codec:
             robust = "" if scheme.unbiased else f", {name} at the server"
-            return f"{self.codec.bits_per_value} bits per parameter ({self.codec.name}){robust}"
+            each = self.codec.bits_per_value
+            return f"{each} bit{'s' if each > 1 else ''} per parameter ({self.codec.name}){robust}"
         bits = self.payload_bits()
         return f"{'bits per upload known at run time' if bits is None else f'{bits:,} bits per upload'} ({name})"
 

@@ -277,7 +277,9 @@ class FlmcConfig(Learning):
             return
         cap = CAP_NAMES[round(facts.metrics.get("active_cap", 0.0))]
         shorter = (
-            "lower learning.step_size" if self.step_size != "auto" else "write a learning.step_size, as short as 1e-4"
+            f"write learning.step_size: {0.1 * self.step_size:.2g}"
+            if self.step_size != "auto"
+            else "write learning.step_size: 1e-4"
         )
         remedy = {
             "power": "raise link.power.snr_max_db, or ",

@@ -82,8 +82,8 @@ class ChannelConfig(Frozen):
     nakagami_m: NakagamiShape = 2.0
     coherence: Coherence = Field(
         default="round",
-        description="how long one realisation of the channel holds; a round as in Li et al. 2025, independent from "
-        "round to round",
+        description="how long one realisation of the channel holds; tdl and cdl models draw one per packet, round or "
+        "run and move on inside it by speed_m_s; a round as in Li et al. 2025, independent from round to round",
     )
     delay_spread_s: Annotated[float, Field(ge=0, le=1e-4, allow_inf_nan=False)] = Field(
         default=100e-9,

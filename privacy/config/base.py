@@ -153,7 +153,11 @@ class Mechanism(Frozen):
     if TYPE_CHECKING:  # the word of every class but those for amplitudes
         mechanism: str
 
-    budget: BudgetConfig | None = Field(default=None, description="budget for the whole run; left out: none")
+    budget: BudgetConfig | None = Field(
+        default=None,
+        description="epsilon and delta of the whole run, which set the protection of every round in place of "
+        "epsilon and kappa; left out: epsilon as written",
+    )
 
     @property
     def calibrated(self) -> bool:

@@ -17,8 +17,9 @@ from fl.config.learning import algorithms
 from phy.config.by_word import by_words_in, registry_in
 from phy.config.registry import Registry, registries
 from scenarios.schema.errors import ScenarioError, flow, listing
+from scenarios.schema.messages.forms import FORMS
 from scenarios.schema.messages.nearest import nearest, nearness
-from scenarios.schema.schema_keys import OWNERS, UNNAMED, choices, schema_keys
+from scenarios.schema.schema_keys import OWNERS, TAGS, UNNAMED, choices, schema_keys
 
 KEYS_BY_KIND = {
     "access": "link.access",
@@ -67,7 +68,7 @@ def _print_one(console: Console, what: str) -> bool:
     what = "sweep" if what in ("zip", "sweep.zip") else what
     kind, _, of = what.lower().partition(" ")
     singular = re.sub(r"ies$", "y", what.lower()) if what.lower().endswith("ies") else what.lower().removesuffix("s")
-    kinds, keys = registries(), schema_keys()
+    kinds, keys, (thing, _, leaf) = registries(), schema_keys(), what.partition(".")
     for one in (what.lower(), singular):
         if one in kinds:
             _print_words(console, kinds[one])
@@ -85,12 +86,19 @@ def _print_one(console: Console, what: str) -> bool:
         _print_section(console, what, inside)
     elif what in keys:
         _print_keys(console, [what])
+        _print_example(console, what)
+    elif found := [
+        (one, one[thing]) for one in kinds.values() if thing in one.words() and leaf in one[thing].model_fields
+    ]:
+        for registry, cls in found:
+            _print_thing(console, registry, cls, thing, only=leaf)
     else:
         metrics = dict.fromkeys(name for names in _measured().values() for name in names)
         metric = next((name for name in metrics if nearness(what, name) == 1.0), None)  # bler: packet_error_rate
         if metric is not None:
             _print_metrics(console, "", only=metric)
-        return _print_uses(console, what) or metric is not None
+        used, named = _print_uses(console, what), _print_named(console, what)
+        return used or named or metric is not None
     return True
 
 
@@ -98,13 +106,52 @@ def _print_uses(console: Console, word: str) -> bool:
     """Print the keys without a registry that may have a word, each with what it alone reads; return False for none."""
     keys = schema_keys()
     uses = [path for path in keys if word in choices(path) and registry_at(path) is None and "downlink" not in path]
-    uses = [path for path in uses if registry_at(path.rpartition(".")[0]) is None]
+    uses = [path for path in uses if (one := registry_at(path.rpartition(".")[0])) is None or word not in one.words()]
     for path in uses:
         section, _, tag = path.rpartition(".")
         console.print(f"{path}: {word}", markup=False)
-        own = [one for one in keys if one.rpartition(".")[0] == section and word in keys[one].variants]
-        _print_keys(console, list(dict.fromkeys((path, *(own if tag in OWNERS else ())))), word=word)
+        beside = [one for one in keys if one.rpartition(".")[0] == section]
+        own = [one for one in beside if word in keys[one].variants] if tag in OWNERS else beside
+        # The keys of link itself are many, and those of a thing are shown by its own name.
+        alone = "." not in section or keys[path].indexed or registry_at(section) is not None
+        _print_keys(console, list(dict.fromkeys((path, *(own if tag in OWNERS or not alone else ())))), word=word)
+        _print_example(console, path, word)
     return bool(uses)
+
+
+def _print_named(console: Console, name: str) -> bool:
+    """Print the keys of this name in all sections, with the keys inside them; return False for none."""
+    keys = schema_keys()
+    named = [key for key in keys if key.endswith(f".{name}") and "downlink" not in key]
+    for key in named:
+        console.print(f"[bold]{key}[/bold]")
+        _print_keys(console, [key, *(one for one in keys if one.rpartition(".")[0] == key)])
+        _print_example(console, key)
+    return bool(named)
+
+
+def _print_example(console: Console, path: str, word: Any = None) -> None:
+    """Print a line of a scenario that writes a key: with a word, an example or the default."""
+    definitions = schema_keys()[path].definitions
+    examples = [FORMS[path][1]] if path in FORMS else [one for field in definitions for one in field.examples or ()]
+    defaults = [field.get_default(call_default_factory=True) for field in definitions if not field.is_required()]
+    value = next((one for one in (word, *examples, *defaults, *choices(path)) if one is not None), None)
+    if "." not in path or value is None or isinstance(value, BaseModel) or schema_keys()[path].indexed:
+        return
+    section, _, first = path.rpartition(".")
+    beside = {one: key for one, key in schema_keys().items() if one.rpartition(".")[0] == section}
+    needed = {
+        one.rpartition(".")[2]: field.examples[0]
+        for one, key in beside.items()
+        for field in key.definitions
+        if field.examples and f"({first} {word})" in str(field.description)
+    }
+    words = [one for one in [*schema_keys()[path].variants][:1] if one not in UNNAMED.values()]
+    kind = {tag: one for tag in TAGS if f"{section}.{tag}" in beside and first != tag for one in words}
+    line: Any = {**kind, first: value, **needed}
+    for part in reversed(section.split(".") if section else []):
+        line = {part: line}
+    console.print(f"written as {flow(line)[1:-1]}", markup=False)
 
 
 def _kinds() -> dict[str, Sequence[str]]:
@@ -226,14 +273,16 @@ def _print_words(console: Console, registry: Registry[Any]) -> None:
     console.print(table)
 
 
-def _print_thing(console: Console, registry: Registry[Any], cls: type[BaseModel], word: str) -> None:
+def _print_thing(
+    console: Console, registry: Registry[Any], cls: type[BaseModel], word: str, *, only: str | None = None
+) -> None:
     article = "an" if registry.kind[0] in "aeiou" else "a"
     console.print(f"[bold]{word}[/bold], {article} {registry.kind}")
     console.print(inspect.getdoc(cls) or "", markup=False)
     for form in written(registry, cls, word):
         console.print(f"written as {form}", markup=False)
     others = {name for one in registry.classes() for name in getattr(one, "reads", ())} - {*getattr(cls, "reads", ())}
-    rows = [row for row in parameters(cls, leave_out=registry.tag) if row[0] not in others]
+    rows = [row for row in parameters(cls, leave_out=registry.tag) if row[0] not in others and only in (None, row[0])]
     if rows:
         console.print()
         _print_table(

@@ -136,7 +136,9 @@ def learning_warnings(plan: Plan) -> list[str]:
     """Return the warnings about all sweep points; of those that differ in numbers alone, the first and a count."""
     sentences = dict.fromkeys(sentence for point in plan.points for sentence in find_warnings(point.scenario))
     sentences |= dict.fromkeys(unused_keys(point.scenario for point in plan.points))
-    if unequal := unequal_guarantees(point.scenario for point in plan.points):
+    # A mean or median has no epsilon to write: beside private schemes it is the comparison without privacy.
+    private = [one.scenario for one in plan.points if hasattr(one.scenario.learning.upload_scheme, "epsilon")]
+    if unequal := unequal_guarantees(private):
         which = "; ".join(f"{scheme}: {words}" for scheme, words in unequal.items())
         what = f"learning.aggregation: the schemes differ in their privacy ({which})"
         sentences[f"{what}; write one epsilon for all, or none, to compare them at equal privacy"] = None

@@ -8,7 +8,7 @@ from typing import Any
 from phy.config import LinkConfig
 from phy.numerics.cache import LastResult
 from scenarios.plan.identity import canonical_json
-from scenarios.plan.points import Plan, Point, value_of
+from scenarios.plan.points import Plan, Point, is_number, value_of
 from scenarios.report.tables.table import Table
 from scenarios.schema.consistency.resolve import links_of
 from scenarios.schema.errors import has_parts
@@ -53,9 +53,13 @@ def short_setting(plan: Plan, point: Point) -> tuple[str, ...]:
 def axes_of(plan: Plan) -> dict[str, list[object]]:
     """The swept paths that tell sweep points apart, each with its values.
 
-    Of paths that change together, as in `zip`, it is the label, else the first.
+    Of paths that change together, as in `zip`, it is the label, else the first whose values are no numbers.
     """
-    paths = sorted(plan.swept_paths, key=lambda path: path != "label")
+
+    def numbers(path: str) -> bool:
+        return all(is_number(point.settings.get(path, 0)) for point in plan.points)
+
+    paths = sorted(plan.swept_paths, key=lambda path: (path != "label", numbers(path)))
     texts = {path: [canonical_json(point.settings.get(path)) for point in plan.points] for path in paths}
 
     def determines(one: str, other: str) -> bool:

@@ -333,9 +333,9 @@ class Scenario(Frozen):
         "will do",
     )
     trials: Annotated[int, Field(ge=1, le=10_000_000, strict=True)] = Field(
-        default=100,
-        description="independent repetitions of each sweep point, from which intervals are computed; 100: the 95 % "
-        "interval of a mean is +-0.2 standard deviations",
+        default=3,
+        description="independent repetitions of each sweep point, from which intervals are computed; 3: the fewest "
+        "that give an interval, so that a first run is short; of 100 it is +-0.2 standard deviations",
     )
     link: LinkConfig = Field(default=LinkConfig(), description="the radio link of the devices")
     learning: LearningConfig = Field(

@@ -198,7 +198,7 @@ def along_run(x: str, rounds: Series, *, link: LinkConfig) -> NDArray[Any] | Non
     if x == "round":
         return np.arange(1.0, len(next(iter(rounds.values()), ())) + 1.0)
     if x == "channel_uses":
-        return rounds["elapsed_s"] / link.channel_use_s if "elapsed_s" in rounds else None
+        return np.rint(rounds["elapsed_s"] / link.channel_use_s) if "elapsed_s" in rounds else None
     return rounds.get(x)
 
 

@@ -25,6 +25,8 @@ _LOOKS = 10
 
 _ROUNDED_UP = 1.0 + 1e-4
 """A budget keeps back the rounding of energies, see `fl.uplink.energy`."""
+_CANCELLED = 0.05
+"""Share of the mean update below which attackers have cancelled it."""
 _LITTLE_NOISE = 0.2
 """Noise of a run over all of its steps with which a model learns."""
 _LITTLE_POWER = 0.01
@@ -289,6 +291,7 @@ def _aggregation(learning: FedAvgConfig, scenario: Scenario) -> Iterator[str]:
             f"learning.aggregation.trim: {trim:g} cuts off fewer devices at each end than the share {attack.share:g} "
             f"that attacks; write trim: {attack.share:g}"
         )
+    yield from _cancelled(learning)
     if attack is None or attack.acts_on != "bits" or learning.receiver_limit is not None:
         return
     remedy, unlimited = "write a learning.receiver_limit", scheme.overwhelmed
@@ -299,6 +302,20 @@ def _aggregation(learning: FedAvgConfig, scenario: Scenario) -> Iterator[str]:
         yield (
             f"learning.attack.kind: {attack.kind} on bits of binary32 makes numbers of up to 1e38, or NaN, which ends "
             f"a trial; {remedy}"
+        )
+
+
+def _cancelled(learning: FedAvgConfig) -> Iterator[str]:
+    """Attackers whose scaled updates leave nothing of the mean: 1 - s + s f = 0 for a share s and a factor f."""
+    attack = learning.attack
+    if attack is None or not learning.aggregation.unbiased or attack.kind not in ("sign-flip", "scale"):
+        return
+    share = attack.share if attack.devices is None else len(attack.devices) / learning.num_devices
+    factor = getattr(attack, "factor", 1.0)
+    if share and abs(1.0 - share + share * factor) < _CANCELLED:
+        yield (
+            f"learning.attack.factor: {share:g} of the devices send {factor:g} times their updates, which cancels the "
+            "mean of all, so that the model stays as it is; write factor: -1 for a weaker attack, or another share"
         )
 
 

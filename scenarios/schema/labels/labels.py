@@ -72,7 +72,7 @@ def axis_label(name: str) -> str:
 
 def setting_label(path: str, value: Any) -> str:
     """A setting in a legend: `digital`, `ε = 5`, `no privacy`; empty if the setting is absent."""
-    if path == "privacy" or path.startswith("privacy."):
+    if path in ("privacy", "privacy.mechanism", "privacy.epsilon"):
         if value is None or value == "none":
             return "no privacy"
     elif value is None:

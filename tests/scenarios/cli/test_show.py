@@ -132,3 +132,24 @@ def test_a_section_fits_80_columns_with_few_lines_a_key(monkeypatch, capsys: pyt
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     assert len(lines) < 30  # nine keys of at most four lines, most of two
+
+
+@pytest.mark.parametrize(
+    ("what", "lines"),
+    [
+        ("noma", ["link: {noma: {group_size: 2, detector: sic}}", "ladder_db"]),
+        ("cdl-a", ["link: {channel: {model: cdl-a}}", "delay_spread_s"]),
+        ("ldpc5g", ["link: {coding: {code: ldpc5g}}", "check_update"]),
+        ("dirichlet", ["learning: {partition: {kind: dirichlet, alpha: 0.3}}"]),
+        ("alpha", ["learning.partition.alpha"]),
+        ("majority", ["learning: {aggregation: {name: sign, vote: majority}}"]),
+        ("fixed-point.bound", ["nu_inf"]),
+        ("epsilon", ["privacy: {budget: {epsilon: 5}}", "privacy: {epsilon: 5}"]),
+    ],
+)
+def test_a_word_a_last_name_and_a_parameter_show_how_they_are_written(
+    what: str, lines: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    show(what)
+    text = capsys.readouterr().out
+    assert [line for line in lines if line not in text] == []

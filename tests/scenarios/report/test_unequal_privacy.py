@@ -91,3 +91,7 @@ def test_epsilons_of_different_accountants_are_told_apart() -> None:
     assert kinds_warned(flips, flips | {"epsilon": 200}) == []
     budget: Settings = {"budget": {"epsilon": 100, "delta": 1e-5}}
     assert kinds_warned({"mechanism": "bit-flipping", **budget}, {"mechanism": "gaussian", **budget}) == []
+
+
+def test_a_mean_beside_one_private_scheme_is_the_comparison_without_privacy() -> None:
+    assert warned(planned(["mean", "cpa"])) == ""

@@ -97,7 +97,7 @@ SENTENCES = {
     ),
     "no trials": (
         "name: a\ntrials: 0\n",
-        "s.yaml:2: trials = 0: must be at least 1; write for example 100.",
+        "s.yaml:2: trials = 0: must be at least 1; write for example 3.",
     ),
     "an unknown word": (
         "name: a\nlearning: {scheme: analogue}\n",
@@ -141,7 +141,7 @@ SENTENCES = {
         "s.yaml:2: link.bogus_ = 1: unknown key; leave it out: the keys of link are access, modulation, mcs, "
         "coding, packets, channel, ofdm, csi, receiver, noma, multiplexing, impairments, power, error_model, "
         "engine, bandwidth_hz, packet_size_bytes and probe_bits.\n"
-        "s.yaml:3: trials = 0: must be at least 1; write for example 100.\n"
+        "s.yaml:3: trials = 0: must be at least 1; write for example 3.\n"
         "s.yaml:4: seed = -1: must be at least 0; write for example 0.",
     ),
     "conflicts of learning and of the link": (

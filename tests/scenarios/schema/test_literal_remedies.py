@@ -118,3 +118,11 @@ def test_a_budget_that_makes_bits_fair_coins_has_a_codec_and_an_epsilon_that_do_
     path.write_text(FEDAVG + f"  codec: {match[1]}\n" + budget.replace("5", match[2]))
     assert check(path).ok
     assert check(path).warnings == ()
+
+
+@pytest.mark.parametrize(("factor", "warned"), [(-4, True), (-1, False)])
+def test_attackers_that_cancel_the_mean_are_warned_of(factor: int, warned: bool, tmp_path: Path) -> None:
+    """1 - s + s f = 0.8 - 0.2 * 4 = 0 for a fifth of the devices with factor -4."""
+    path = tmp_path / "a.yaml"
+    path.write_text(FEDAVG + f"  attack: {{kind: sign-flip, share: 0.2, factor: {factor}}}\n")
+    assert any("cancels the mean" in one for one in check(path).warnings) == warned
