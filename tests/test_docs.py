@@ -211,8 +211,8 @@ def test_a_page_without_stored_results_says_so_and_gives_an_estimate_apart_from_
     assert "No results of this scenario are stored" in text
     assert not list(tmp_path.rglob("*.svg"))
     # 21 tasks of 36 s on two cores.
-    assert "Not run here. Measured: 36 s of one core per task (1 task" in text
-    assert "about 6.3 min on two cores" in text
+    assert "Not run here: a task takes about 36 s of one core (from 1 task; AMD EPYC, 2026-11-24)" in text
+    assert "all 21 tasks about 6.3 min on two cores" in text
     gallery.write(tmp_path)
     (line,) = [one for one in (tmp_path / "index.md").read_text().splitlines() if one.startswith("| [`cpa-table6`]")]
     assert line.endswith("| none |  | 6.3 min |")

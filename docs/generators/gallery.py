@@ -162,6 +162,6 @@ def _facts(name: str, loaded: LoadedScenario, plan: Plan | None) -> Iterator[str
         yield (f"Time: {duration(time.run_s)} of one core, at least half of that on two (AMD EPYC, {time.date})")
     else:
         yield (
-            f"Not run here. Measured: {duration(time.task_s)} of one core per task ({time.measured}, AMD EPYC, "
-            f"{time.date}); all tasks: about {duration(time.estimate_s)} on two cores"
+            f"Not run here: a task takes about {duration(time.task_s)} of one core (from {time.measured}; AMD EPYC, "
+            f"{time.date}), all {time.tasks} tasks about {duration(time.estimate_s)} on two cores"
         )

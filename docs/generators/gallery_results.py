@@ -32,6 +32,8 @@ def results(loaded: LoadedScenario, plan: Plan | None, *, folder: Path) -> Itera
     rows = read_reference(name)
     origins = dict.fromkeys(f"`{row['source']}`, phyloop {row['version']}, {row['date']}" for row in rows)
     yield f"Stored results: {'; '.join(origins)}, seed {rows[0]['seed']}.{'' if plan is None else _trials(rows)}"
+    if read_reference(f"curves/{name}"):
+        yield "Of a curve along the run, at most 25 values are stored and drawn."
     summaries = () if plan is None else _summaries(plan, rows)
     drawings = _link_drawings(expand_link(loaded), rows) if plan is None else _drawings(plan, summaries)
     (folder / name).mkdir(exist_ok=True)
