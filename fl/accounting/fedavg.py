@@ -288,13 +288,10 @@ def sampled_share(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism 
         return None
     remembers = local.keep_state and local.states
     watched = privacy is not None and privacy.budget is not None and not privacy.calibrated
-    known = config.aggregation.sends_scales or config.attack is not None or _weighs_apart(config, privacy)
-    if remembers or watched or known or config.downlink != "ideal":
+    alike = config.weighting == "equal" or config.partition.samples_per_device is not None
+    # Clipped amplitudes of all depend on the weights of those drawn.
+    apart = isinstance(privacy, ReceiverNoise) and privacy.clip is not None and not alike
+    known = config.aggregation.sends_scales or config.attack is not None
+    if remembers or watched or known or apart or config.downlink != "ideal":
         return None
     return some / config.num_devices
-
-
-def _weighs_apart(config: FedAvgConfig, privacy: Mechanism | None) -> bool:
-    """Return True if the amplitudes of all devices depend on the weights of those drawn, which may differ."""
-    alike = config.weighting == "equal" or config.partition.samples_per_device is not None
-    return isinstance(privacy, ReceiverNoise) and privacy.clip is not None and not alike

@@ -95,7 +95,12 @@ class FlmcGame:
         if self._air is None and num_games is not None:
             fit = min(fit, -(-num_games * self._step // config.num_devices))
         self._trials = trials_at_once or fit
-        self._caps, self._fresh = self._limits(link)
+        # The caps of every round, for a run whose data are those of trial 0, and what a budget allows beside them.
+        self._caps = {"lmc": float(self._sampling.lmc[0]), "privacy": self._sampling.privacy.amplitude_cap()}
+        self._fresh = None
+        if privacy is not None and privacy.budget is not None:
+            lowest = np.full(self._trials, min(self._caps.values()))
+            self._fresh = AmplitudeAllowance(config, link=link, privacy=privacy, caps=lowest)
         self._left = self._fresh
         found = None if self._fresh is None else self._fresh.found
         self._played, when = weakest_rounds(np.zeros(config.rounds) if found is None else found, count=rounds)
@@ -104,15 +109,6 @@ class FlmcGame:
         beside = beside_attackers(config.attack, num_devices=config.num_devices)
         worlds = f"gradient -l or +l in all {size} entries of one device; {whose}{beside}"
         self.facts = GameFacts(scope="round", unit="device", worlds=worlds, rounds=rounds, when=when)
-
-    def _limits(self, link: LinkConfig) -> tuple[dict[str, float], AmplitudeAllowance | None]:
-        """The caps of every round, for a run whose data are those of trial 0, and what a budget allows beside them."""
-        config, privacy, sampling = self._config, self._privacy, self._sampling
-        caps = {"lmc": float(sampling.lmc[0]), "privacy": sampling.privacy.amplitude_cap()}
-        if privacy is None or privacy.budget is None:
-            return caps, None
-        lowest = np.full(self._trials, min(caps.values()))
-        return caps, AmplitudeAllowance(config, link=link, privacy=privacy, caps=lowest)
 
     def _caps_of(self, round_index: int) -> Mapping[str, ArrayLike]:
         """All caps of a round `[trials]`; 0 where nothing is left to send with."""

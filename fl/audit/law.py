@@ -104,11 +104,8 @@ class Law:
     @property
     def worlds(self) -> str:
         """The two worlds, in words."""
-        return f"{self._what} of one device at either end of its range"
-
-    @property
-    def _what(self) -> str:
-        return "the whole upload" if self.upload is not None else "one number" if self.block == 1 else "one block of 2"
+        part = "one number" if self.block == 1 else "one block of 2"
+        return f"{part if self.upload is None else 'the whole upload'} of one device at either end of its range"
 
     def ends(self, round_index: int, *, devices: I64) -> tuple[ArrayLike, ArrayLike]:
         """Return the numbers of the null and of the alternative, broadcast to `[len(devices), games of a row]`."""

@@ -9,20 +9,10 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from fl.config.model import Model
+from fl.models import layers as plain
 from fl.models.federated import FederatedModel, federated, softmax_regression
 from fl.models.kinds.networks import output_width
-from fl.models.layers import (
-    Conv,
-    Dense,
-    Dropout,
-    Function,
-    GroupNorm,
-    Layer,
-    MaxPool,
-    Residual,
-    Shape,
-    is_softmax_regression,
-)
+from fl.models.layers import Layer, Shape
 from fl.tasks.base import LearningError
 from phy.numerics.random import Purpose, seed_sequence
 
@@ -77,10 +67,10 @@ def _chain(layers: Sequence[Layer], tensor: Any, *, prefix: str, initial: Initia
 def _apply(layer: Layer, tensor: Any, *, place: str, initial: Initial) -> Any:
     kinds = keras_on_tensorflow().layers
     match layer:
-        case Dense():
+        case plain.Dense():
             drawn = _initializers(initial, fan_in=tensor.shape[-1], kernel="glorot_uniform")
             return kinds.Dense(layer.units, name=f"dense_{place}", **drawn)(tensor)
-        case Conv():
+        case plain.Conv():
             padding = "same" if layer.padding == "same" else "valid"
             if layer.padding != "same" and layer.padding > 0:
                 tensor = kinds.ZeroPadding2D(layer.padding, name=f"padding_{place}")(tensor)
@@ -93,22 +83,22 @@ def _apply(layer: Layer, tensor: Any, *, place: str, initial: Initial) -> Any:
                 **_initializers(initial, fan_in=layer.kernel**2 * tensor.shape[-1], kernel=layer.initializer),
                 name=f"conv_{place}",
             )(tensor)
-        case MaxPool():
+        case plain.MaxPool():
             # Zeros never win over what a relu let through, so padding needs no minus infinity.
             if layer.padding > 0:
                 tensor = kinds.ZeroPadding2D(layer.padding, name=f"padding_{place}")(tensor)
             return kinds.MaxPooling2D(layer.window, strides=layer.stride, name=f"pool_{place}")(tensor)
-        case GroupNorm():
+        case plain.GroupNorm():
             return kinds.GroupNormalization(layer.groups, epsilon=_NORM_EPSILON, name=f"norm_{place}")(tensor)
-        case Dropout():
+        case plain.Dropout():
             return kinds.Dropout(layer.rate, name=f"dropout_{place}")(tensor)
-        case Function(kind="relu"):
+        case plain.Function(kind="relu"):
             return kinds.ReLU(name=f"relu_{place}")(tensor)
-        case Function(kind="flatten"):
+        case plain.Function(kind="flatten"):
             return kinds.Flatten(name=f"flatten_{place}")(tensor)
-        case Function():
+        case plain.Function():
             return kinds.GlobalAveragePooling2D(name=f"mean_{place}")(tensor)
-        case Residual():
+        case plain.Residual():
             main = _chain(layer.main, tensor, prefix=f"{place}_", initial=initial)
             shortcut = _chain(layer.shortcut, tensor, prefix=f"{place}_shortcut_", initial=initial)
             return kinds.Add(name=f"add_{place}")([main, shortcut])
@@ -145,7 +135,7 @@ def build_model(config: Model, *, image_shape: Shape, num_classes: int, seed: in
                 made, name=config.name, image_shape=image_shape, num_classes=num_classes, outputs=outputs
             )
 
-    if is_softmax_regression(layers):
+    if plain.is_softmax_regression(layers):
         return softmax_regression(
             image_shape=image_shape, outputs=outputs, initial=initial, state=state, make_network=make_network
         )

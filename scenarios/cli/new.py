@@ -67,7 +67,7 @@ def print_checks(path: Path) -> bool:
             console.print(f"[bold]{check.kind} {check.word}[/bold]")
             last = (check.kind, check.word)
         verdict = "skipped" if check.skipped else "ok" if check.problem is None else "BROKEN"
-        why = f" Not asked: {check.skipped}." if check.skipped else ""
+        why = f" Reason: {check.skipped}." if check.skipped else ""
         console.print(f"  {verdict:<7} {check.sentence}{why}", markup=False)
         if check.problem is not None:
             kept = False

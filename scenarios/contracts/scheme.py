@@ -123,7 +123,7 @@ def a_device_has_the_same_bits_alone(scheme: Scheme) -> None:
 def the_update_is_unbiased_where_declared(scheme: Scheme) -> None:
     """The mean update over 300 rounds is the weighted mean within 5 standard errors (a scheme that is `unbiased`)."""
     if not scheme.unbiased:
-        raise SkipTest("not `unbiased`")
+        raise SkipTest("the scheme is not `unbiased`")
     response, num_bits, found = scheme.response, scheme.upload_bits(_NUM_VALUES), []
     updates, weights = _updates(), np.arange(1.0, len(_DEVICES) + 1.0)
     for index in range(_ROUNDS):
@@ -201,7 +201,7 @@ def audit_scheme(
 def the_epsilon_stands_in_an_audit(scheme: Scheme) -> None:
     """No epsilon of the scheme is refuted by 4000 games over an error-free link, at confidence 1 - 1e-6."""
     if scheme.own_epsilon is None or scheme.as_published:
-        raise SkipTest("no epsilon")
+        raise SkipTest("the scheme has no epsilon")
     found = audit_scheme(scheme)
     for claim in filter(found.refuted, found.claims):
         least = found.result.epsilon_lower
@@ -215,7 +215,7 @@ def the_air_without_noise_gives_the_same_update(scheme: Scheme) -> None:
     """
     form = scheme.over_air(_NUM_VALUES) if scheme.air_modulations else None
     if form is None:
-        raise SkipTest("not over the air")
+        raise SkipTest("its uploads do not add up in the air")
     count, updates = len(_DEVICES), _updates()
     weights = np.arange(1.0, count + 1.0) if scheme.uses_codec else np.ones(count)
     response = scheme.response
@@ -251,7 +251,7 @@ def missing_numbers_do_not_count(scheme: Scheme) -> None:
 def the_aggregate_is_the_mean_where_declared(scheme: Scheme) -> None:
     """The aggregate of numbers that all arrived is their weighted mean (a scheme that is `unbiased`)."""
     if not scheme.unbiased:
-        raise SkipTest("not `unbiased`")
+        raise SkipTest("the scheme is not `unbiased`")
     values, weights = _updates(), np.arange(1.0, len(_DEVICES) + 1.0)
     found = scheme.aggregate(values, weights=weights, known=None, otherwise=np.zeros(_NUM_VALUES, np.float32))
     worst = float(np.abs(found - weights @ values / weights.sum()).max())
