@@ -58,7 +58,7 @@ class Attack(Frozen):
         if (self.share is None) == (self.devices is None):
             raise ValueError(
                 "attackers are named by share or by devices, one of both; "
-                + (f"write {{kind: {self.kind}, share: 0.2}}" if self.share is None else "leave one of them out")
+                + (f"write {{kind: {self.kind}, share: 0.2}}" if self.share is None else "leave devices out")
             )
         return self
 

@@ -65,7 +65,8 @@ class LocalConfig(Frozen):
     @model_validator(mode="after")
     def _batches_and_momentum_fit_the_optimizer(self) -> LocalConfig:
         if self.optimizer == "gd" and self.batch_size is not None:
-            raise ValueError("gd takes the full batch; leave batch_size out, or write optimizer: sgd")
+            more = " and momentum" if self.momentum > 0.0 else ""
+            raise ValueError(f"gd takes the full batch; leave batch_size{more} out, or write optimizer: sgd")
         if self.optimizer != "gd" and self.batch_size is None:
             raise ValueError(f"{self.optimizer} needs batch_size; write for example batch_size: 32")
         if self.optimizer != "sgd" and self.momentum > 0.0:

@@ -138,7 +138,8 @@ class FedAvgConfig(Learning):
         if self.convergence_bound and not convex:
             raise ValueError(
                 "convergence_bound needs model: linear, local.l2 above 0, optimizer: gd, and local.clip as the bound G "
-                "on gradients; write them, or leave convergence_bound out"
+                "on gradients; write model: linear and local: {optimizer: gd, l2: 0.01, clip: 1}, or leave "
+                "convergence_bound out"
             )
         if self.participation.straggling > 0.0 and self.local.steps == 1:
             raise ValueError("straggling needs at least 2 local steps to leave some out; raise local.steps")

@@ -88,7 +88,9 @@ def _superposed(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | 
             yield Conflict(f"learning.{key} link.access", problem, f"leave {key} out, or {orthogonal}")
     if attack is not None and attack.acts_on == "bits" and usual == ("analog",) and response is None:
         problem = f"attack.kind {attack.kind} acts on bits, and aggregation {scheme.name} sends none over the air"
-        yield Conflict("learning.attack.kind learning.attack link.access", problem, "write kind: sign-flip or jam")
+        yield Conflict(
+            "learning.attack.kind learning.attack link.access", problem, "write kind: sign-flip, or kind: jam"
+        )
     if attack is not None and attack.acts_on == "air" and link.error_model == "error_free":
         problem = f"attack.kind {attack.kind} sends at the full power of a radio, and error_model error_free has none"
         remedy = "write error_model: measured, or another kind"
@@ -163,11 +165,13 @@ def _scheme(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | None
         yield Conflict(f"learning.codec.name learning.codec {SCHEME_KEYS}", problem, remedy)
     if privacy is not None and privacy.protects not in ("scheme", "sum"):
         problem = f"aggregation {scheme.name} protects its bits itself, and privacy is for mechanisms on plain numbers"
-        remedy = (
-            "leave privacy out, and write the epsilon under learning.aggregation"
-            if privacy.budget is None
-            else "write privacy: {mechanism: scheme, budget: {...}}, so that the budget sets its epsilon"
-        )
+        epsilon, budget = getattr(privacy, "epsilon", None), privacy.budget
+        remedy = "leave privacy out"
+        if budget is not None:
+            total = f"{{epsilon: {budget.epsilon:g}, delta: {budget.delta:g}}}"
+            remedy = f"write privacy: {{mechanism: scheme, budget: {total}}}, so that the budget sets its epsilon"
+        elif epsilon is not None and hasattr(scheme, "epsilon"):
+            remedy = f"write learning.aggregation.epsilon: {epsilon:g} in place of privacy"
         yield Conflict(f"{_MECHANISM} {SCHEME_KEYS}", problem, remedy)
     response, lost = scheme.response, _lost(link)
     if lost is not None and response is not None and response.channel != "agnostic":
@@ -198,7 +202,7 @@ def _samples(learning: FedAvgConfig) -> Iterator[Conflict]:
         wanted = getattr(data, key)
         if wanted is not None and wanted > most:
             problem = f"{data.name} has {most} of these images, {wanted} are asked for"
-            remedy = f"write at most {most}, or leave {key} out to take all"
+            remedy = f"write {key}: {most}, or leave {key} out to take all"
             yield Conflict(f"learning.data.{key} learning.data", problem, remedy)
     held, least = data.validation_samples or 0, data.train_samples or 1
     if held + least > facts.num_train >= least:

@@ -136,7 +136,7 @@ class FlmcConfig(Learning):
             raised = ", or raise learning.task.num_samples" if task.name == "gaussian-linear" else ""
             keys = "learning.num_devices learning.task.num_samples learning.task"
             problem = f"{num_devices} devices cannot share {task.num_samples} samples of {task.name}"
-            yield Conflict(keys, problem, f"use at most {task.num_samples} devices{raised}")
+            yield Conflict(keys, problem, f"write num_devices: {task.num_samples}{raised}")
         if self.debias and not self.sends.debiases:
             problem = f"debias needs scheme digital-orthogonal, the scheme is {self.scheme}"
             remedy = "leave debias out, or use scheme: digital-orthogonal"

@@ -118,7 +118,8 @@ def _shards(stock: I64, *, num_devices: int, slots: int) -> I64:
     if room.sum() < slots:
         raise LearningError(
             f"{num_devices} devices of {slots // num_devices} labels need {slots} shards of one label, the samples "
-            f"give {int(room.sum())}; lower num_devices or labels_per_device"
+            f"give {int(room.sum())}; write num_devices: {int(room.sum()) * num_devices // slots}, or fewer "
+            "labels_per_device"
         )
     label = np.repeat(np.arange(len(stock)), np.maximum(room - 1, 0))
     order = np.lexsort((label, -stock[label] / np.concatenate([np.arange(1, most) for most in room])))
@@ -146,7 +147,8 @@ def _too_few(config: PartitionConfig, *, num_devices: int, parts: int | None) ->
     L, size = config.labels_per_device or 0, config.samples_per_device or 0
     each = f"{size // L}" if size % L == 0 else f"{size // L} or {size // L + 1}"
     limit = "some have fewer samples" if parts is None else f"their samples give {parts}"
-    remedy = "lower samples_per_device or num_devices" + (", or write disjoint: false" if config.disjoint else "")
+    fewer = "fewer samples_per_device or num_devices"
+    remedy = f"write disjoint: false, or {fewer}" if config.disjoint else f"write {fewer}"
     return (
         f"{num_devices} devices of {size} samples with {L} labels need {num_devices * L} parts of {each} samples with "
         f"one label, {limit}; {remedy}"

@@ -106,7 +106,7 @@ def partition_problem(config: PartitionConfig, *, num_devices: int, num_samples:
     if size is None and num_devices * labels > num_samples:
         return (
             f"{num_devices} devices of {labels} labels need {num_devices * labels} samples, there are {num_samples}; "
-            "lower num_devices or labels_per_device"
+            f"write num_devices: {num_samples // labels}, or fewer labels_per_device"
         )
     return None
 

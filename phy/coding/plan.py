@@ -111,11 +111,11 @@ def _rate_problem(coding: CodingConfig) -> tuple[str, str] | None:
     rate = exact_rate(coding)
     said = f"{coding.code} cannot do rate {coding.rate:.4g}"
     if coding.code in ("convolutional", "turbo") and rate not in _TRELLIS_RATES:
-        return (f"{said}; it has the rates 1/2 and 1/3", "use rate: 1/2 or 1/3, or code: ldpc5g for any other")
+        return (f"{said}; it has the rates 1/2 and 1/3", "write rate: 1/2, or rate: 1/3, or code: ldpc5g for any other")
     if coding.code == "polar5g" and not _POLAR_RATES[0] <= rate <= _POLAR_RATES[1]:
-        return (f"{said}; it has rates from 1/8 to 9/10", "change rate, or use code: ldpc5g")
+        return (f"{said}; it has rates from 1/8 to 9/10", "write rate: 1/2, or code: ldpc5g")
     if coding.code == "ldpc5g" and rate > LDPC_MAX_RATE:
-        return (f"{said}; its largest is 948/1024 (TS 38.212 5.4.2.1)", "use rate: 8/9 or less, or coding: none")
+        return (f"{said}; its largest is 948/1024 (TS 38.212 5.4.2.1)", "write rate: 8/9 or less, or coding: none")
     return None
 
 
@@ -128,7 +128,7 @@ def _block_problem(coding: CodingConfig) -> tuple[str, str] | None:
     limits = f"from {smallest} to {largest}"
     return (
         f"{coding.code} at rate {coding.rate:.4g} has blocks {limits} bits, block_length is {coding.block_length}",
-        f"use block_length: auto, or one {limits}",
+        f"write block_length: auto, or one {limits}",
     )
 
 

@@ -57,14 +57,14 @@ def _error_model(link: LinkConfig) -> Iterator[Conflict]:
             yield Conflict(
                 "error_model csi",
                 "the closed form of error model analytic holds for perfect csi only",
-                "write error_model: iid or measured, or csi: perfect",
+                "write error_model: iid, or error_model: measured, or csi: perfect",
             )
         if link.channel.fades and not link.control.constant:
             yield Conflict(
                 "error_model power.policy channel.fading",
                 "the closed form of error model analytic holds in fading for power policy fixed only, the policy is "
                 f"{link.control.name}",
-                "write error_model: iid or measured, or power policy: fixed",
+                "write error_model: iid, or error_model: measured, or power.policy: fixed",
             )
 
 
@@ -77,7 +77,7 @@ def _silence(link: LinkConfig) -> Iterator[Conflict]:
         yield Conflict(
             "power.cutoff_db power.policy",
             "the channel never rises above its mean, so that every device is silent",
-            "write a cutoff_db of 0 or less",
+            "write cutoff_db: 0 or less",
         )
     if varies and link.channel.coherence in ("symbol", "packet") and link.plain:
         yield Conflict(

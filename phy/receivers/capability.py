@@ -24,12 +24,12 @@ def receiver_problem(config: LinkConfig) -> tuple[str, str] | None:
             return (
                 f"noma.group_size {users} is more NOMA users than the receiver can separate: detector lmmse separates "
                 f"as many as there are antennas, receiver.num_antennas is {antennas}",
-                f"raise receiver.num_antennas to {users}, or use detector sic or ml",
+                f"write receiver.num_antennas: {users}, or noma.detector: sic",
             )
         if config.receiver.equalizer == "zf":
             return (
                 "noma.detector lmmse contradicts receiver.equalizer zf",
-                "leave receiver.equalizer out, or use another detector",
+                "leave receiver.equalizer out, or write noma.detector: sic",
             )
     if detector == "ml" and config.modulation in BITS_PER_SYMBOL:
         bits = BITS_PER_SYMBOL[config.modulation]
@@ -37,10 +37,12 @@ def receiver_problem(config: LinkConfig) -> tuple[str, str] | None:
             return (
                 f"joint detection of {users} users of {config.modulation} tries {2**bits}^{users} = "
                 f"{2 ** (bits * users)} combinations per symbol, the limit is {MAX_COMBINATIONS}",
-                f"lower noma.group_size to {int(math.log2(MAX_COMBINATIONS)) // bits}, use a smaller constellation, or "
-                "detector sic"
-                if 2 * bits <= math.log2(MAX_COMBINATIONS)
-                else "use a smaller constellation, or detector sic",
+                "write noma.detector: sic, or a smaller constellation"
+                + (
+                    f", or noma.group_size: {int(math.log2(MAX_COMBINATIONS)) // bits}"
+                    if 2 * bits <= math.log2(MAX_COMBINATIONS)
+                    else ""
+                ),
             )
     if config.ofdm != "none" and config.ofdm.num_carriers < users:
         return (

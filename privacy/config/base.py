@@ -110,7 +110,7 @@ class BudgetConfig(Frozen):
         """Problem and remedy of a budget below the cost of one round."""
         return (
             f"one round alone spends more than epsilon {self.epsilon:g} at delta {self.delta:g} (accountant "
-            f"{self.accountant}); raise the budget, protect rounds better, or write calibrate: true"
+            f"{self.accountant}); write calibrate: true, or a larger epsilon"
         )
 
     def _of_run(self, release: Release) -> RunBudget:
@@ -203,9 +203,11 @@ class Calibrated(Mechanism):
             if isinstance(value, dict) and key in value
         ]
         if found:
+            words = f"{', '.join(found[:-1])} and {found[-1]}" if len(found) > 1 else found[0]
             raise ValueError(
-                f"{found[0]} of a round is written, but the budget for the run sets it; leave {found[0]} out here, or "
-                "write budget.calibrate: false for a budget that only watches"
+                f"{words} of a round {'is' if len(found) == 1 else 'are'} written, but the budget for the run sets "
+                f"{'it' if len(found) == 1 else 'them'}; leave {words} out here, or write budget.calibrate: false for "
+                "a budget that only watches"
             )
         return value
 

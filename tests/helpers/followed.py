@@ -36,7 +36,7 @@ def _follow(document: dict[str, Any], error: ScenarioError) -> None:
     place = _place(document, at)
     if match := re.match(r"did you mean ([\w.-]*\w)", remedy):
         word = match[1]
-        if "key" not in error.problem and "path" not in error.problem:
+        if not error.problem.startswith(("unknown key", "the sweep names a path")):
             _put(document, place, word)
         elif place[0] == "sweep":
             _rename(value_at(document, tuple(place[:-1])), place[-1], word)
@@ -60,13 +60,17 @@ def _follow(document: dict[str, Any], error: ScenarioError) -> None:
     ):
         text = match[2] or match[4]
         _put(document, [*_parts(match[3] or ""), match[1]], _longest(text, "")[1])
-    elif not remedy.startswith("the zip for"):
-        _write(document, remedy.removeprefix("write ").removeprefix("for example "), at, place, error)
+    elif match := re.match(r"move the list into the sweep: ([\w.]+): (.+)", remedy):
+        values = _value(match[2])
+        _put(document, place, values[0])
+        document.setdefault("sweep", {})[match[1]] = values
+    elif not re.match("the (zip|list) ", remedy):
+        _write(document, re.sub(r"^(write|add) (for example )?", "", remedy), at, place, error)
 
 
 def _write(document: dict[str, Any], text: str, at: Path_, place: Path_, error: ScenarioError) -> None:
     """Write what comes after `write`: a value, or keys with their values, and take away what they replace."""
-    rest, gone = text, re.search(r" in place of (.+?)(?: in the sweep|: |, |$)", text)
+    rest, gone = text, re.search(r" in place of (.+?)(?: in the sweep|: |, or |$)", text)
     in_sweep = " in the sweep" in text
     while rest:
         match = re.match(r"([A-Za-z_][\w.]*): ", rest)
@@ -80,8 +84,10 @@ def _write(document: dict[str, Any], text: str, at: Path_, place: Path_, error: 
             target = _place(document, named)
             if gone:
                 for name in re.split(r", | and ", gone[1]):
-                    inside = value_at(document, (*at, name)) is not None
-                    old = _place(document, [*at, name] if inside else _resolved(name, at, swept=in_sweep))
+                    around = [
+                        one for one in (at, at[:-1]) if value_at(document, (*one, name)) is not None and not in_sweep
+                    ]
+                    old = _place(document, [*around[0], name] if around else _resolved(name, at, swept=in_sweep))
                     if old != target and value_at(document, tuple(old)) is not None:
                         _taken(document, old)
             elif "key" in error.problem and target != place and value_at(document, tuple(place)) is not None:
@@ -161,7 +167,8 @@ def _put(document: Any, place: Path_, value: Any) -> None:
     for part in place[:-1]:
         inside = document.get(part) if isinstance(document, dict) else document[part]
         if not isinstance(inside, dict | list):
-            document[part] = {"name": inside} if isinstance(inside, str) and inside != "none" else {}
+            tag = "kind" if part == "partition" else "name"
+            document[part] = {tag: inside} if isinstance(inside, str) and inside != "none" else {}
         document = document[part]
     document[place[-1]] = value
 

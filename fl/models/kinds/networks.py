@@ -55,7 +55,7 @@ def output_width(config: Model, *, num_classes: int) -> int:
     if config.outputs < num_classes:
         raise LearningError(
             f"model {config.name} has outputs {config.outputs}, the data has {num_classes} classes; "
-            f"raise outputs to at least {num_classes} or leave it out"
+            f"write outputs: {num_classes} or more, or leave it out"
         )
     return config.outputs
 

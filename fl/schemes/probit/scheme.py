@@ -111,8 +111,8 @@ class ProbitScheme(Scheme):
         needed = self.needed_bound(num_values)
         if not calibrated and self.bound == "fixed" and self.b < needed * (1.0 - 1e-9):
             problem = (
-                f"b {self.b:g} is below {needed:.6g}, which (epsilon, 0)-DP asks for; raise b to that, lower l1_clip, "
-                "or write bound: adaptive, which raises b itself"
+                f"b {self.b:g} is below {needed:.6g}, which (epsilon, 0)-DP asks for; write b: "
+                f"{1.001 * needed:.4g}, or a smaller l1_clip, or bound: adaptive, which raises b itself"
             )
             yield Conflict.of(f"learning.aggregation.b learning.aggregation.epsilon {SCHEME_KEYS}", problem)
         if self.bound == "clip" and self.b != type(self).model_fields["b"].default:

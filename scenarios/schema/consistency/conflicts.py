@@ -82,7 +82,7 @@ def _value_of(scenario: Scenario, key: str) -> Any:
 
 def budget_conflicts(scenario: Scenario) -> Iterator[Conflict]:
     """A delta of 0 under approximate privacy, a run without an account, a budget below the cost of one round."""
-    privacy, budget, learning = scenario.mechanism, scenario.budget, scenario.learning
+    privacy, budget, learning = resolve_auto(scenario).mechanism, scenario.budget, scenario.learning
     if privacy is None or budget is None:
         return
     if not learning.takes_budget:
@@ -96,14 +96,14 @@ def budget_conflicts(scenario: Scenario) -> Iterator[Conflict]:
         yield Conflict(
             f"{_BUDGET}.delta {_BUDGET}",
             f"delta is 0, but {privacy.gaussian_noise} gives approximate privacy only, with a delta above 0",
-            "write a delta such as 1e-5",
+            "write delta: 1e-5",
         )
         return
     if budget.delta == 0.0 and budget.accountant not in ("basic", "exact"):
         yield Conflict(
             f"{_BUDGET}.delta {_BUDGET}.accountant {_BUDGET}",
             f"delta is 0, but accountant {budget.accountant} needs one above 0",
-            "write a delta such as 1e-5, or accountant: basic",
+            "write delta: 1e-5, or accountant: basic",
         )
         return
     try:

@@ -42,7 +42,8 @@ def find_link_conflicts(scenario: Scenario) -> Iterator[Conflict]:
         yield Conflict(
             "link.access link.modulation",
             f"under {what} no device's bits are detected, so there is no error rate to measure",
-            "write access: orthogonal or noma, and a modulation from bpsk to 256qam",
+            ("write access: orthogonal" if link.access == "superposition" else "write modulation: qpsk")
+            + (" and modulation: qpsk" if link.access == "superposition" and link.modulation == "analog" else ""),
         )
         return
     packet_bits = 8 * link.packet_size_bytes

@@ -48,6 +48,8 @@ def in_unit_of(key: str, value: object, *, own: str = "") -> str | None:
     rest = "_".join(part for part in own.lower().split("_") if part not in key.split("_"))
     match = re.fullmatch(r"([-+]?[\d.]+(?:e[-+]?\d+)?) *([a-zµ%/]*)", str(value).lower())
     unit = (match[2] or rest) if match else ""
+    ends = ("_".join(unit.split("_")[-number:]) for number in (3, 2, 1))  # velocity_kmh, velocity_km_h
+    unit = next((end for end in ends if end in _FACTORS[ending]), unit)
     factor, decibels = _FACTORS[ending].get(unit), _DECIBELS.get(key.rpartition("_")[2])
     try:
         if match is not None and decibels is not None and unit in ("db", "dbm"):

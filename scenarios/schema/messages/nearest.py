@@ -8,9 +8,10 @@ from difflib import SequenceMatcher
 from itertools import product
 
 _TABLE = """
+packet_errors: max_errors block_errors frame_errors; printed: paper published; agnostic: ignore
 devices: clients users workers; devices_per_round: fraction share fraction_fit participants; group_size: users
 participation: sampling; trials: repetitions runs; burn_in: warmup burnin; sweep values: grid; std: sigma
-attack: byzantine; attack_share: attackers; share: fraction ratio; invert: flip_bits bit_flip
+attack: byzantine; attack_share: attackers; share: fraction ratio percent; invert: flip_bits bit_flip
 steps: epochs iterations; batch_size: minibatch; learning_rate: step_size; step_size step: learning_rate lr
 optimizer: optimiser; l2: weight_decay; proximal: mu; clip: max_grad_norm; gradient_bound: clip
 data: dataset; fashion-mnist: fmnist; emnist: femnist; hidden: layers; linear: softmax logistic
@@ -26,7 +27,7 @@ constant: awgn; fixed: constant; rayleigh: jakes; speed: velocity; nakagami_m: m
 num_subcarriers: fft_size n_fft nfft fft; subcarrier_spacing_hz: scs; cyclic_prefix: cp
 iterations: iter; rate: code_rate; crc24a: 24; iid: bsc
 retransmissions: retries; retransmit: arq; drop: discard; retransmit_combine: harq; packet packet_errors: block
-packet_error_rate: bler fer; bit_error_rate: ber; max_seconds: time_limit; seconds: minutes
+packet_error_rate: bler fer; bit_error_rate: ber; max_seconds: time_limit timeout; seconds: minutes
 start: begin from min; stop: end to max; name: title kind type; kind: name type; code model: type
 update: gradient gradients delta; model: weights parameters; report: plots
 y: metric; y_scale: logy log_y; x_scale: logx log_x; round: iteration epoch; series: hue curves

@@ -80,6 +80,28 @@ def answer(
     return Answer(path, problem, remedy, Change(new=((path, new),)) if new is not None else left_out, value)
 
 
+def _kind_as_key(path: KeyPath, document: dict[str, Any]) -> dict[str, Any] | None:
+    """The section around a key that is the word of a kind, as `{cpa: {gamma: 0.1}}`, with that kind written."""
+    around, value = names_of(path[:-1]), value_at(document, path)
+    tag = next((tag for tag in KINDS if path[-1] in choices(f"{around}.{tag}")), None)
+    if tag is None or not isinstance(value, dict):
+        return None
+    section = mapping(value_at(document, path[:-1]))
+    others = {key: one for key, one in section.items() if key not in (tag, path[-1])}
+    return {tag: path[-1], **others, **value}
+
+
+def _list_of(path: KeyPath, document: dict[str, Any]) -> tuple[KeyPath, dict[str, Any]] | None:
+    """The list of sections, as of figures, whose key stands beside it, and the section that its keys give."""
+    around, leaf, keys = names_of(path[:-1]), path[-1], schema_keys()
+    for at in (one for one in keys if one.rpartition(".")[0] == around):
+        inside = keys.get(f"{at}.{leaf}")
+        if inside is not None and inside.indexed and not keys[at].indexed:
+            section = mapping(value_at(document, path[:-1]))
+            return tuple(at.split(".")), {key: value for key, value in section.items() if f"{at}.{key}" in keys}
+    return None
+
+
 def _scalar(value: object) -> object:
     """None for a section: the error is about the key, not about its contents."""
     return None if isinstance(value, dict | list) else value
@@ -144,6 +166,16 @@ def _unknown(
         nested = f"{': {'.join(outer)}: {{{inner}: {shorten(value)}{'}' * len(outer)}"
         change = Change(gone=(path,), new=(((*path[:-1], *outer, inner), value),))
         return Answer(path, problem, f"nest it instead of dots: {nested}", change, shown)
+    if (kind := _kind_as_key(path, document)) is not None:
+        new = tuple(((*path[:-1], key), one) for key, one in kind.items())
+        return Answer(path, problem, f"write {dotted(path[:-1])}: {flow(kind)}", Change(gone=(path,), new=new), shown)
+    if (listed := _list_of(path, document)) is not None:
+        at, one = listed
+        gone = tuple((*path[:-1], key) for key in one)
+        first = next(iter(one))
+        remedy = f"write {at[-1]}: {flow([one])} in place of {listing(one, last='and')}"
+        remedy = remedy if leaf == first else f"the list {at[-1]} of {first} has it"
+        return Answer(path, problem, remedy, Change(gone=gone, new=((at, [one]),)), shown)
     known = keys_within(document, section=str(path[0]))
     elsewhere = (one for one in known if leaf not in KINDS and one.endswith(f".{leaf}") and value in choices(one))
     if next(elsewhere, None) is None and (tag := _selector(name, value)) is not None:
@@ -221,6 +253,9 @@ def _wrong_value(kind: str, path: KeyPath, item: dict[str, Any], document: dict[
         return allowed, "write none", "none"
     if (form := _in_a_mapping(path, value, document)) is not None:
         return allowed, f"write {flow(form)}", form
+    converted = in_unit_of(leaf, value) if isinstance(value, str) else None
+    if name in FORMS and converted is not None and any(allows(one, number_in(converted)) for one in fields):
+        return allowed, f"write {converted}", number_in(converted)
     if name in FORMS and (path[-1] == leaf or isinstance(value, list)):
         example = FORMS[name][1]
         alone = f", or {known[0]}" if len(known := choices(name)) == 1 else ""

@@ -230,22 +230,22 @@ def test_what_can_be_dealt_is_no_problem(kind: str) -> None:
             (12, 102, 308),
             {"samples_per_device": 40},
             "10 devices of 40 samples with 2 labels need 20 parts of 20 samples with one label, their samples "
-            "give 15; lower samples_per_device or num_devices, or write disjoint: false",
+            "give 15; write disjoint: false, or fewer samples_per_device or num_devices",
         ),
         (
             (5, 100, 400),
             {"samples_per_device": 240, "disjoint": False},
-            "20 parts of 120 samples with one label, their samples give 10; lower samples_per_device",
+            "20 parts of 120 samples with one label, their samples give 10; write fewer samples_per_device",
         ),
         (
             (0, 99, 160),
             {"samples_per_device": 21, "disjoint": True},
-            "20 parts of 10 or 11 samples with one label, their samples give 19; lower",
+            "20 parts of 10 or 11 samples with one label, their samples give 19; write disjoint: false",
         ),
         (
             (90, 98, 120),  # parts of 9 suffice, then the ninth device finds its two odd samples in one label only
             {"samples_per_device": 29, "labels_per_device": 3},
-            "30 parts of 9 or 10 samples with one label, some have fewer samples; lower",
+            "30 parts of 9 or 10 samples with one label, some have fewer samples; write disjoint: false",
         ),
     ],
 )

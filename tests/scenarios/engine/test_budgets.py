@@ -105,7 +105,7 @@ def test_a_budget_is_read_and_loads_again_as_the_same(text: str, privacy: str, k
         (FLMC + "link: {csi: {error_variance: 0.1}}\n", "{budget: {epsilon: 2}}", "with an estimated channel"),
         (
             DIGITS.replace("error_free", "measured") + "  codec: fixed-point\n",
-            "{mechanism: bit-flipping, channel: native, budget: {epsilon: 8}}",
+            "{mechanism: bit-flipping, channel: native, confidence: 0.99, budget: {epsilon: 8}}",
             "evidence of the channel's noise costs 1.0e-02 in each of 6 rounds",
         ),
     ],

@@ -146,8 +146,8 @@ SENTENCES = {
     ),
     "conflicts of learning and of the link": (
         "name: a\nlearning: {num_devices: 570, task: logistic}\nlink:\n  csi: {estimator: ls}\n",
-        "s.yaml:2: learning.num_devices = 570: 570 devices cannot share 569 samples of logistic; use at most 569 "
-        "devices.\n"
+        "s.yaml:2: learning.num_devices = 570: 570 devices cannot share 569 samples of logistic; write "
+        "num_devices: 569.\n"
         "s.yaml:4: link.csi.estimator = ls: estimator ls works on the pilots of an OFDM grid, the link has none; "
         "write ofdm: {num_subcarriers: 72}, or csi: perfect.",
     ),

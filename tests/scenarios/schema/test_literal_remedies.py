@@ -60,6 +60,29 @@ MISTAKES = {
         + "privacy: {epsilon: 100, delta: 0.25}\n",
         "write for example {mechanism: gaussian, epsilon: 100, delta: 0.25} and learning.local: {optimizer: gd, clip: 1, steps: 1}.",
     ),
+    "keys of a figure beside the list of figures": (
+        FEDAVG + SWEPT + "report: {x: round, y: test_accuracy, series: link.power.snr_max_db}\n",
+        "write figures: [{x: round, y: test_accuracy, series: link.power.snr_max_db}] in place of x, y and series.",
+    ),
+    "a kind as a key": (
+        FEDAVG + "  aggregation: {cpa: {gamma: 0.1}}\n",
+        "write learning.aggregation: {name: cpa, gamma: 0.1}.",
+    ),
+    "privacy beside a scheme with an epsilon of its own": (
+        FEDAVG + "  aggregation: cpa\nprivacy: {epsilon: 2}\n",
+        "write learning.aggregation.epsilon: 2 in place of privacy.",
+    ),
+    "batches and momentum of gradient descent": (
+        FEDAVG.replace("steps: 1", "steps: 1, batch_size: 8, momentum: 0.5"),
+        "leave batch_size and momentum out,",
+    ),
+    "a speed in kilometres an hour by another name": (
+        LINK.replace("model: tdl-a", "model: tdl-a, velocity_kmh: 36"),
+        "write link.channel.speed_m_s: 10.",
+    ),
+    "a share in percent": (FEDAVG + "  attack: {kind: random, percent: 10}\n", "write learning.attack.share: 0.1."),
+    "a gain in decibels": (FEDAVG.replace("fading: rayleigh", "gain: -20 dB"), "write 0.1."),
+    "a list in place of a sweep": (FEDAVG.replace("20}", "[0, 10]}"), "move the list into the sweep:"),
     "schemes of which some carry no bits and no code": (
         FLMC.replace("num_devices", "task: {name: gaussian-linear, dimension: 50}, num_devices").replace(
             "link: {", "link: {modulation: bpsk, coding: {code: ldpc5g, rate: 0.5}, "

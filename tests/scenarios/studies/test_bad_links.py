@@ -13,26 +13,26 @@ SENTENCES = {
     "a rate that a code has not": (
         LINK + "  coding: {code: convolutional, rate: 2/3}\n",
         "s.yaml:4: link.coding.rate = 0.6666666666666666: convolutional cannot do rate 0.6667; it has the rates "
-        "1/2 and 1/3; use rate: 1/2 or 1/3, or code: ldpc5g for any other.",
+        "1/2 and 1/3; write rate: 1/2, or rate: 1/3, or code: ldpc5g for any other.",
     ),
     "a rate beyond the standard": (
         LINK + "  coding:\n    code: ldpc5g\n    rate: 0.95\n",
         "s.yaml:6: link.coding.rate = 0.95: ldpc5g cannot do rate 0.95; its largest is 948/1024 (TS 38.212 "
-        "5.4.2.1); use rate: 8/9 or less, or coding: none.",
+        "5.4.2.1); write rate: 8/9 or less, or coding: none.",
     ),
     "blocks too long for a code": (
         LINK + "  coding:\n    code: polar5g\n    block_length: 2000\n",
         "s.yaml:6: link.coding.block_length = 2000: polar5g at rate 0.5 has blocks from 12 to 544 bits, "
-        "block_length is 2000; use block_length: auto, or one from 12 to 544.",
+        "block_length is 2000; write block_length: auto, or one from 12 to 544.",
     ),
     "blocks too short for a code": (
         LINK + "  coding:\n    code: turbo\n    block_length: 20\n",
         "s.yaml:6: link.coding.block_length = 20: turbo at rate 0.5 has blocks from 40 to 6144 bits, "
-        "block_length is 20; use block_length: auto, or one from 40 to 6144.",
+        "block_length is 20; write block_length: auto, or one from 40 to 6144.",
     ),
     "a rate above one": (
         LINK + "  coding:\n    code: ldpc5g\n    rate: 3/2\n",
-        "s.yaml:6: link.coding.rate = 3/2: must be at most 1; write a smaller value (the default is 0.5).",
+        "s.yaml:6: link.coding.rate = 3/2: must be at most 1; write for example 0.5.",
     ),
     "a rate in words": (
         LINK + "  coding:\n    code: ldpc5g\n    rate: half\n",
@@ -75,22 +75,22 @@ SENTENCES = {
     ),
     "an MCS beyond the table": (
         LINK + "  mcs: 29\n",
-        "s.yaml:4: link.mcs = 29: must be below 29; write a smaller value.",
+        "s.yaml:4: link.mcs = 29: must be below 29; write for example 28, or none.",
     ),
     "more users than antennas tell apart": (
         LINK + "  access: noma\n  noma:\n    detector: lmmse\n",
         "s.yaml:6: link.noma.detector = lmmse: noma.group_size 2 is more NOMA users than the receiver can "
-        "separate: detector lmmse separates as many as there are antennas, receiver.num_antennas is 1; raise "
-        "receiver.num_antennas to 2, or use detector sic or ml.",
+        "separate: detector lmmse separates as many as there are antennas, receiver.num_antennas is 1; write "
+        "receiver.num_antennas: 2, or noma.detector: sic.",
     ),
     "more combinations than joint detection tries": (
         LINK + "  access: noma\n  modulation: 256qam\n  noma:\n    detector: ml\n",
         "s.yaml:7: link.noma.detector = ml: joint detection of 2 users of 256qam tries 256^2 = 65536 "
-        "combinations per symbol, the limit is 4096; use a smaller constellation, or detector sic.",
+        "combinations per symbol, the limit is 4096; write noma.detector: sic, or a smaller constellation.",
     ),
     "devices that form no whole groups": (
         LINK + "  access: noma\n  noma:\n    group_size: 3\n",
-        "s.yaml:6: link.noma.group_size = 3: 20 devices cannot form groups of 3; write num_devices: 21, or "
+        "s.yaml:6: link.noma.group_size = 3: 20 devices cannot form groups of 3; write learning.num_devices: 21, or "
         "another group_size.",
     ),
     "a ladder of another length": (
@@ -182,17 +182,17 @@ SENTENCES = {
     ),
     "a speed out of range": (
         LINK + "  ofdm: {num_symbols: 14}\n  channel:\n    model: tdl-a\n    speed_m_s: 151\n",
-        "s.yaml:7: link.channel.speed_m_s = 151: must be at most 150 m/s; write a smaller value (the default is 0.0).",
+        "s.yaml:7: link.channel.speed_m_s = 151: must be at most 150 m/s; write for example 0.0.",
     ),
     "a frequency below the range": (
         LINK + "  channel:\n    carrier_frequency_hz: 1e8\n",
-        "s.yaml:5: link.channel.carrier_frequency_hz = 100000000.0: must be at least 500000000 Hz; write a larger "
-        "value (the default is 3500000000.0).",
+        "s.yaml:5: link.channel.carrier_frequency_hz = 100000000.0: must be at least 500000000 Hz; write for "
+        "example 3500000000.0.",
     ),
     "a frequency above the range": (
         LINK + "  channel:\n    carrier_frequency_hz: 101e9\n",
-        "s.yaml:5: link.channel.carrier_frequency_hz = 101000000000.0: must be at most 100000000000 Hz; write a "
-        "smaller value (the default is 3500000000.0).",
+        "s.yaml:5: link.channel.carrier_frequency_hz = 101000000000.0: must be at most 100000000000 Hz; write for "
+        "example 3500000000.0.",
     ),
     "a speed that would move nothing": (
         LINK + "  channel:\n    speed_m_s: 3\n",
@@ -295,14 +295,14 @@ SENTENCES = {
     "a code for a sum": (
         "name: a\nlink:\n  coding: {code: ldpc5g}\n",
         "s.yaml:3: link.coding: symbols that add up in the air cannot be decoded, so superposition carries no "
-        "code; write coding: none and leave mcs out, or access: orthogonal (under flmc "
-        "scheme: digital-orthogonal).",
+        "code; write coding: none, or access: orthogonal (under flmc "
+        "learning.scheme: digital-orthogonal).",
     ),
     "an MCS for a sum": (
         "name: a\nlink:\n  mcs: 3\n",
         "s.yaml:3: link.mcs = 3: symbols that add up in the air cannot be decoded, so superposition carries no "
-        "code; write coding: none and leave mcs out, or access: orthogonal (under flmc "
-        "scheme: digital-orthogonal).",
+        "code; leave mcs out, or access: orthogonal (under flmc "
+        "learning.scheme: digital-orthogonal).",
     ),
     "packets of a sum": (
         "name: a\nlink:\n  packets: {policy: drop}\n",
@@ -352,7 +352,7 @@ SENTENCES = {
     ),
     "too many antennas": (
         LINK + "  receiver: {num_antennas: 65}\n",
-        "s.yaml:4: link.receiver.num_antennas = 65: must be at most 64; write a smaller value (the default is 1).",
+        "s.yaml:4: link.receiver.num_antennas = 65: must be at most 64; write for example 1.",
     ),
     "a grid as a word": (
         LINK + "  ofdm: yes\n",
