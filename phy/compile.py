@@ -38,13 +38,14 @@ def compile_digital(config: LinkConfig, *, num_devices: int, num_bits: int) -> D
         raise LinkError(f"{conflict.problem}; {conflict.remedy}")
     link: OrthogonalLink | PacketLink
     if config.plain:
-        link = OrthogonalLink(config, num_devices=num_devices, num_bits=num_bits, chain=_flat_chain(config))
+        link = OrthogonalLink(config, num_devices=num_devices, num_bits=num_bits, chain=flat_chain(config))
     else:
         link = PacketLink(config, num_devices=num_devices, num_bits=num_bits, chain_of=packet_chain)
     return link if config.error_model == "measured" else IndependentFlips(link)
 
 
-def _flat_chain(config: LinkConfig) -> FlatChain:
+def flat_chain(config: LinkConfig) -> FlatChain:
+    """Return the chain of a flat uncoded link in the engine that its configuration selects on this machine."""
     if engine_of(config) == "sionna":
         from phy.engines.sionna.flat import SionnaChain
 

@@ -72,6 +72,23 @@ class Decoded(NamedTuple):
     llrs: Any
 
 
+class Watched(NamedTuple):
+    """Symbols and channel of packets at their first attempt, by Sionna's blocks (arrays).
+
+    - `sent`, `equalised` `[rows, users, num_symbols]` complex64: constellation points, and their estimates behind the
+      filter of the receiver, see `phy.receivers.detectors.equalise`; NaN for a silent device;
+    - `raw_wrong` `[rows, users, coded_bits]` bool: wrong hard decisions before any decoder;
+    - `channel`, `estimate` `[rows, users, antennas, num_symbols]` complex64: small-scale fading at every data symbol,
+      and the receiver's estimate of it. Transmit amplitude and gain are divided out; NaN for a silent device.
+    """
+
+    sent: NDArray[np.complex64]
+    equalised: NDArray[np.complex64]
+    raw_wrong: NDArray[np.bool_]
+    channel: NDArray[np.complex64]
+    estimate: NDArray[np.complex64]
+
+
 class Propagation(Protocol):
     """Small-scale fading between one device and the server's antennas, unit mean power per antenna."""
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from phyloop.packages import refuse_overwritten
 
 if TYPE_CHECKING:
+    from phy.inspection import Inspection
     from phy.links.link import LinkError
     from phyloop.comparison import Comparison, compare
     from phyloop.links import Air, Link, Received, Superposed
@@ -28,6 +29,7 @@ __all__ = [
     "Air",
     "Check",
     "Comparison",
+    "Inspection",
     "Link",
     "LinkError",
     "Received",
@@ -49,6 +51,7 @@ _HOMES = {
     "phyloop.links": ("Air", "Link", "Received", "Superposed"),
     "phyloop.results": ("Run", "load"),
     "phyloop.studies": ("audit", "check", "epsilon", "link_study", "run", "tune"),
+    "phy.inspection": ("Inspection",),
     "phy.links.link": ("LinkError",),
     "scenarios.schema.errors": ("ScenarioError",),
     "scenarios.studies.check": ("Check",),

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from phy.inspection import Inspection
     from scenarios.studies.tables import AnyStudy
 
 Folders = list[str] | list[Path] | tuple[str | Path, ...]
@@ -295,6 +296,38 @@ class Run:
                 file=self.folder, problem=problem, remedy=f"choose from {known or 'the columns of metrics and rounds'}"
             )
         return drawing
+
+    # --- packets of a link ------------------------------------------------------------------------
+
+    def inspect(self, *, at: Mapping[str, Any] | None = None, packets: int = 32) -> Inspection:
+        """Send the first packets of one point of a link study again, as `phyloop link --inspect` does.
+
+        Args:
+            at: swept settings, and values on the axes `ebno_db`, `esno_db` and `snr_db` [dB]. Of several points that
+                fit it is the one whose measured bit error rate is nearest to 1e-2.
+            packets: number of packets of each device.
+
+        Returns:
+            Wrong bits, symbols behind the receiver, and the channel with its estimate, as arrays.
+
+        Raises:
+            ScenarioError: the run is no link study; or no point fits; or several fit and none has seen an error.
+
+        Example:
+            >>> import phyloop
+            >>> study = {"name": "look", "link": {"modulation": "qpsk"}, "measure": {"values": [4, 8]}}
+            >>> _ = phyloop.link_study(study, max_seconds=0.1, out="runs/look")
+            >>> found = phyloop.load("runs/look").inspect(at={"ebno_db": 4}, packets=8)
+            >>> found.wrong.shape[:2], found.equalised.shape == found.sent.shape
+            ((1, 8), True)
+        """
+        from scenarios.studies.link.inspection import inspect_point
+        from scenarios.studies.link.study import LinkStudy
+
+        if not isinstance(self.study, LinkStudy):
+            problem = f"results of phyloop {self.study.store.study} have no packets to inspect"
+            raise ScenarioError(file=self.folder, problem=problem, remedy="load the folder of a link study")
+        return inspect_point(self.folder, self.study.plan, at=at or {}, num_packets=packets).packets
 
     # --- pages ------------------------------------------------------------------------------------
 

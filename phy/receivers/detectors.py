@@ -136,3 +136,34 @@ def successive(spec: DetectorSpec) -> Detector:
         return in_user_order()(demap(together), turn)
 
     return detect
+
+
+def equalise(observation: Observation, *, spec: DetectorSpec, detector: str, decided: Any) -> Any:
+    """Symbols x^ of unit mean energy behind the filter of the receiver, `[rows, users, num_symbols]` complex64.
+
+    `decided` `[rows, users, num_symbols]`: the symbols that the receiver decided on. `sic-codeword` subtracts those of
+    users before it; `sic` decides itself, symbol by symbol. Joint detection (`ml`) has no symbols of single users: here
+    the decided symbols of all others are subtracted, x^_k = x_k + h_k^H (y - sum_j h_j x_j) / |h_k|^2.
+    """
+    if spec.num_users == 1:
+        return _unbiased(combine_alone(observation, trusting=spec.equalizer == "zf"))
+    if detector == "lmmse":
+        return _unbiased(filter_together(observation))
+    if detector == "ml":
+        channel = observation.channel
+        residual = observation.received - tf.reduce_sum(channel * decided[:, :, None], axis=1)
+        matched = tf.reduce_sum(tf.math.conj(channel) * residual[:, None], axis=2)
+        return decided + tf.math.divide_no_nan(matched, tf.reduce_sum(channel * tf.math.conj(channel), axis=2))
+    turn, layers = sorted_layers(spec.equalizer)(observation)
+    in_turn = tf.gather(decided, turn, axis=1, batch_dims=1)
+    symbols: list[Any] = []
+    cleaned: list[Any] = []
+    for k, (soft, leakage) in enumerate(zip(layers.soft, layers.leakage, strict=True)):
+        layer = cancel(soft, leakage, symbols)
+        cleaned.append(_unbiased(layer))
+        symbols.append(nearest_points(layer, modulation=spec.modulation) if detector == "sic" else in_turn[:, k])
+    return in_user_order()(tf.stack(cleaned, axis=1), turn)
+
+
+def _unbiased(soft: SoftSymbols) -> Any:
+    return tf.math.divide_no_nan(soft.matched, tf.cast(soft.snr, tf.complex64))

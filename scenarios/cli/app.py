@@ -12,14 +12,22 @@ import typer
 
 from scenarios.cli.options import (
     AllowCodeOption,
+    AtOption,
     DebugOption,
     FolderArgument,
+    InspectOption,
     LevelOption,
     MemoryOption,
+    MinutesOption,
     OutOption,
+    PacketsOption,
+    RoundsOption,
     ScenarioArgument,
+    SchedulerOption,
+    SecondsOption,
     SeedOption,
     SetOption,
+    TableOption,
     TrialsOption,
     VersionOption,
     WorkersOption,
@@ -59,15 +67,9 @@ def run(
     overrides: SetOption = None,
     seed: SeedOption = None,
     workers: WorkersOption = None,
-    scheduler: Annotated[
-        str | None, option("--scheduler", "ADDRESS", "Compute on the workers of a dask scheduler, tcp://HOST:PORT.")
-    ] = None,
-    checkpoint_rounds: Annotated[
-        int | None, option("--checkpoint-rounds", "N", "Keep the state of a task every N rounds, too.", min=1)
-    ] = None,
-    checkpoint_minutes: Annotated[
-        float, option("--checkpoint-minutes", "T", "Keep the state of a task every T minutes; 0: never.", min=0.0)
-    ] = 1.0,
+    scheduler: SchedulerOption = None,
+    checkpoint_rounds: RoundsOption = None,
+    checkpoint_minutes: MinutesOption = 1.0,
     memory_limit: MemoryOption = None,
     allow_code: AllowCodeOption = False,
     retry_failed: Annotated[bool, flag("--retry-failed", "Compute tasks again that are stored as failed.")] = False,
@@ -98,18 +100,22 @@ def link(
     out: OutOption = None,
     overrides: SetOption = None,
     seed: SeedOption = None,
-    max_seconds: Annotated[
-        float | None, option("--max-seconds", "S", "Computing time per point at most [s].", min=0.001)
-    ] = None,
+    max_seconds: SecondsOption = None,
+    inspect: InspectOption = False,
+    at: AtOption = None,
+    packets: PacketsOption = 32,
     allow_code: AllowCodeOption = False,
     log_level: LevelOption = "info",
     debug: DebugOption = False,
 ) -> None:
     """Measure error rates of a link over Eb/N0, Es/N0 or SNR; goes on from what is in the folder."""
-    from scenarios.cli.command import carry_out
+    from scenarios.cli.command import carry_out, print_inspection
     from scenarios.studies import prepare
 
     make = partial(prepare.link, scenario, out=out, max_seconds=max_seconds, overrides=overrides or (), seed=seed)
+    if inspect or at:
+        print_inspection(make, at=at or (), packets=packets, allow_code=allow_code)
+        return
     code = carry_out(make, log_level=log_level, debug=debug, allow_code=allow_code)
     raise typer.Exit(code)
 
@@ -346,14 +352,7 @@ def privacy(
 def export(
     folder: FolderArgument,
     out: Annotated[Path, option("--out", "FOLDER", "Where the files go.", parser=named)],
-    table: Annotated[
-        list[str] | None,
-        option(
-            "--table",
-            "NAME",
-            "metrics, curves, rounds, link, devices, privacy, bursts, all; repeatable. Left out: metrics, curves.",
-        ),
-    ] = None,
+    table: TableOption = None,
     file_format: Annotated[str, option("--format", "F", "csv, parquet or netcdf.")] = "csv",
     allow_code: AllowCodeOption = False,
 ) -> None:

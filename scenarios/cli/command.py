@@ -6,10 +6,10 @@ import shlex
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scenarios.cli.progress import shown_progress
 from scenarios.engine.interruption import interruptible
@@ -18,6 +18,7 @@ from scenarios.engine.run import run_study
 from scenarios.engine.study import ReportPaths, Study
 from scenarios.files.log import LEVELS, USUAL, telling
 from scenarios.report.library import difference
+from scenarios.report.tables.table import say
 from scenarios.schema.permission import code_allowed, is_code_allowed
 from scenarios.schema.plugins import has_plugins
 from scenarios.studies.folders import study_in, write_paper_figures, write_report_of
@@ -83,6 +84,23 @@ def carry_out_search(make: Callable[[], Search], *, log_level: str, debug: bool,
         search.show()
         print_paths(search.write(command=shlex.join(["phyloop", *sys.argv[1:]])))
     return 0
+
+
+def print_inspection(
+    make: Callable[[], tuple[Any, Path]], *, at: Sequence[str], packets: int, allow_code: bool
+) -> None:
+    """`phyloop link --inspect`: packets of one point of the link study that `make` returns with its folder."""
+    from scenarios.studies.link.inspection import TELLING, inspect_point, parse_at, sentences, write_inspection
+
+    with code_allowed(allow_code or is_code_allowed()), telling():
+        study, folder = make()
+        found = inspect_point(folder, study.plan, at=parse_at(at), num_packets=packets)
+    why = f", the bit error rate nearest to {TELLING:g} of {found.fitting} points" if found.fitting > 1 else ""
+    say(f"{found.setting}{why}")
+    for what, sentence in sentences(found):
+        say(f"  {what}: {sentence}")
+    page, figures = write_inspection(folder, found)
+    print_paths(ReportPaths(html=page, figures=tuple(figure.png for figure in figures)))
 
 
 def print_paths(report: ReportPaths) -> None:

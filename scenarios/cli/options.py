@@ -66,6 +66,44 @@ LevelOption = Annotated[
         help="What log.jsonl keeps and standard error shows: debug all, warning no progress, error no warnings.",
     ),
 ]
+SchedulerOption = Annotated[
+    str | None, option("--scheduler", "ADDRESS", "Compute on the workers of a dask scheduler, tcp://HOST:PORT.")
+]
+RoundsOption = Annotated[
+    int | None, option("--checkpoint-rounds", "N", "Keep the state of a task every N rounds, too.", min=1)
+]
+MinutesOption = Annotated[
+    float, option("--checkpoint-minutes", "T", "Keep the state of a task every T minutes; 0: never.", min=0.0)
+]
+SecondsOption = Annotated[
+    float | None, option("--max-seconds", "S", "Computing time per point at most [s].", min=0.001)
+]
+InspectOption = Annotated[
+    bool,
+    flag(
+        "--inspect",
+        "Measure nothing: send the first packets of one point again, and draw error positions, constellation and "
+        "channel.",
+    ),
+]
+AtOption = Annotated[
+    list[str] | None,
+    option(
+        "--at",
+        "KEY=VALUE",
+        "The point that --inspect shows, e.g. snr_db=6 or link.modulation=qpsk [default: the bit error rate nearest to "
+        "1e-2]; repeatable.",
+    ),
+]
+PacketsOption = Annotated[int, option("--packets", "N", "Packets of each device to inspect.", min=1)]
+TableOption = Annotated[
+    list[str] | None,
+    option(
+        "--table",
+        "NAME",
+        "metrics, curves, rounds, link, devices, privacy, bursts, all; repeatable. Left out: metrics, curves.",
+    ),
+]
 DebugOption = Annotated[bool, flag("--debug", "Show tracebacks.")]
 
 

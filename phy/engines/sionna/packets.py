@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,8 @@ from phy.frontends.build import build_frontend
 from phy.links.packets.chain import Arrival, ChainSpec, Departure, PacketChain
 from phy.numerics.streaming import pad_rows
 from phy.receivers.build import build_receiver, label_errors
-from phy.stages import Codec, Frontend, Launch
+from phy.receivers.detectors import DetectorSpec, equalise
+from phy.stages import Codec, Decoded, Frontend, Launch, Observation, Watched
 
 _UNCODED_SYMBOLS = 1 << 16
 _CODED_SYMBOLS = 1 << 14
@@ -88,6 +89,7 @@ class SionnaPacketChain(PacketChain):
         self.airtime_s = self.frontend.airtime_s
         self.traced = tf.function(self._send, autograph=False)
         self._traced_power = tf.function(self.frontend.mean_power, autograph=False)
+        self._watched = tf.function(self._watch, autograph=False)
 
     def send(
         self, payload: NDArray[np.uint8], departure: Departure, earlier_llrs: NDArray[np.float32] | None
@@ -104,7 +106,45 @@ class SionnaPacketChain(PacketChain):
         found = self._traced_power(pad_rows(channel_key, self.rows), pad_rows(start_s, self.rows))
         return np.asarray(found)[: len(channel_key)]
 
-    def _send(self, payload: Any, launch: Any, earlier_llrs: Any) -> Any:
+    def watch(self, payload: NDArray[np.uint8], departure: Departure) -> Watched:
+        """Symbols and channel of at most `rows` packets at their first attempt; arguments as in `send`."""
+        count = len(payload)
+        launch = (*(pad_rows(array, self.rows) for array in departure[:-1]), departure.noise_power)
+        found = self._watched(pad_rows(payload, self.rows), launch)
+        return Watched(*(np.asarray(value)[:count] for value in found))
+
+    @cached_property
+    def _knowing(self) -> Frontend:
+        """The front-end of a receiver that knows the channel."""
+        spec, config = self._spec, self._spec.config.model_copy(update={"csi": "perfect"})
+        return build_frontend(config, num_users=spec.users, num_symbols=self.num_symbols, num_devices=spec.num_devices)
+
+    def _watch(self, payload: Any, launch: Any) -> Any:
+        config = self._spec.config
+        coded, sent, observation, decoded = self._carry(payload, launch, None)
+        detector, shape = config.noma.detector, decoded.llrs.shape
+        hard = tf.cast(decoded.llrs > 0.0, tf.int32)
+        if detector == "sic-codeword":
+            flat = tf.reshape(decoded.bits, [-1, self._spec.payload_bits])
+            hard = tf.reshape(self._codec.encode(flat), shape)
+        spec = DetectorSpec(
+            modulation=config.modulation,
+            demapper="",
+            equalizer=config.receiver.equalizer,
+            num_users=self._spec.users,
+        )
+        equalised = equalise(observation, spec=spec, detector=detector, decided=self._modem.modulate_bits(hard))
+        arrival = tf.cast(sent.amplitude * sent.gain, tf.complex64)[:, :, None]
+        return (
+            sent.symbols,
+            tf.where(tf.abs(arrival) > 0.0, equalised, np.complex64(complex(np.nan, np.nan))),
+            (decoded.llrs > 0.0) != (tf.reshape(coded, shape) > 0),
+            self._knowing.observe(sent).channel / arrival[..., None],
+            observation.channel / arrival[..., None],
+        )
+
+    def _carry(self, payload: Any, launch: Any, earlier_llrs: Any) -> tuple[Any, Launch, Observation, Decoded]:
+        """(coded bits, launch with its symbols, observation, decoded) of packed payloads."""
         spec, rows = self._spec, self.rows
 
         @tf.function(jit_compile=True, autograph=False)
@@ -117,6 +157,19 @@ class SionnaPacketChain(PacketChain):
             symbols = self._modem.modulate_bits(coded)
             return tf.reshape(symbols, [rows, spec.users, self.num_symbols])
 
+        coded = self._codec.encode(unpack(payload))
+        sent = Launch(modulate(coded), *launch)
+        observation = self.frontend.observe(sent)
+        return (
+            coded,
+            sent,
+            observation,
+            self._receiver.receive(observation, codec=self._codec, earlier_llrs=earlier_llrs),
+        )
+
+    def _send(self, payload: Any, launch: Any, earlier_llrs: Any) -> Any:
+        spec, rows = self._spec, self.rows
+
         @tf.function(jit_compile=True, autograph=False)
         def compare(llrs: Any, coded: Any) -> Any:
             sent = tf.reshape(coded, [rows, spec.users, self.coded_bits])
@@ -127,9 +180,7 @@ class SionnaPacketChain(PacketChain):
             padded = tf.pad(bits, [[0, 0], [0, 0], [0, self._padding]])
             return pack_bits(padded)
 
-        coded = self._codec.encode(unpack(payload))
-        observation = self.frontend.observe(Launch(modulate(coded), *launch))
-        decoded = self._receiver.receive(observation, codec=self._codec, earlier_llrs=earlier_llrs)
+        coded, _, observation, decoded = self._carry(payload, launch, earlier_llrs)
         return (
             pack(decoded.bits),
             decoded.accepted,

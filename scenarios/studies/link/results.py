@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ from scenarios.store.rows import Batch, Row
 from scenarios.store.store import Store, telling_damage
 from scenarios.studies.link.level import AMOUNTS, COUNTS
 from scenarios.studies.link.plan import Curve, LinkPlan, LinkPoint
+
+if TYPE_CHECKING:
+    from phy.fading.block_taps import UplinkContext
 
 _NOTHING = LinkTally()
 _integers = partial(np.array, dtype=np.int64)
@@ -114,6 +117,18 @@ def _tally(counts: NDArray[np.int64], num_bits: int) -> LinkTally:
     )
 
 
+def draw_payload(curve: Curve, trials: Sequence[int]) -> tuple[NDArray[np.uint8], UplinkContext]:
+    """Packed random bits `[num_trials, num_devices, num_bits / 8]` of transmissions, and the context of their draws."""
+    from phy.fading.block_taps import UplinkContext
+    from phy.numerics.random import Purpose, round_keys, uniform_words
+
+    seed, num_bytes = curve.point.scenario.seed, curve.shape.num_bits // 8  # packets are whole bytes
+    keys = round_keys(seed, tuple(trials), Purpose.PROBE_BITS, 0)
+    words = uniform_words(keys, num_devices=curve.num_devices, num_words=-(-num_bytes // 4))
+    payload = np.ascontiguousarray(np.ascontiguousarray(words).view(np.uint8)[..., :num_bytes])
+    return payload, UplinkContext(seed=seed, trials=tuple(trials), round_index=0)
+
+
 class PointRadio:
     """A compiled link at one level; batch b is a pure function of (seed, b).
 
@@ -127,7 +142,7 @@ class PointRadio:
         from phy.compile import compile_digital
         from phy.links.link import LinkError
 
-        self._curve, self._seed = curve, curve.point.scenario.seed
+        self._curve = curve
         try:
             self._uplink = compile_digital(point.link, num_devices=curve.num_devices, num_bits=curve.shape.num_bits)
         except LinkError as error:
@@ -137,16 +152,9 @@ class PointRadio:
 
     def batch(self, number: int) -> Measured:
         """Send batch `number`, packed random bits `[transmissions, num_devices, num_bits / 8]`, and count."""
-        from phy.fading.block_taps import UplinkContext
-        from phy.numerics.random import Purpose, round_keys, uniform_words
-
         started, shape = time.perf_counter(), self._curve.shape
-        trials = tuple(range(number * shape.transmissions, (number + 1) * shape.transmissions))
-        num_bytes = shape.num_bits // 8  # packets are whole bytes
-        keys = round_keys(self._seed, trials, Purpose.PROBE_BITS, 0)
-        words = uniform_words(keys, num_devices=self._curve.num_devices, num_words=-(-num_bytes // 4))
-        payload = np.ascontiguousarray(np.ascontiguousarray(words).view(np.uint8)[..., :num_bytes])
-        context = UplinkContext(seed=self._seed, trials=trials, round_index=0)
+        trials = range(number * shape.transmissions, (number + 1) * shape.transmissions)
+        payload, context = draw_payload(self._curve, trials)
         reception = self._uplink.send(payload, context=context, caps={})
         seconds = time.perf_counter() - started
         return Measured.of(reception.counts, bursts=reception.bursts, num_bits=shape.num_bits, seconds=seconds)
