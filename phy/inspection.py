@@ -7,13 +7,13 @@ hence of the same fades and noise, and equal to rounding.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.compile import flat_chain, packet_chain
 from phy.config import LinkConfig
 from phy.fading.block_taps import FlatChannel, UplinkContext
 from phy.fading.gains import BlockGains
@@ -102,11 +102,10 @@ class _FlatTap(FlatChain):
 class _PacketTap(PacketChain):
     """A chain that notes what it sent."""
 
-    def __init__(self, spec: ChainSpec) -> None:
-        self.spec, self._chain = spec, packet_chain(spec)
-        self.bits_per_symbol, self.coded_bits = self._chain.bits_per_symbol, self._chain.coded_bits
-        self.rows, self.channel_uses = self._chain.rows, self._chain.channel_uses
-        self.airtime_s = self._chain.airtime_s
+    def __init__(self, chain: PacketChain, *, spec: ChainSpec) -> None:
+        self.spec, self._chain = spec, chain
+        self.bits_per_symbol, self.coded_bits = chain.bits_per_symbol, chain.coded_bits
+        self.rows, self.channel_uses, self.airtime_s = chain.rows, chain.channel_uses, chain.airtime_s
         self.sent: list[tuple[NDArray[np.uint8], Departure]] = []
 
     def send(
@@ -119,8 +118,22 @@ class _PacketTap(PacketChain):
         return self._chain.mean_power(channel_key, start_s)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Chains:
+    """Chains of a link in the engine that its configuration selects, those of `phy.compile`."""
+
+    flat: Callable[[LinkConfig], FlatChain]
+    packets: Callable[[ChainSpec], PacketChain]
+
+
 def inspect_packets(
-    config: LinkConfig, *, num_bits: int, num_packets: int, payload: NDArray[np.uint8], context: UplinkContext
+    config: LinkConfig,
+    *,
+    chains: Chains,
+    num_bits: int,
+    num_packets: int,
+    payload: NDArray[np.uint8],
+    context: UplinkContext,
 ) -> Inspection:
     """Send packed bits `[num_trials, num_devices, num_bits / 8]` of whole packets; keep the first `num_packets`.
 
@@ -132,7 +145,7 @@ def inspect_packets(
     of_trial = num_bits // packet_bits
     transmission = np.repeat(np.arange(trials), of_trial)[:num_packets]
     watch = _watch_flat if config.plain else _watch_packets
-    reception, watched, packet, grid = watch(config, num_bits, len(transmission), payload, context)
+    reception, watched, packet, grid = watch(config, chains, num_bits, len(transmission), payload, context)
     wrong = np.unpackbits(payload ^ reception.payload, axis=-1).astype(bool)
     kept = np.broadcast_to(reception.decision.active[..., None], (trials, num_devices, of_trial))
     if reception.delivered is not None:
@@ -154,12 +167,17 @@ _Seen = tuple[Reception, Watched, NDArray[np.int64], Grid | None]
 
 
 def _watch_flat(
-    config: LinkConfig, num_bits: int, num_packets: int, payload: NDArray[np.uint8], context: UplinkContext
+    config: LinkConfig,
+    chains: Chains,
+    num_bits: int,
+    num_packets: int,
+    payload: NDArray[np.uint8],
+    context: UplinkContext,
 ) -> _Seen:
     from phy.engines.sionna.flat import SionnaChain
 
     trials, devices = payload.shape[:2]
-    tap = _FlatTap(chain=flat_chain(config))
+    tap = _FlatTap(chain=chains.flat(config))
     link = OrthogonalLink(config, num_devices=devices, num_bits=num_bits, chain=tap)
     reception = link.send(payload, context=context, caps={})
     ((carried, load, decision),) = tap.carried
@@ -177,7 +195,12 @@ def _watch_flat(
 
 
 def _watch_packets(
-    config: LinkConfig, num_bits: int, num_packets: int, payload: NDArray[np.uint8], context: UplinkContext
+    config: LinkConfig,
+    chains: Chains,
+    num_bits: int,
+    num_packets: int,
+    payload: NDArray[np.uint8],
+    context: UplinkContext,
 ) -> _Seen:
     from phy.engines.sionna.packets import compiled_chain
 
@@ -186,7 +209,7 @@ def _watch_packets(
 
     def tapped(spec: ChainSpec) -> PacketChain:
         if spec not in taps:
-            taps[spec] = _PacketTap(spec)
+            taps[spec] = _PacketTap(chains.packets(spec), spec=spec)
         return taps[spec]
 
     link = PacketLink(config, num_devices=devices, num_bits=num_bits, chain_of=tapped)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from phy.compile import compile_digital
+from phy.compile import compile_digital, flat_chain, packet_chain
 from phy.config import LinkConfig
 from phy.engines.choice import with_engine
 from phy.fading.block_taps import UplinkContext
-from phy.inspection import Inspection, inspect_packets
+from phy.inspection import Chains, Inspection, inspect_packets
 from phy.links.link import Reception
 from phy.numerics.random import Purpose, random_bits
 from phy.receivers.demapping import constellation_points
@@ -59,7 +59,10 @@ def inspected(
     context = UplinkContext(seed=4, trials=tuple(range(trials)))
     payload = random_bits(context.keys(Purpose.PROBE_BITS), num_devices=devices, num_bits=num_bits)
     wanted = keep or trials * packets
-    found = inspect_packets(config, num_bits=num_bits, num_packets=wanted, payload=payload, context=context)
+    chains = Chains(flat=flat_chain, packets=packet_chain)
+    found = inspect_packets(
+        config, chains=chains, num_bits=num_bits, num_packets=wanted, payload=payload, context=context
+    )
     uplink = compile_digital(config, num_devices=devices, num_bits=num_bits)
     return found, uplink.send(payload, context=context, caps={})
 

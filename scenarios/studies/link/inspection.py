@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import log10
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from scenarios.engine.start import prepare_tensorflow
 from scenarios.files.plain_files import RESULTS
 from scenarios.files.replacement import replace_text, writing
 from scenarios.plan.points import is_set
+from scenarios.report.figures.curves import applies
 from scenarios.report.figures.draw import write_figures
 from scenarios.report.figures.drawing import Curve as DrawnCurve
 from scenarios.report.figures.drawing import Drawing, Spot
@@ -120,14 +121,17 @@ def choose(
 
 def _fits(curve: Curve, point: LinkPoint, key: str, wanted: Any) -> bool:
     if key in get_args(Axis):
-        return isinstance(wanted, int | float) and abs(curve.budget.value_db(point.esno_db, key) - wanted) < 1e-6  # type: ignore[arg-type]
+        value_db = curve.budget.value_db(point.esno_db, cast(Axis, key))
+        return isinstance(wanted, int | float) and abs(value_db - wanted) < 1e-6
+    if not applies(key, curve.point):  # such as a detector of NOMA without NOMA
+        return False
     values = (setting_of(curve.point, key), curve.point.settings.get(key))
     return any(is_set(value, wanted) for value in values) or wanted == said(curve.point, key)
 
 
 def _value_text(curve: Curve, point: LinkPoint, key: str) -> str:
     if key in get_args(Axis):
-        return f"{curve.budget.value_db(point.esno_db, key):.6g}"  # type: ignore[arg-type]
+        return f"{curve.budget.value_db(point.esno_db, cast(Axis, key)):.6g}"
     value = setting_of(curve.point, key)
     return said(curve.point, key) if isinstance(value, dict | list) else str(value)
 
@@ -143,13 +147,19 @@ def inspect_point(folder: Path, plan: LinkPlan, *, at: Mapping[str, Any], num_pa
     measured = _measured(folder, plan)
     curve, point, fitting = choose(plan, measured, at=at)
     prepare_tensorflow()
-    from phy.inspection import inspect_packets
+    from phy.compile import flat_chain, packet_chain
+    from phy.inspection import Chains, inspect_packets
 
     of_transmission = curve.shape.num_bits // (8 * point.link.packet_size_bytes)
     transmissions = min(-(-num_packets // of_transmission), curve.shape.transmissions)
     payload, context = draw_payload(curve, range(transmissions))
     found = inspect_packets(
-        point.link, num_bits=curve.shape.num_bits, num_packets=num_packets, payload=payload, context=context
+        point.link,
+        chains=Chains(flat=flat_chain, packets=packet_chain),
+        num_bits=curve.shape.num_bits,
+        num_packets=num_packets,
+        payload=payload,
+        context=context,
     )
     return Inspected(
         curve=curve,

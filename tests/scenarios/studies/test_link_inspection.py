@@ -168,4 +168,5 @@ def test_the_command_names_the_point_and_its_files(study: tuple[Path, LinkPlan])
     assert done.returncode == 0, done.stderr
     assert "the bit error rate nearest to 0.01 of 2 points" in " ".join(done.stdout.split())
     assert "report.html" in done.stdout.splitlines()[-1]
-    assert phyloop(*arguments).returncode == 2  # --at without --inspect would be overlooked
+    sentence = phyloop(*arguments, "--inspect", "--at", "ebno_db=6dB")  # a word is no level
+    assert (sentence.returncode, len(sentence.stderr.splitlines())) == (2, 1)
