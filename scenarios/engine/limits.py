@@ -28,12 +28,11 @@ _SIZE = TypeAdapter(ByteSize)
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """Peak resident memory and disk of a plan, and of its largest task alone with the libraries [B]."""
+    """Peak resident memory and disk of a plan, and memory of its largest task alone with the libraries [B]."""
 
     memory_bytes: int
     disk_bytes: int
     task_memory_bytes: int
-    task_disk_bytes: int
 
 
 def estimate(plan: Plan, *, limit_bytes: int | None = None) -> Cost:
@@ -43,12 +42,10 @@ def estimate(plan: Plan, *, limit_bytes: int | None = None) -> Cost:
     """
     scenarios = [point.scenario for point in plan.points]
     together = [min(batch_size(one, limit_bytes=limit_bytes), plan.trials) for one in scenarios]
-    stored = [disk_bytes_of_task(one) for one in scenarios]
     return Cost(
         memory_bytes=max(process_bytes(one, trials=many) for one, many in zip(scenarios, together, strict=True)),
-        disk_bytes=plan.trials * sum(stored),
+        disk_bytes=plan.trials * sum(map(disk_bytes_of_task, scenarios)),
         task_memory_bytes=max(map(process_bytes, scenarios)),
-        task_disk_bytes=max(stored),
     )
 
 
