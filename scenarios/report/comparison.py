@@ -255,6 +255,6 @@ def comparison_page(found: Comparison, *, command: str) -> str:
             "Settings that differ": [Part(table=found.settings), Part(text=same)],
             "Figures": pictures,
             "Differences": [Part(soft=LEAD if tables else ""), *tables],
-            "How to get this page again": [Part(code=command)],
+            "Command to write this page again": [Part(code=command)],
         },
     )

@@ -172,7 +172,7 @@ def _closing(folder: Path, page: Page, store: Store) -> dict[str, Sequence[Part]
         provenance.append(Part(code=lines, fold=f"All {len(runs)} runs into this folder"))
     yaml = Part(code=store.read_scenario().yaml, fold="Resolved scenario")
     return {
-        "How to get these numbers again": [Part(text=resolved), Part(code="\n".join(commands)), yaml],
+        "Commands to repeat the study": [Part(text=resolved), Part(code="\n".join(commands)), yaml],
         "Provenance": provenance,
     }
 

@@ -77,30 +77,30 @@ def write_report(folder: Path, plan: Plan, *, store: Store) -> ReportPaths:
     private = claimed_and_proved(claims, plan)
     sections: dict[str, Sequence[Part]] = {
         "In short": [replace(first, items=[*first.items, *private]), *best],
-        "What went wrong, and what to change": [Part(items=[("", f"{one}.") for one in wrong])],
-        "Rounds in which nothing arrived or was sent": [
+        "Findings and remedies": [Part(items=[("", f"{one}.") for one in wrong])],
+        "Rounds without an update": [
             Part(items=[("", f"{one}.") for one in silent[:MOST_LINES]]),
             Part(soft=more),
         ],
         "Figures": pictures(figures, numbered=True),
-        "What an attacker makes of uploads": [Part(soft=uploads), *pictures(attacks)] if attacks else [],
-        "Beside the published numbers": [
+        "Attacks on uploads": [Part(soft=uploads), *pictures(attacks)] if attacks else [],
+        "Published numbers beside ours": [
             part
             for one in published
             for part in (Part(head=one.title, table=one.table), Part(soft=one.caption), Part(soft=one.config.note))
         ],
-        "Beside the stored results": _stored(scenario.name, summaries, same or {}),
-        "Who holds which samples": pictures(partitions),
+        "Stored results beside ours": _stored(scenario.name, summaries, same or {}),
+        "Samples of each device": pictures(partitions),
         "Results per point": [
             Part(soft=OF_METRICS, table=rows.metrics_rows(plan, summaries)),
             Part(text="" if summaries else "No trial is finished yet."),
         ],
-        "What the radio measured": [Part(soft=OF_RATES, table=rows.rates_rows(plan, summaries))],
-        "What privacy asked for": [
+        "Measured error rates": [Part(soft=OF_RATES, table=rows.rates_rows(plan, summaries))],
+        "Requested privacy": [
             Part(soft=OF_PRIVACY + (OF_FLIPS if flips else ""), table=rows.privacy_table(store, plan, summaries))
         ],
         "Privacy: published and proved claims": claim_parts(claims, why, plan, folder=folder),
-        "How errors lie together": list(_bursts(store, plan)),
+        "Bursts of errors": list(_bursts(store, plan)),
         "Failed trials": list(_failures(store, plan, summaries)),
     }
     page = Page(

@@ -199,7 +199,7 @@ def draw_attacks(folder: Path, plan: Plan, *, store: Store) -> tuple[FigureFiles
             groups.setdefault(point.scenario.label, []).append((point, ids[0]))
     drawn: list[FigureFiles] = []
     for label, group in groups.items():
-        title = f"{label or plan.points[0].scenario.name}: what the server makes of one upload"
+        title = f"{label or plan.points[0].scenario.name}: images rebuilt from one upload"
         for first in range(0, len(group), MOST_ROWS):
             members = group[first : first + MOST_ROWS]
             originals, everything = _read_rows(members, plan=plan, store=store)

@@ -58,7 +58,7 @@ class FlowerStudy:
             sections={
                 "Figures": pictures(figures, numbered=True),
                 "Client by client": self._clients(),
-                "What privacy asked for": self._privacy(),
+                "Requested privacy": self._privacy(),
             },
             command="",
             same="",

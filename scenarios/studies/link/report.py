@@ -210,7 +210,7 @@ def write_study_report(folder: Path, plan: LinkPlan, *, store: Store) -> ReportP
             "Figures": pictures(figures, numbered=True),
             "Results per point": measured,
             "Device by device": [Part(soft=AS_COUNTED, table=devices)],
-            "How errors lie together": errors if bursts.rows else [],
+            "Bursts of errors": errors if bursts.rows else [],
         },
         command="link",
         same="the same seed and number of batches give the same counts on the same versions.",

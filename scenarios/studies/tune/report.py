@@ -203,7 +203,7 @@ def write_result(result: Result, folder: Path, *, command: str) -> ReportPaths:
             "Figures": pictures(figures),
             "Candidates": [Part(soft=LEAD), *(Part(head=one.words, table=result.table(one)) for one in tuning.choices)],
             "The tuned scenario": [Part(text=f"`{TUNED}` in this folder, for `phyloop run`."), Part(code=tuned)],
-            "How to get this page again": [Part(code=command)],
+            "Command to write this page again": [Part(code=command)],
         },
     )
     columns = dict.fromkeys(name for row in result.rows() for name in row)

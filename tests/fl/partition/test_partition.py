@@ -1,4 +1,4 @@
-"""Who holds which samples."""
+"""Samples of each device."""
 
 from __future__ import annotations
 

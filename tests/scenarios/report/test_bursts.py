@@ -55,7 +55,7 @@ def test_bursts_are_summed_over_whole_trials_of_points_with_detected_devices(pla
 def test_the_page_says_the_verdict_of_every_point(plan: Plan, folder: Path) -> None:
     with Store.open_existing(folder) as store:
         page = write_report(folder, plan, store=store).html.read_text()
-    assert "How errors lie together" in page
+    assert "Bursts of errors" in page
     assert "<b>P₀/N₀ = 0 dB</b>: Independent flips would be no fair stand-in for this link" in page
     assert "<b>P₀/N₀ = 10 dB</b>: Too few errors to tell" in page
     assert "5 / 1.005" in page
@@ -67,7 +67,7 @@ def test_a_run_without_detected_devices_has_no_such_section(plan: Plan, tmp_path
     with Store.open(tmp_path, scenario_name="fake") as store:
         store.save_scenario(yaml="name: fake\n", root={"name": "fake"})
         page = write_report(tmp_path, plan, store=store).html.read_text()
-    assert "How errors lie together" not in page
+    assert "Bursts of errors" not in page
 
 
 def test_the_bursts_table_has_a_row_per_device(plan: Plan, folder: Path) -> None:

@@ -229,7 +229,7 @@ def test_the_page_shows_partitions_and_privacy_apart_from_results(tmp_path: Path
         store.save_scenario(yaml="name: fake\n", root={"name": "fake"})
         paths = write_report(tmp_path, plan, store=store)
     page = paths.html.read_text()
-    results, privacy = page[page.index(">Results per point</h2>") :].split(">What privacy asked for</h2>")
+    results, privacy = page[page.index(">Results per point</h2>") :].split(">Requested privacy</h2>")
     assert "0.875" in results
     assert "0.125" not in results
     assert privacy.count('<td class="number">0.125</td>') == 2
@@ -246,5 +246,5 @@ def test_a_run_of_flmc_has_no_such_sections(tmp_path: Path) -> None:
     with Store.open(tmp_path, scenario_name="fake") as store:
         store.save_scenario(yaml="name: fake\n", root={"name": "fake"})
         page = write_report(tmp_path, plan, store=store).html.read_text()
-    assert "Who holds which samples" not in page
-    assert "What privacy asked for" not in page
+    assert "Samples of each device" not in page
+    assert "Requested privacy" not in page

@@ -102,14 +102,14 @@ def test_the_page_of_a_reduced_run_has_a_banner_and_neither_notes_nor_published_
     own = page(tmp_path / "own", "cpa-table4")
     assert "differs from" not in own
     assert "<h2>Notes</h2>" in own
-    assert "Beside the published numbers" in own
+    assert "Published numbers beside ours" in own
     reduced = page(tmp_path / "reduced", "cpa-table4", "learning.rounds=5", trials=1)
     assert "This run differs from cpa-table4: trials 1 (3), rounds 5 (30)." in reduced
     assert "<h2>Notes</h2>" not in reduced
-    assert "Beside the published numbers" not in reduced
+    assert "Published numbers beside ours" not in reduced
     fewer = page(tmp_path / "fewer", "cpa-table4", trials=1)
     assert "This run differs from cpa-table4: trials 1 (3)." in fewer
     assert "<h2>Notes</h2>" not in fewer
-    assert "Beside the published numbers" in fewer
+    assert "Published numbers beside ours" in fewer
     noted = page(tmp_path / "noted", "cpa-table4", "report.notes=Mine.", trials=1)
     assert "Mine." in noted

@@ -288,7 +288,7 @@ def test_the_files_beside_the_page_hold_every_digit(tmp_path: Path) -> None:
     assert float(rows[0]["mean"]) == 100 * float(np.mean(ACCURACY[3]))
     assert rows[0]["trials"] == "3"
     assert {row["verdict"] for row in csv.DictReader(paths.tables[3].open())} == {"not measured"}
-    assert "Beside the published numbers" in paths.html.read_text()
+    assert "Published numbers beside ours" in paths.html.read_text()
 
 
 def test_a_scenario_without_tables_writes_none(tmp_path: Path) -> None:

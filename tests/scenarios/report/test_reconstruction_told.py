@@ -139,7 +139,7 @@ def test_the_page_shows_a_picture_for_every_label_of_what_the_store_kept(tmp_pat
     assert drawn[0].title.startswith("a: ")
     assert "one of each label" in drawn[0].caption
     page = paths.html.read_text()
-    assert page.count("what the server makes of one upload</h3>") == 3
+    assert page.count("images rebuilt from one upload</h3>") == 3
     assert "a failure is no proof of privacy" in page
     svg = drawn[0].svg.read_text()
     assert svg.count("<image") == 3

@@ -85,7 +85,7 @@ def test_results_of_a_run_are_written_and_stand_on_the_page_of_the_next(
 ) -> None:
     monkeypatch.setattr(published, "REFERENCE", tmp_path)
     plan, page = library_run(tmp_path / "first", "cpa-table5", step=0.01)
-    assert "Beside the stored results" not in page.read_text()
+    assert "Stored results beside ours" not in page.read_text()
     file = write(tmp_path / "first", into=tmp_path)
     assert file == tmp_path / "cpa-table5.csv"
     rows = list(csv.DictReader(file.open()))
@@ -97,13 +97,13 @@ def test_results_of_a_run_are_written_and_stand_on_the_page_of_the_next(
     }  # fmt: skip
     text = library_run(tmp_path / "second", "cpa-table5", trials=1)[1].read_text()
     assert "phyloop run cpa-table5, phyloop 0.1.0 (0123456), seed 2023, 2026-11-20" in text
-    section = text[text.index(">Beside the stored results</h2>") : text.index(">Results per point</h2>")]
+    section = text[text.index(">Stored results beside ours</h2>") : text.index(">Results per point</h2>")]
     (alike,) = re.findall(r"The same in all rows: (.*?)</p>", section)
     assert "stored <b>0.810 [0.785, 0.835]</b>" in alike
     assert "ours <b>0.8</b>" in alike
     assert section.count("<tr>") == 1 + len(plan.points)
     other = library_run(tmp_path / "third", "cpa-table5", "learning.rounds=5")[1].read_text()
-    assert "Beside the stored results" not in other
+    assert "Stored results beside ours" not in other
 
 
 def test_rates_of_a_link_study_are_stored_with_their_counts_unless_time_ended_a_point(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def test_the_page_needs_nothing_from_outside_and_runs_its_own_scripts_alone(plan
 def test_points_that_were_not_run_have_no_row(plan: Plan, tmp_path: Path) -> None:
     fill(tmp_path, plan)
     text = report(tmp_path, plan).html.read_text()
-    results = text[text.index(">Results per point</h2>") : text.index(">What the radio measured</h2>")]
+    results = text[text.index(">Results per point</h2>") : text.index(">Measured error rates</h2>")]
     assert results.count("<tr>") == 1 + 2
 
 
