@@ -16,7 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from chains import LDPC_ITERATIONS, Chain
+from coded import LDPC_ITERATIONS
+from rivals import Chain
 
 from phy.coding.ldpc.plan import PUNCTURED_COLUMNS, plan_ldpc
 from phy.config import BITS_PER_SYMBOL

@@ -30,8 +30,10 @@ import flmc_point
 import numpy as np
 import peers
 import round_costs
-from chains import EVERY, FEW, LDPC_N, Chain, Rival, digital
+from chains import EVERY, FEW
+from coded import LDPC_N
 from ldpc import FRAMES, POINTS, received, sionna_decoder
+from rivals import Chain, Rival, digital
 from timing import SLOW_TURNS, interleaved_rates, markdown_table, median_ratio, print_table
 
 from phy.numerics.workers import available_threads

@@ -11,15 +11,16 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
+from coded import ldpc, polar, trellis
+from rivals import Chain, Rival, digital
 
 from phy.coding.modulation import pack_bits
-from phy.compile import compile_air, compile_digital
+from phy.compile import compile_air
 from phy.config import BITS_PER_SYMBOL, LinkConfig
 from phy.fading.block_taps import UplinkContext
 
@@ -29,45 +30,8 @@ BLOCK_SYMBOLS = 512
 CARRIED = {"fused": 3 << 23, "sionna": 3 << 19, "plain": 3 << 19}
 """Bits in one call of an uncoded link, by who computes it; fewer for constellations that plain Sionna searches."""
 
-LDPC_K, LDPC_N, LDPC_ITERATIONS = 4096, 8192, 20
-LDPC_BLOCKS = {"fused": 768, "sionna": 32, "plain": 32}
-TRELLIS_K, TRELLIS_BLOCKS = 1024, {"fused": 4096, "sionna": 32, "plain": 32}
 OFDM_BITS, OFDM_PACKETS = 1728, {"fused": 4096, "sionna": 256}
 ADDING_DEVICES, ADDED_SYMBOLS, ADDING_ROUNDS = 20, 1 << 15, {"fused": 16, "sionna": 4, "plain": 4}
-
-
-@dataclass(frozen=True)
-class Rival:
-    """Somebody who can do it: `call()` carries `bits`."""
-
-    bits: int
-    call: Callable[[], Any]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Chain:
-    """One row: who can do it, built when asked for, by name (`fused`, `sionna`, `plain`).
-
-    `snr_db` is Es/N0 of a symbol on the air at mean gain, `modulation` and `channel` say what peers have to do alike.
-    """
-
-    name: str
-    modulation: str
-    channel: str
-    snr_db: float
-    rivals: Mapping[str, Callable[[], Rival]]
-
-
-def digital(link: Mapping[str, Any], *, engine: str, num_bits: int) -> Rival:
-    """One device sends random packed bits over `link`; another round each time."""
-    config = LinkConfig.model_validate({"access": "orthogonal", **link, "engine": engine})
-    uplink = compile_digital(config, num_devices=1, num_bits=num_bits)
-    payload = np.random.default_rng(1).integers(0, 256, (1, 1, num_bits // 8), dtype=np.uint8)
-    rounds = itertools.count()
-    return Rival(
-        num_bits,
-        lambda: uplink.send(payload, context=UplinkContext(seed=1, trials=(0,), round_index=next(rounds)), caps={}),
-    )
 
 
 # --- uncoded links over flat channels ---------------------------------------------------------------------------------
@@ -159,88 +123,6 @@ def ofdm() -> Chain:
         snr_db=10.0,
         rivals={"fused": ours("fused"), "sionna": ours("sionna"), "plain": plain},
     )
-
-
-# --- codes ------------------------------------------------------------------------------------------------------------
-
-
-def ldpc(ebno_db: float) -> Chain:
-    """k = 4096, rate 1/2, QPSK over AWGN, at most 20 iterations; a packet is a code block."""
-    link = _coded_link({"code": "ldpc5g", "rate": 0.5, "iterations": LDPC_ITERATIONS}, LDPC_K, ebno_db)
-
-    def ours(engine: str) -> Callable[[], Rival]:
-        return lambda: digital(link, engine=engine, num_bits=LDPC_BLOCKS[engine] * LDPC_K)
-
-    def plain() -> Rival:
-        from sionna.phy.fec.ldpc import LDPC5GDecoder, LDPC5GEncoder
-
-        encoder = LDPC5GEncoder(LDPC_K, LDPC_N, num_bits_per_symbol=2)
-        decoder = LDPC5GDecoder(encoder, cn_update="boxplus-phi", num_iter=LDPC_ITERATIONS, hard_out=True)
-        return _plain_coded(encoder, decoder, blocks=LDPC_BLOCKS["plain"], block_bits=LDPC_K, ebno_db=ebno_db)
-
-    return Chain(
-        name=f"5G LDPC, k 4096, n 8192, QPSK, AWGN, Eb/N0 {ebno_db:g} dB",
-        modulation="qpsk",
-        channel="LDPC",
-        snr_db=ebno_db,
-        rivals={"fused": ours("fused"), "sionna": ours("sionna"), "plain": plain},
-    )
-
-
-def trellis(ebno_db: float = 4.0) -> Chain:
-    """Convolutional code of constraint length 5 and rate 1/2, Viterbi on soft values, QPSK over AWGN."""
-    link = _coded_link({"code": "convolutional", "rate": 0.5, "constraint_length": 5}, TRELLIS_K, ebno_db)
-
-    def plain() -> Rival:
-        from sionna.phy.fec.conv import ConvEncoder, ViterbiDecoder
-
-        encoder = ConvEncoder(rate=1 / 2, constraint_length=5, terminate=True)
-        decoder = ViterbiDecoder(encoder=encoder, method="soft_llr", return_info_bits=True)
-        return _plain_coded(
-            encoder, decoder, blocks=TRELLIS_BLOCKS["plain"], block_bits=TRELLIS_K, ebno_db=ebno_db, xla=False
-        )
-
-    return Chain(
-        name=f"convolutional, 16 states, rate 1/2, QPSK, AWGN, Eb/N0 {ebno_db:g} dB",
-        modulation="qpsk",
-        channel="trellis",
-        snr_db=ebno_db,
-        rivals={
-            "fused": lambda: digital(link, engine="fused", num_bits=TRELLIS_BLOCKS["fused"] * TRELLIS_K),
-            "sionna": lambda: digital(link, engine="sionna", num_bits=TRELLIS_BLOCKS["sionna"] * TRELLIS_K),
-            "plain": plain,
-        },
-    )
-
-
-def _coded_link(coding: Mapping[str, Any], block_bits: int, ebno_db: float) -> dict[str, Any]:
-    return {
-        "modulation": "qpsk",
-        "coding": coding,
-        "channel": {"model": "awgn"},
-        # Es / N0 = Eb / N0 for QPSK at rate 1/2, and Es / 2 N0 is what power says.
-        "power": {"policy": "fixed", "snr_max_db": ebno_db + 10.0 * np.log10(2.0)},
-        "packet_size_bytes": block_bits // 8,
-    }
-
-
-def _plain_coded(
-    encoder: Any, decoder: Any, *, blocks: int, block_bits: int, ebno_db: float, xla: bool = True
-) -> Rival:
-    """Sionna's own blocks in their usual order around a code of rate 1/2, received bits packed."""
-    import tensorflow as tf
-    from sionna.phy.channel import AWGN
-    from sionna.phy.mapping import BinarySource, Demapper, Mapper
-
-    source, awgn, mapper, demapper = BinarySource(), AWGN(), Mapper("qam", 2), Demapper("app", "qam", 2)
-
-    @tf.function(jit_compile=xla)
-    def chain(no: Any) -> Any:
-        bits = source([blocks, block_bits])
-        return pack_bits(tf.cast(decoder(demapper(awgn(mapper(encoder(bits)), no), no)), tf.int32))
-
-    no = tf.constant(10.0 ** (-ebno_db / 10.0), tf.float32)
-    return Rival(blocks * block_bits, lambda: chain(no).numpy())
 
 
 # --- superposition ----------------------------------------------------------------------------------------------------
@@ -384,6 +266,9 @@ EVERY = (
     ldpc(1.2),
     FEW[3],
     trellis(),
+    polar(1),
+    polar(4),
+    polar(8),
     FEW[4],
     superposition_over_ofdm(),
 )

@@ -15,7 +15,8 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-from chains import LDPC_ITERATIONS, LDPC_N, TRELLIS_K, Chain, Rival
+from coded import LDPC_ITERATIONS, LDPC_N, TRELLIS_K
+from rivals import Chain, Rival
 
 from phy.config import BITS_PER_SYMBOL
 

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from phy.coding.kernel_codes import KernelCode, kernel_code
 from phy.coding.plan import TURBO_MEMORY, Coding, PacketPlan, ldpc_mother_bits
-from phy.coding.polar import PolarCode
+from phy.coding.polar.graph import PolarCode
 from phy.coding.repetition import Repetition
 from phy.coding.trellis import TrellisEncoder
 from phy.config.coding import CodingConfig

@@ -13,6 +13,7 @@ from phy.coding.ldpc.decoder import LdpcDecoder
 from phy.coding.ldpc.encoder import LdpcEncoder
 from phy.coding.ldpc.plan import LdpcPlan, plan_ldpc
 from phy.coding.plan import PacketPlan, ldpc_mother_bits
+from phy.coding.polar.code import PolarCode
 from phy.coding.turbo.code import TurboCode
 from phy.config.coding import CodingConfig
 
@@ -89,6 +90,8 @@ def kernel_code(coding: CodingConfig, plan: PacketPlan, *, bits_per_symbol: int)
         return ConvolutionalCode(block_bits, outputs, coding.constraint_length)
     if coding.code == "turbo":
         return TurboCode(block_bits, outputs, coding.iterations)
+    if coding.code == "polar5g":
+        return PolarCode(block_bits, coded_bits, coding.list_size)
     mother_bits = ldpc_mother_bits(block_bits, coded_bits, bits_per_symbol)
     code = Ldpc(plan_ldpc(block_bits, mother_bits, bits_per_symbol=bits_per_symbol), coding.iterations)
     return code if mother_bits == coded_bits else Repeated(code, mother_bits, coded_bits)

@@ -20,6 +20,10 @@ _OWNERS: dict[str, tuple[CodeName, ...]] = {
 }
 
 
+LARGEST_FUSED_LIST = 16
+"""The fused decoder of polar codes holds the bits of all paths at a position in 16 bits."""
+
+
 class CodingConfig(Frozen):
     """One channel code; a key of another code must keep its default.
 
@@ -63,11 +67,11 @@ class CodingConfig(Frozen):
 
     @property
     def fusible(self) -> bool:
-        """True if engine `fused` supports the code: all but polar codes and min-sum rules of LDPC.
+        """True if engine `fused` supports the code: all but lists of 32 and min-sum rules of LDPC.
 
         Min-sum rules stay with Sionna: their losses are wanted, and the fused decoder does not have them.
         """
-        return self.code != "polar5g" and self.check_update in ("boxplus", "boxplus-phi")
+        return self.list_size <= LARGEST_FUSED_LIST and self.check_update in ("boxplus", "boxplus-phi")
 
     @model_validator(mode="after")
     def _list_is_a_power_of_two(self) -> CodingConfig:

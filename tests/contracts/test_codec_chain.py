@@ -30,6 +30,8 @@ CODES: dict[str, Coding] = {
     "fused-repetition": CodingConfig(code="repetition", rate=0.4, interleaver="random"),
     "fused-convolutional": CodingConfig(code="convolutional", rate=1 / 3, constraint_length=7),
     "fused-turbo": CodingConfig(code="turbo", rate=1 / 2, iterations=3, interleaver="random"),
+    "fused-polar5g": CodingConfig(code="polar5g", rate=0.4, list_size=4),
+    "fused-successive-cancellation": CodingConfig(code="polar5g", rate=0.7, list_size=1, block_length=50),
     "fused-ldpc5g": CodingConfig(code="ldpc5g", rate=8 / 9, interleaver="random"),
     "fused-ldpc5g-repeated": CodingConfig(code="ldpc5g", rate=120 / 1024, block_length=400),
 }
@@ -44,6 +46,7 @@ NOISE = {
     "fused-repetition": 0.6,
     "ldpc5g": 0.45,
     "successive-cancellation": 0.6,
+    "fused-successive-cancellation": 0.6,
     "ldpc5g-repeated": 2.0,
     "fused-ldpc5g": 0.45,
     "fused-ldpc5g-repeated": 2.2,

@@ -16,7 +16,7 @@ from scipy.special import ndtr
 
 from phy.coding.crc import PacketCrc
 from phy.coding.packet import PacketCodec, build_codec
-from phy.coding.polar import PolarCode
+from phy.coding.polar.graph import PolarCode
 from phy.coding.trellis import TrellisEncoder
 from phy.config import CRC_BITS, CodingConfig
 

@@ -17,7 +17,7 @@ from phy.links.conflicts import link_conflicts
 from phy.links.link import LinkError
 
 WITHOUT: dict[str, dict[str, Any]] = {
-    "polar": {"coding": {"code": "polar5g"}},
+    "long list": {"coding": {"code": "polar5g", "list_size": 32}},
     "impaired": {"impairments": {"phase_error_deg": 5.0}},
     "noma": {"access": "noma"},
     "error free": {"error_model": "error_free"},

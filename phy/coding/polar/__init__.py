@@ -1,0 +1,1 @@
+"""5G polar codes: construction, a list decoder in kernels, and one in TensorFlow."""

@@ -1,0 +1,143 @@
+"""The 5G polar code in kernels: `encode` and `decode` of a batch on the host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phy.coding.plan import polar_crc_bits
+from phy.coding.polar.construction import PolarPlan, plan_polar
+from phy.coding.polar.encoder import encode_blocks
+from phy.coding.polar.lists import NUM_COSTS, PERMUTED, decode_blocks
+from phy.coding.polar.parts import MOST
+from phy.coding.polar.schedule import decoding_steps, selecting_pairs
+from phy.coding.soft_lanes import LANES
+from phy.config.coding import CRC_POLYNOMIALS
+from phy.numerics.workers import run_tasks
+
+
+@dataclass(frozen=True)
+class PolarCode:
+    """TS 38.212 5.3.1 in the uplink with the CRC of 6.3.1.2.1; code words equal Sionna's.
+
+    CRC-aided successive cancellation list decoding with a list of `list_size` <= 16, a power of two; 1 is successive
+    cancellation, which has no use for the CRC.
+    """
+
+    block_bits: int
+    coded_bits: int
+    list_size: int
+
+    @cached_property
+    def _plan(self) -> PolarPlan:
+        return plan_polar(self.block_bits, self.coded_bits)
+
+    @cached_property
+    def _polynomial(self) -> NDArray[np.bool_]:
+        """Powers of x in the CRC's generator below the highest."""
+        degree = polar_crc_bits(self.block_bits)
+        return np.isin(np.arange(degree), CRC_POLYNOMIALS[f"crc{degree}"])
+
+    @cached_property
+    def _remainders(self) -> NDArray[np.uint16]:
+        """Remainder of x^(degree + block_bits - 1 - t) for bit t, the coefficient of x^p at bit p."""
+        degree = len(self._polynomial)
+        polynomial = 1 << degree | int((self._polynomial << np.arange(degree)).sum())
+        found, remainder = [], polynomial ^ 1 << degree
+        for _ in range(self.block_bits):
+            found.append(remainder)
+            remainder <<= 1
+            remainder ^= polynomial * (remainder >> degree)
+        return np.array(found[::-1], np.uint16)
+
+    def encode(self, bits: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Bits `[n, block_bits]` to `[n, coded_bits]`, both in {0, 1}."""
+        bits, plan = np.ascontiguousarray(bits), self._plan
+        coded = np.empty((len(bits), self.coded_bits), np.uint8)
+
+        def run(first: int, last: int) -> None:
+            words = np.empty(plan.length // 8, np.uint64)
+            encode_blocks(
+                bits,
+                plan.sent,
+                plan.information,
+                self._remainders,
+                len(self._polynomial),
+                words,
+                words.view(np.uint8),
+                coded,
+                first,
+                last,
+            )
+
+        run_tasks(run, num_tasks=len(bits))
+        return coded
+
+    def decode(self, llrs: NDArray[np.float32]) -> NDArray[np.uint8]:
+        """LLRs ln P(1) / P(0) `[n, coded_bits]` to bits `[n, block_bits]`."""
+        llrs, plan, paths = np.ascontiguousarray(llrs, np.float32), self._plan, self.list_size
+        bits = np.empty((len(llrs), self.block_bits), np.uint8)
+
+        def run(first: int, last: int) -> None:
+            lanes = np.zeros((self.coded_bits + 2, LANES), np.int16)
+            lanes[-1] = MOST
+            chosen = origins = keys = picked = None
+            if paths > 1:
+                chosen = np.empty(LANES * (PERMUTED + plan.length // 2), np.uint16)
+                # Of a list of two, four rows are read at once.
+                origins = np.zeros((2 * plan.length.bit_length() * paths + 4 + paths, LANES), np.int16)
+                origins[-paths:] = np.arange(paths)[:, None]
+                keys, picked = np.empty(LANES * 2 * paths, np.uint32), np.empty(LANES * 2, np.int16)
+            decode_blocks(
+                llrs,
+                self._places,
+                plan.information,
+                self._polynomial,
+                self._steps,
+                self._pairs,
+                paths,
+                np.empty(LANES * self.coded_bits, np.int16),
+                lanes.ravel(),
+                np.empty(LANES * (paths * (plan.length - 1) + plan.length + 8), np.int16),
+                np.empty(LANES * (plan.length + 1 + len(self._polynomial)), np.uint16),
+                chosen,
+                None if origins is None else origins.ravel(),
+                np.empty(LANES * NUM_COSTS, np.int16),
+                keys,
+                picked,
+                np.empty(LANES * self.block_bits, np.uint8),
+                bits,
+                LANES * first,
+                min(LANES * last, len(llrs)),
+            )
+
+        run_tasks(run, num_tasks=-(-len(llrs) // LANES))
+        return bits
+
+    @cached_property
+    def _steps(self) -> NDArray[np.int64]:
+        return decoding_steps(self._plan.information, self._plan.length, list_size=self.list_size)
+
+    @cached_property
+    def _pairs(self) -> NDArray[np.int64]:
+        return selecting_pairs(self.list_size)
+
+    @cached_property
+    def _places(self) -> NDArray[np.int64]:
+        """Places of the first and second LLR of each position of the mother code, `[2, N]`.
+
+        Behind the last LLR there are the one of an unknown bit, and the one of a bit that is known to be zero.
+        """
+        plan, unknown = self._plan, self.coded_bits
+        places = np.full((2, plan.length), unknown)
+        if plan.shortened:
+            places[0] += 1
+        # The channel interleaver mixes first and second copies; their order does not matter.
+        order = np.argsort(plan.sent, kind="stable")
+        sent = plan.sent[order]
+        again = np.append(False, sent[1:] == sent[:-1])
+        places[0, sent[~again]], places[1, sent[again]] = order[~again], order[again]
+        return places
