@@ -157,7 +157,7 @@ class Learning(Frozen):
                 continue
             if one.access == "superposition":
                 problem = "detects the bits of every device on its own, but access superposition adds them up"
-                remedy = "write access: orthogonal, noma or auto"
+                remedy = "write access: orthogonal, or access: noma, or access: auto"
                 yield Conflict(f"{path}.access learning.algorithm", f"{self.algorithm} {problem}", remedy)
             if one.modulation == "analog":
                 problem = f"{self.algorithm} sends bits, which modulation analog cannot carry"

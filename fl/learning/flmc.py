@@ -170,7 +170,7 @@ class FlmcConfig(Learning):
         needed = self.access or "auto"
         if access not in ("auto", needed, "noma" if needed == "orthogonal" else needed):
             problem = f"scheme {scheme} needs access {needed}, the access is {access}"
-            remedy = f"write access: {needed} or auto{self.sends.instead}"
+            remedy = f"write access: {needed}, or access: auto{self.sends.instead}"
             yield Conflict("link.access learning.scheme", problem, remedy)
         if modulation != "auto" and not self.sends.carried_by(modulation):
             what = "one-bit gradients" if self.sends.one_bit else "amplitudes"

@@ -139,7 +139,7 @@ class ReconstructionConfig(Learning):
         if privacy is None or (privacy.for_uploads is not None and not privacy.calibrated):
             return None
         problem = "reconstruction attacks one upload, but this privacy is that of a whole run"
-        remedy = "write mechanism: bit-flipping or gaussian with an epsilon and no budget, or privacy: none"
+        remedy = "write mechanism: bit-flipping, or mechanism: gaussian with an epsilon and no budget, or privacy: none"
         return Conflict("privacy.budget privacy.mechanism privacy learning.algorithm", problem, remedy)
 
     def settled(self, *, link: LinkConfig, privacy: Mechanism | None) -> Self:

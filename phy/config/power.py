@@ -109,7 +109,7 @@ class PowerPolicy(Frozen):
             yield Conflict(
                 "power.policy error_model",
                 f"error model analytic has no closed form for policy {self.name}",
-                "write error_model: measured or iid, or policy: fixed",
+                "write error_model: measured, or error_model: iid, or policy: fixed",
             )
 
 

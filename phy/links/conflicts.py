@@ -84,7 +84,7 @@ def _silence(link: LinkConfig) -> Iterator[Conflict]:
             "channel.coherence power.policy",
             f"on orthogonal access {link.control.name.replace('-', ' ')} silences a device for a whole "
             f"transmission, but the channel's coherence is {link.channel.coherence}",
-            "write coherence: round or run, or another power policy",
+            "write coherence: round, or coherence: run, or another power policy",
         )
 
 
@@ -125,7 +125,7 @@ def _needs_ofdm(link: LinkConfig) -> Iterator[Conflict]:
         yield Conflict(
             "channel.coherence csi.estimator access",
             "pilots tell nothing about the symbols around them on a channel of coherence symbol",
-            "write coherence: packet or round, or csi: perfect",
+            "write coherence: packet, or coherence: round, or csi: perfect",
         )
     if link.ofdm != "none":
         if isinstance(link.csi, CsiEstimation) and not link.ofdm.pilot_symbols:
@@ -341,7 +341,7 @@ def _policies(link: LinkConfig) -> Iterator[Conflict]:
         yield Conflict(
             "error_model access",
             "error model analytic has no closed form for noma",
-            "write error_model: measured or iid, or access: orthogonal",
+            "write error_model: measured, or error_model: iid, or access: orthogonal",
         )
 
 

@@ -281,7 +281,9 @@ def _nearest_key(
         return alike if fits else alike / 2  # its wrong value has an error of its own
 
     around = {one for one in among if f"{path}.".startswith(f"{one}.")}
-    able = [one for one in among if one not in around and one not in written and _is_of(one, section, kind)]
+    # phyloop run writes `code`, nobody else.
+    able = [one for one in among if one != "code" and one not in around and one not in written]
+    able = [one for one in able if _is_of(one, section, kind)]
     best = max((one for one in able if "downlink." in path or "downlink." not in one), key=near)
     if near(best) == 0.0:
         return None, None

@@ -13,7 +13,7 @@ _FACTORS = {
     "_m": {"m": 1.0, "km": 1e3},
     "_db": {"db": 1.0},
     "seconds": {"s": 1.0, "min": 60.0, "minutes": 60.0, "h": 3600.0, "hours": 3600.0},
-    "_bytes": {"bytes": 1.0, "bits": 0.125, "kb": 1e3},
+    "_bytes": {"bytes": 1.0, "b": 1.0, "bits": 0.125, "kb": 1e3},
     "": {"%": 0.01, "percent": 0.01},
 }
 """Endings of keys that are units, and the units in which a user may write such a key."""

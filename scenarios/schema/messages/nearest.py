@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 from itertools import product
 
 _TABLE = """
-packet_errors: max_errors block_errors frame_errors; printed: paper published; agnostic: ignore
+carrier_frequency: fc; packet_errors: max_errors block_errors frame_errors; printed: paper published; agnostic: ignore
 devices: clients users workers; devices_per_round: fraction share fraction_fit participants; group_size: users
 participation: sampling; trials: repetitions runs; burn_in: warmup burnin; sweep values: grid; std: sigma
 attack: byzantine; attack_share: attackers; share: fraction ratio percent; invert: flip_bits bit_flip

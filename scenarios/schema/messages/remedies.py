@@ -282,7 +282,9 @@ def _wrong_value(kind: str, path: KeyPath, item: dict[str, Any], document: dict[
         meant = str(value).lower() in ("yes", "on")
         return problem, f"write {flow(meant)}", meant
     if isinstance(value, str) and kind in ("float_type", "int_type"):
-        if numbers := numbers_in(value):
+        if (numbers := numbers_in(value)) and "," in value:
+            return problem, f"write {flow(numbers)}", None
+        if numbers:
             return problem, f"put commas between the values: {', '.join(map(flow, numbers))}", None
         if (number := number_in(value)) is not None:
             return f"{problem}, not text", f"write {value.strip()} without quotes", number

@@ -170,7 +170,7 @@ def problem(config: ProbitScheme) -> str:
 def test_b_below_what_privacy_asks_for_is_refused_in_one_sentence() -> None:
     config = ProbitScheme(name="probit", b=0.05, epsilon=1.0, l1_clip=0.1)
     assert problem(config).startswith("b 0.05 is below 0.5, ")
-    assert "raise b to that" in problem(config)
+    assert "write b: " in problem(config)
     enough = config.model_copy(update={"b": 0.5})
     assert problem(enough) == ""
     assert enough.first_bound(10) == 0.5

@@ -82,6 +82,14 @@ MISTAKES = {
     ),
     "a share in percent": (FEDAVG + "  attack: {kind: random, percent: 10}\n", "write learning.attack.share: 0.1."),
     "a gain in decibels": (FEDAVG.replace("fading: rayleigh", "gain: -20 dB"), "write 0.1."),
+    "a section at the top that is not the code of a run": (
+        FEDAVG.replace("learning:", "codec: {bits: 4}\nlearning:"),
+        "did you mean learning.codec.",
+    ),
+    "a carrier frequency by its symbol": (
+        LINK.replace("model: tdl-a", "model: tdl-a, fc_ghz: 3.5"),
+        "write link.channel.carrier_frequency_hz: 3.5e9.",
+    ),
     "a list in place of a sweep": (FEDAVG.replace("20}", "[0, 10]}"), "move the list into the sweep:"),
     "schemes of which some carry no bits and no code": (
         FLMC.replace("num_devices", "task: {name: gaussian-linear, dimension: 50}, num_devices").replace(

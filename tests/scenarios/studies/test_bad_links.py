@@ -173,7 +173,7 @@ SENTENCES = {
         LINK
         + "  csi: {estimator: ls}\n  ofdm: {dc_null: true}\n  channel:\n    fading: rayleigh\n    coherence: symbol\n",
         "s.yaml:8: link.channel.coherence = symbol: pilots tell nothing about the symbols around them on a "
-        "channel of coherence symbol; write coherence: packet or round, or csi: perfect.",
+        "channel of coherence symbol; write coherence: packet, or coherence: round, or csi: perfect.",
     ),
     "a timing offset without a grid": (
         LINK + "  impairments:\n    timing_offset_s: 1e-7\n",
@@ -207,7 +207,7 @@ SENTENCES = {
     "Doppler under Nakagami fading": (
         LINK + "  channel:\n    coherence: doppler\n    speed_m_s: 3\n    fading: nakagami\n",
         "s.yaml:7: link.channel.fading = nakagami: Nakagami fading has no Doppler process here; write fading: "
-        "rayleigh or rician.",
+        "rayleigh, or fading: rician.",
     ),
     "a 3GPP channel anew for every symbol": (
         LINK + "  ofdm: {num_symbols: 14}\n  channel:\n    model: tdl-a\n    coherence: symbol\n",
@@ -290,7 +290,7 @@ SENTENCES = {
     "a closed form of NOMA": (
         LINK + "  error_model: analytic\n  access: noma\n",
         "s.yaml:4: link.error_model = analytic: error model analytic has no closed form for noma; write "
-        "error_model: measured or iid, or access: orthogonal.",
+        "error_model: measured, or error_model: iid, or access: orthogonal.",
     ),
     "a code for a sum": (
         "name: a\nlink:\n  coding: {code: ldpc5g}\n",
@@ -361,7 +361,7 @@ SENTENCES = {
     "NOMA for a sum": (
         "name: a\nlink:\n  access: noma\n",
         "s.yaml:3: link.access = noma: scheme digital needs access superposition, the access is noma; write "
-        "access: superposition or auto, or scheme: digital-orthogonal.",
+        "access: superposition, or access: auto, or scheme: digital-orthogonal.",
     ),
 }
 
