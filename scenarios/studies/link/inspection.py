@@ -230,7 +230,7 @@ def write_inspection(folder: Path, found: Inspected) -> tuple[Path, tuple[Figure
         "Constellation": pictures([constellation]),
         "Channel": pictures(channel),
         "Packet by packet": [Part(table=packet_table(found))],
-        "How to get these numbers again": [Part(code=shlex.join(["phyloop", *sys.argv[1:]]))],
+        "Command to write this page again": [Part(code=shlex.join(["phyloop", *sys.argv[1:]]))],
     }
     with writing(own, "the page"):
         page = replace_text(own / PAGE, render_page(head, head, sections))
