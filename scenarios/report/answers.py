@@ -78,7 +78,8 @@ def answer(plan: Plan, summaries: Sequence[PointSummary]) -> list[Part]:
     items = [*_compared(config, settings, metric), *_best(rows), *_references(references, metric)]
     items += _error_models(plan, found, values)
     heads = ("setting", "best", axis_label(metric), "next", "difference", "clear")
-    table = Table(columns=heads, rows=tuple(rows), left=(heads[0], "best", "next", "clear"), wrapped=("best", "next"))
+    several = tuple(rows) if len(rows) > 1 else ()  # the sentence of one setting has all of its row
+    table = Table(columns=heads, rows=several, left=(heads[0], "best", "next", "clear"), wrapped=("best", "next"))
     fold = f"Best and next at each of {len(rows)} settings" if len(rows) > MOST_ROWS else ""
     return [Part(items=items), Part(table=table, fold=fold), Part(soft=LEAD if rows else "")]
 

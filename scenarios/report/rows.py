@@ -122,7 +122,7 @@ def privacy_table(store: Store, plan: Plan, summaries: Sequence[PointSummary]) -
         (s.point, (asked[s.point.index], *(_cell(s, name) for name in names), *one[: len(of_flips)]))
         for s, one in zip(found, flips, strict=True)
     )
-    heads = ("ε asked for", *map(axis_label, names), *of_flips)
+    heads = ("requested ε", *map(axis_label, names), *of_flips)
     return point_table(plan, heads, rows, left=(heads[0], CLAMPS))
 
 

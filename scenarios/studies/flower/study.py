@@ -113,7 +113,7 @@ class FlowerStudy:
         found = {name: value for one in self.rounds for name, value in one.numbers.items() if name in PRIVACY}
         if mechanism is None:
             return []
-        rows = [("ε asked for", mechanism.asked), *((axis_label(name), f"{found[name]:.4g}") for name in found)]
+        rows = [("requested ε", mechanism.asked), *((axis_label(name), f"{found[name]:.4g}") for name in found)]
         soft = "It holds if the clients train as the settings say, which phyloop cannot see."
         return [Part(soft=soft, table=Table(columns=("", " "), rows=tuple(rows), left=("", " ")))]
 
