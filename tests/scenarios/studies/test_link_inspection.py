@@ -94,10 +94,6 @@ def test_the_point_nearest_to_a_hundredth_is_chosen_among_those_that_fit(study: 
         ),
         ({"ebno_db": 7}, "--at: ebno_db = 7: no point of the study has this value; use 0, 6, 20 or 60"),
         ({"link.modulation": "bpsk"}, "no point of the study has this value; use qpsk or 16qam"),
-        (
-            {"ebno_db": 60, "link.channel": {"model": "awgn"}},
-            "2 points of the study fit, and none of them has measured",
-        ),
     ],
 )
 def test_a_choice_without_a_point_is_one_sentence(
