@@ -34,14 +34,14 @@ def test_a_library_scenario_as_it_is_differs_in_nothing(name: str) -> None:
         ("cpa-table4", ["learning.rounds=5"], {"trials": 1}, "trials 1 (3), rounds 5 (30)"),
         ("cpa-table4", [], {"seed": 7}, "seed 7 (2023)"),
         ("cpa-table4", ["report.figures=[]"], {}, ""),
-        ("cpa-table5", ["learning.num_devices=10"], {}, "num_devices 10 (swept), sweep points 7 (21)"),
+        ("cpa-table5", ["learning.num_devices=10"], {}, "num_devices 10 (swept), sweep points 10 (24)"),
         ("bitflip-bound", ["sweep={link.power.snr_max_db: [1, 2, 3, 4]}"], {}, "other values in the sweep"),
         ("flmc-rayleigh", ["privacy=none"], {}, "privacy none (ε = 5)"),
         (
             "cpa-table5",
             ["learning.aggregation=mean", "sweep={learning.num_devices: [2]}"],
             {},
-            "aggregation mean (swept), sweep points 1 (21)",
+            "local.learning_rate 1 (swept), aggregation mean (swept), sweep points 1 (24)",
         ),
         (
             "flmc-snr",
