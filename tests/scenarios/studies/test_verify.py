@@ -55,8 +55,8 @@ def test_a_reference_check_is_a_scenario_that_says_its_claim_and_its_source(name
         assert expand_link(card.loaded).num_points > 0  # and so it runs under phyloop link as it stands
 
 
-LATER = {"polar-128-64", "superposition-sums-ofdm"}
-"""Compiled for ten seconds; `phy` has these decoders and sums against Sionna and closed forms in quick tests."""
+LATER = {"superposition-sums-ofdm"}
+"""Compiled for ten seconds; `phy` has these sums against Sionna and closed forms in quick tests."""
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,10 @@ def test_another_rule_at_the_check_nodes_is_caught() -> None:
     assert [check.verdict for check in found] == ["FAIL: too high"]
 
 
-@pytest.mark.slow
+def test_two_turbo_iterations_less_are_caught() -> None:
+    assert failures("turbo-18444-6144", "link.coding.iterations=4") == ["FAIL: too high"]
+
+
 def test_a_shorter_list_is_caught() -> None:
     assert "FAIL: too high" in failures("polar-128-64", "link.coding.list_size=2")
 
