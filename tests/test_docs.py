@@ -185,7 +185,7 @@ def test_the_python_page_has_every_public_name_with_its_docstring(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("name", "figures"), [("cpa-table6", 1), ("fedavg-bursts", 3), ("flmc-bursts", 3), ("link-uncoded", 2)]
+    ("name", "figures"), [("cpa-table6", 2), ("fedavg-bursts", 3), ("flmc-bursts", 3), ("link-uncoded", 2)]
 )
 def test_a_page_of_the_gallery_draws_stored_results(name: str, figures: int, tmp_path: Path) -> None:
     text = scenario_page(name, tmp_path)
