@@ -78,7 +78,7 @@ class Inspection:
 
     @property
     def squared_error(self) -> NDArray[np.float32]:
-        """|x^ - x|^2 of each symbol, `[num_devices, num_symbols]`; the squared EVM, for |x|^2 is 1 on average."""
+        """`|x^ - x|^2` of each symbol, `[num_devices, num_symbols]`; the squared EVM, for `|x|^2` is 1 on average."""
         return np.asarray(np.abs(self.equalised - self.sent) ** 2)
 
 
