@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from fl.config.learning import PointFacts
-from scenarios.plan.points import Plan
+from scenarios.plan.identity import canonical_json
+from scenarios.plan.points import Plan, value_of
 from scenarios.report.settings import short_setting
 from scenarios.report.tables.summaries import PointSummary, done_series
 from scenarios.store.store import Store
@@ -38,7 +39,26 @@ def read_findings(store: Store, plan: Plan, summaries: Sequence[PointSummary]) -
             kind = first.setdefault(_without_numbers(sentence), sentence)
             found.setdefault(kind, []).append(", ".join(short_setting(plan, summary.point)))
     more = {sentence: f" and {len(others)} more" if others else "" for sentence, (_, *others) in found.items()}
-    return tuple(f"{one}{more[s]}: {s}" if one else s for s, (one, *_) in found.items())
+    said = tuple(f"{one}{more[s]}: {s}" if one else s for s, (one, *_) in found.items())
+    return (*said, *_without_effect(plan, [one for one in summaries if one.done]))
+
+
+def _without_effect(plan: Plan, summaries: Sequence[PointSummary]) -> Iterator[str]:
+    """A sentence for every swept path at whose values all trials measure the same, whatever else is swept."""
+    cells = {path: [canonical_json(value_of(one.point, path)) for one in summaries] for path in plan.swept_paths}
+    for path, own in cells.items():
+        grid = [
+            other for other in cells.values() if len({*zip(own, other, strict=True)}) > max(len({*own}), len({*other}))
+        ]
+        groups: dict[tuple[str, ...], list[PointSummary]] = {}
+        for place, summary in enumerate(summaries):
+            groups.setdefault(tuple(other[place] for other in grid), []).append(summary)
+        some = [group for group in groups.values() if len(group) > 1]
+        if some and path != "label" and all(one.trials == group[0].trials for group in some for one in group):
+            yield (
+                f"{path} is swept and no result depends on it: every trial measures the same at all its values; other "
+                f"settings decide here, see `phyloop check --all` for the limits that bind"
+            )
 
 
 def failed_trials(failures: Sequence[str], *, of: int) -> str:

@@ -265,7 +265,7 @@ def draw_grid(found: Inspection, device: int) -> Figure:
             size = float(np.clip(1e4 / max(times * carriers, 1), 0.6, 9.0))
             above.scatter(carrier, time, s=size, color="black", linewidths=0, rasterized=True)
             above.set_ylim(-0.5, end)
-            above.set_title(f"packet {packet}: {wrong.sum():,} of {marks.sum():,} wrong", fontsize=9)
+            above.set_title(f"packet {packet}: {wrong.sum():,} of {marks.sum():,} symbols wrong", fontsize=9)
             along = np.cumsum(marks.ravel()).reshape(marks.shape)[cut] - 1
             for values, line in ((found.channel, "-"), *[(found.estimate, "--")] * estimated(found)):
                 cell = np.abs(values[device, 0].reshape(packets, -1)[packet][along[marks[cut]]]) ** 2
