@@ -44,7 +44,14 @@ def read_findings(store: Store, plan: Plan, summaries: Sequence[PointSummary]) -
 
 
 def _without_effect(plan: Plan, summaries: Sequence[PointSummary]) -> Iterator[str]:
-    """A sentence for every swept path at whose values all trials measure the same, whatever else is swept."""
+    """A sentence for every swept path at whose values what is drawn is the same, whatever else is swept."""
+    drawn = {figure.y for point in plan.points for figure in point.scenario.report.figures}
+    drawn |= {name for point in plan.points for name in point.scenario.learning.measured().per_trial[:1]}
+
+    def results(one: PointSummary) -> dict[str, object]:
+        rates = {name: rate.value for name, rate in one.rates.items()}
+        return {name: value for name, value in {**rates, **one.trials}.items() if name in drawn}
+
     cells = {path: [canonical_json(value_of(one.point, path)) for one in summaries] for path in plan.swept_paths}
     for path, own in cells.items():
         grid = [
@@ -54,9 +61,9 @@ def _without_effect(plan: Plan, summaries: Sequence[PointSummary]) -> Iterator[s
         for place, summary in enumerate(summaries):
             groups.setdefault(tuple(other[place] for other in grid), []).append(summary)
         some = [group for group in groups.values() if len(group) > 1]
-        if some and path != "label" and all(one.trials == group[0].trials for group in some for one in group):
+        if some and path != "label" and all(results(one) == results(group[0]) for group in some for one in group):
             yield (
-                f"{path} is swept and no result depends on it: every trial measures the same at all its values; other "
+                f"{path} is swept and no result depends on it: trials measure the same at all its values; other "
                 f"settings decide here, see `phyloop check --all` for the limits that bind"
             )
 

@@ -228,3 +228,18 @@ def test_a_code_below_its_threshold_is_named_once_for_all_sweep_points(
     assert len(said) == 1
     assert said[0].startswith("phyloop: P₀/N₀ = -8 dB and 1 more: ")
     assert "link.power.snr_max_db above -8, lower link.coding.rate, or write link.coding: none" in said[0]
+
+
+def test_a_swept_key_without_effect_is_named_and_one_with_effect_is_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # P0/N0 is fixed, so that a larger noise power comes with a larger transmit power.
+    (tmp_path / "s.yaml").write_text(
+        "name: s\ntrials: 2\nlink: {channel: {noise_power: 1.0}}\n"
+        "learning: {algorithm: fedavg, rounds: 2, num_devices: 4}\n"
+        "sweep: {link.channel.noise_power: [1, 4], link.power.snr_max_db: [-3, 0]}\n"
+    )
+    assert run_scenario(str(tmp_path / "s.yaml"), out=tmp_path / "out", overrides=(), trials=None, seed=None) == 0
+    said = [line for line in capsys.readouterr().err.splitlines() if "no result depends on it" in line]
+    assert len(said) == 1
+    assert said[0].startswith("phyloop: link.channel.noise_power is swept and no result depends on it")
