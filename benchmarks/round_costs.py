@@ -88,8 +88,9 @@ def cpa() -> dict[str, float]:
 def rates() -> dict[str, float]:
     """Mbit/s of three fused chains."""
     import chains
+    import coded
 
-    rated = (chains.uncoded("qpsk", "rayleigh", "packet", 20.0), chains.ofdm(), chains.ldpc(3.0))
+    rated = (chains.uncoded("qpsk", "rayleigh", "packet", 20.0), chains.ofdm(), coded.ldpc(3.0))
     rivals = {name: chain.rivals["fused"]() for name, chain in zip(RATED, rated, strict=True)}
     seconds = interleaved_medians({name: rival.call for name, rival in rivals.items()}, repeats=7)
     return {name: rivals[name].bits / 1e6 / seconds[name] for name in rivals}

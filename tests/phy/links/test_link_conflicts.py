@@ -60,7 +60,7 @@ IMPOSSIBLE: dict[str, tuple[LinkConfig, str, str, str]] = {
         link(channel={"fading": "rayleigh", "coherence": "symbol"}, csi={"estimator": "ls"}, ofdm=GRID),
         "channel.coherence",
         "coherence symbol",
-        "packet or round",
+        "coherence: packet, or coherence: round",
     ),
     "an estimator without pilots": (
         link(csi={"estimator": "lmmse"}, ofdm={**GRID, "pilot_symbols": []}),
@@ -85,7 +85,7 @@ IMPOSSIBLE: dict[str, tuple[LinkConfig, str, str, str]] = {
         "larger ofdm.num_subcarriers",
     ),
     "a code for a sum": (link("superposition", "bpsk", coding={"code": "turbo"}), "coding", "add up", "coding: none"),
-    "an MCS for a sum": (link("superposition", "auto", mcs=3), "coding", "add up", "leave mcs out"),
+    "an MCS for a sum": (link("superposition", "auto", mcs=3), "mcs", "add up", "leave mcs out"),
     "packets of a sum": (link("superposition", packets={"policy": "drop"}), "packets.policy", "no packets", "leave"),
     "a check sum of a sum": (link("superposition", packets={"crc": "crc16"}), "packets.policy", "no packets", "leave"),
     "a loop on a sum": (link("superposition", power=LOOP), "power.policy", "does not measure", "inversion"),
@@ -123,7 +123,7 @@ IMPOSSIBLE: dict[str, tuple[LinkConfig, str, str, str]] = {
         link("noma", noma={"detector": "lmmse"}),
         "noma.detector",
         "2 is more NOMA users",
-        "raise receiver.num_antennas to 2",
+        "write receiver.num_antennas: 2",
     ),
     "a rate that a code has not": (
         link(coding={"code": "turbo", "rate": 0.6}),
@@ -181,7 +181,7 @@ IMPOSSIBLE |= {
     ),
     "a closed form of an estimate": (
         link(error_model="analytic", csi={"error_variance": 0.1}, power={"policy": "fixed"}),
-        *("error_model", "perfect csi only", "iid or measured"),
+        *("error_model", "perfect csi only", "error_model: iid, or error_model: measured"),
     ),
 }
 
