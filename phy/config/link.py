@@ -111,12 +111,11 @@ class LinkConfig(Frozen):
             raise ValueError(
                 f"mcs {self.mcs} is {modulation}, but modulation is {self.modulation}; leave modulation or mcs out"
             )
-        coding = self.coding
-        if "coding" in self.model_fields_set and coding == "none":
-            raise ValueError(f"mcs {self.mcs} means code ldpc5g, but coding is none; leave coding or mcs out")
+        coding, usual = self.coding, CodingConfig.model_fields["rate"].default
         if isinstance(coding, CodingConfig) and coding.code != "ldpc5g":
             raise ValueError(f"mcs {self.mcs} means code ldpc5g, the code is {coding.code}; leave code or mcs out")
-        if isinstance(coding, CodingConfig) and "rate" in coding.model_fields_set and coding.rate != rate:
+        # A run's own file has every default written out: no code, or the default rate.
+        if isinstance(coding, CodingConfig) and coding.rate not in (rate, usual):
             raise ValueError(
                 f"mcs {self.mcs} has rate {rate:.4f}, but coding.rate is {coding.rate:g}; leave one of them out"
             )

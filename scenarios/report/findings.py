@@ -13,6 +13,7 @@ from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, value_of
 from scenarios.report.settings import short_setting
 from scenarios.report.tables.summaries import PointSummary, done_series
+from scenarios.schema.errors import listing
 from scenarios.store.store import Store
 
 
@@ -61,10 +62,11 @@ def _without_effect(plan: Plan, summaries: Sequence[PointSummary]) -> Iterator[s
         for place, summary in enumerate(summaries):
             groups.setdefault(tuple(other[place] for other in grid), []).append(summary)
         some = [group for group in groups.values() if len(group) > 1]
-        if some and path != "label" and all(results(one) == results(group[0]) for group in some for one in group):
+        same = results(some[0][0]) if some and path != "label" else {}
+        if same and all(results(one) == results(group[0]) for group in some for one in group):
             yield (
-                f"{path} is swept and no result depends on it: trials measure the same at all its values; other "
-                f"settings decide here, see `phyloop check --all` for the limits that bind"
+                f"{path} is swept, and every trial has the same {listing(sorted(same), last='and')} at all its "
+                "values; if that is not meant, phyloop check --all shows which limits bind"
             )
 
 

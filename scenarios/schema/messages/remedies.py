@@ -306,7 +306,7 @@ def _beyond(kind: str, name: str, item: dict[str, Any], field: FieldInfo | None)
         return problem, f"write {near}", float(near.partition(" ")[0])
     alone = ", or none" if field is not None and allows(field, None) else ""
     example = number if example is None else example
-    if example is not None and holds(example, limit):
+    if isinstance(example, float | int) and holds(example, limit):
         return problem, f"write for example {flow(example)}{alone}", None
     if holds(limit, limit):
         return problem, f"write {limit} or {direction}{alone}", None

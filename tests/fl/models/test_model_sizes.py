@@ -111,7 +111,7 @@ def test_an_image_too_small_for_the_network_is_refused_with_the_smallest_that_fi
 
 def test_outputs_narrower_than_the_classes_are_refused() -> None:
     narrow = config(name="linear", outputs=10)
-    with pytest.raises(LearningError, match="outputs 10, the data has 62 classes; raise outputs to at least 62"):
+    with pytest.raises(LearningError, match="outputs 10, the data has 62 classes; write outputs: 62 or more"):
         num_parameters(narrow, image_shape=(28, 28, 1), num_classes=62)
     with pytest.raises(LearningError, match="outputs 10"):
         build_model(narrow, image_shape=(28, 28, 1), num_classes=62, seed=1, trial=0)

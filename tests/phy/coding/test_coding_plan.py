@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from phy.coding.plan import Coding, coding_problem, ldpc_mother_bits, plan_packet
-from phy.config import BITS_PER_SYMBOL, CRC_BITS, CodingConfig, mcs_entry
+from phy.config import BITS_PER_SYMBOL, CRC_BITS, CodingConfig, LinkConfig, mcs_entry
 
 RATES = (0.117, 0.2, 0.25, 0.3, 1 / 3, 0.5, 2 / 3, 0.75, 8 / 9, 948 / 1024)
 
@@ -106,6 +106,12 @@ def test_automatic_blocks_are_as_few_and_equal_as_the_code_allows(
 ) -> None:
     plan = plan_packet(coding, payload_bits=payload_bits, bits_per_symbol=2, crc=None)
     assert (plan.num_blocks, plan.block_bits) == (num_blocks, block_bits)
+
+
+@pytest.mark.parametrize("coding", ["none", {"code": "ldpc5g"}])
+def test_a_link_with_an_mcs_is_read_again_with_every_default_written_out(coding: object) -> None:
+    link = LinkConfig.model_validate({"coding": coding, "mcs": 5})
+    assert LinkConfig.model_validate(link.model_dump()) == link
 
 
 @pytest.mark.parametrize("index", range(29))

@@ -41,7 +41,7 @@ EQUAL = {"ladder_db": (0.0, 0.05)}
 IMPOSSIBLE = {
     "fewer antennas than users": (
         noma("lmmse", users=3, antennas=2),
-        ["group_size 3 is more NOMA users than the receiver can separate", "num_antennas is 2", "to 3"],
+        ["group_size 3 is more NOMA users than the receiver can separate", "num_antennas is 2", "num_antennas: 3"],
     ),
     "zero forcing by name, LMMSE by detector": (
         noma("lmmse", antennas=2, equalizer="zf"),
@@ -49,7 +49,7 @@ IMPOSSIBLE = {
     ),
     "too many combinations": (
         noma("ml", modulation="16qam", users=4),
-        ["16^4 = 65536", "limit is 4096", "group_size to 3"],
+        ["16^4 = 65536", "limit is 4096", "noma.group_size: 3"],
     ),
     "too large a constellation for any group": (
         noma("ml", modulation="256qam"),

@@ -67,7 +67,7 @@ def test_every_such_trial_is_named_once(outcome: tuple[Path, int]) -> None:
         for trial in (0, 1)
     )
     page = (folder / "report.html").read_text()
-    assert "Rounds in which nothing arrived" in page
+    assert "Rounds without an update" in page
     assert all(page.count(sentence) == 1 for sentence in sentences)
     assert "rounds in which nothing arrived</th>" in page
 

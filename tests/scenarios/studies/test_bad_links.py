@@ -70,8 +70,8 @@ SENTENCES = {
         "s.yaml:4: link.mcs = 20: mcs 20 means code ldpc5g, the code is turbo; leave code or mcs out.",
     ),
     "an MCS beside another rate": (
-        LINK + "  mcs: 20\n  coding: {code: ldpc5g, rate: 1/2}\n",
-        "s.yaml:4: link.mcs = 20: mcs 20 has rate 0.5537, but coding.rate is 0.5; leave one of them out.",
+        LINK + "  mcs: 20\n  coding: {code: ldpc5g, rate: 0.7}\n",
+        "s.yaml:4: link.mcs = 20: mcs 20 has rate 0.5537, but coding.rate is 0.7; leave one of them out.",
     ),
     "an MCS beyond the table": (
         LINK + "  mcs: 29\n",

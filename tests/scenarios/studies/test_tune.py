@@ -14,7 +14,7 @@ import yaml
 from command import phyloop, write_scenario
 
 import phyloop as in_python
-from scenarios.engine.options import AS_USUAL
+from scenarios.engine.options import RunOptions
 from scenarios.engine.run import run_study
 from scenarios.engine.study import Progress
 from scenarios.plan.plan import expand
@@ -80,7 +80,7 @@ tune: {keys: {learning.local.learning_rate: {start: 1e-4, stop: 1, steps: 3, sca
 
 def search(folder: Path, text: str, *, run: str = "run", stop_after: int | None = None) -> tuple[Search, int]:
     """Return a search that has run in `folder`, and how many tasks it computed; Ctrl-C after so many batches."""
-    found = Search(write_scenario(folder, text), out=folder / run, options=AS_USUAL)
+    found = Search(write_scenario(folder, text), out=folder / run, options=RunOptions())
     batches = count(1)
 
     def settled(_: object) -> None:
