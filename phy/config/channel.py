@@ -105,7 +105,9 @@ class ChannelConfig(Frozen):
         default=None, description="positions and large-scale gains of the devices; left out: every device has gain"
     )
     noise_power: Watts = Field(
-        default=1.0, description="N0, noise variance per real dimension [W]; 1 as in Zhang et al. 2022"
+        default=1.0,
+        description="N0, noise variance per real dimension [W]; 1 as in Zhang et al. 2022. snr_max_db is P0/N0, so "
+        "that more noise comes with more transmit power: lower snr_max_db or gain for a worse link",
     )
 
     @model_validator(mode="after")

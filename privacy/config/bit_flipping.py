@@ -202,7 +202,7 @@ class BitFlippingConfig(FlippedBits):
             yield (
                 "privacy.kappa learning.codec.name learning.codec privacy.mechanism privacy",
                 f"kappa is measured on the fraction bits of codec fixed-point, the codec is {training.codec}",
-                "write kappa: 0.02, the number of Li et al. 2025, whose epsilon no measurement supports",
+                "write learning.codec: fixed-point",
             )
 
     def noise_std(self, training: Training, *, num_samples: int, value_range: float) -> float | None:
