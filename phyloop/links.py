@@ -133,7 +133,7 @@ class Link:
         bits: ArrayLike,
         *,
         seed: int = 0,
-        round: int = 0,  # noqa: A002
+        round: int = 0,
         trial: int = 0,
     ) -> Received:
         """Send the bits of all devices once.
@@ -256,7 +256,7 @@ class Air:
         amplitudes: ArrayLike,
         *,
         seed: int = 0,
-        round: int = 0,  # noqa: A002
+        round: int = 0,
         trial: int = 0,
     ) -> Superposed:
         """Send the amplitudes of all devices at once.

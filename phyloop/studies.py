@@ -39,7 +39,7 @@ def run(
     *,
     trials: int | None = None,
     seed: int | None = None,
-    set: Mapping[str, Any] | None = None,  # noqa: A002
+    set: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
     workers: int | None = None,
     scheduler: str | None = None,
@@ -94,7 +94,7 @@ def link_study(
     scenario: Source,
     *,
     seed: int | None = None,
-    set: Mapping[str, Any] | None = None,  # noqa: A002
+    set: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
     max_seconds: float | None = None,
     allow_code: bool = False,
@@ -146,7 +146,7 @@ def tune(
     scenario: Source,
     *,
     seed: int | None = None,
-    set: Mapping[str, Any] | None = None,  # noqa: A002
+    set: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
     workers: int | None = None,
     memory_limit: str | None = None,
@@ -204,7 +204,7 @@ def audit(
     attack: Literal["lr", "classifier"] | None = None,
     rounds: int = 1,
     seed: int | None = None,
-    set: Mapping[str, Any] | None = None,  # noqa: A002
+    set: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
     allow_code: bool = False,
     progress: bool = True,
@@ -254,7 +254,7 @@ def check(
     *,
     trials: int | None = None,
     seed: int | None = None,
-    set: Mapping[str, Any] | None = None,  # noqa: A002
+    set: Mapping[str, Any] | None = None,
     memory_limit: str | None = None,
     allow_code: bool = False,
 ) -> Check:
