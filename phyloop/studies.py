@@ -30,7 +30,6 @@ from scenarios.studies.audit.plan import AuditOptions
 from scenarios.studies.check import Check
 from scenarios.studies.check import check as check_all
 from scenarios.studies.tables import claims_frame
-from scenarios.studies.tune.search import Search
 
 
 @checked
@@ -167,11 +166,11 @@ def tune(
 
     Returns:
         A row per choice, stage and candidate, best first: the swept settings that the choice was made per, the tuned
-        keys, `mean` of the metric with `low`, `high` and `n`, its paired `difference` from the best with limits, and
-        `chosen`.
+        keys, `rounds` of the stage, `mean` of the metric with `low`, `high` and `n`, its paired `difference` from the
+        best with limits, and `chosen`.
 
     Raises:
-        ScenarioError: as in `run`.
+        ScenarioError: as in `run`; there is no section `tune`; or no candidate of a choice has a result.
 
     Example:
         >>> import phyloop
@@ -181,6 +180,8 @@ def tune(
         >>> found.loc[found["chosen"], "learning.step_size"].tolist()
         [0.0001]
     """
+    from scenarios.studies.tune.search import Search
+
     options = RunOptions(workers=workers, memory_limit=memory_limit)
     with code_allowed(allow_code):
         search = Search(scenario, out=_path(out), options=options, overrides=_overrides(set), seed=seed)
@@ -190,7 +191,8 @@ def tune(
 
         for study in search.studies():
             _compute(partial(in_folder, study), allow_code=allow_code, progress=progress)
-        search.write(command=f"phyloop.tune({str(scenario)!r}, set={set!r}, out={str(search.folder)!r})")
+        what = str(scenario) if isinstance(scenario, Path) else scenario
+        search.write(command=f"phyloop.tune({what!r}, seed={seed!r}, set={set!r}, out={str(search.folder)!r})")
     return pd.DataFrame(list(search.result.rows()))
 
 

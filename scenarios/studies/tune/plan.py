@@ -20,7 +20,7 @@ from fl.config.base import Frozen
 from fl.config.learning import Learning
 from fl.config.measured import LINK_RATES, Measured, joined
 from scenarios.plan.plan import expand, sweep_axes
-from scenarios.plan.points import Plan
+from scenarios.plan.points import Plan, swept_keys
 from scenarios.report.tables.quantities import sense
 from scenarios.schema.errors import KeyPath, Mark, ScenarioError, flow, listing, mark_of, together
 from scenarios.schema.labels.labels import axis_label, setting_label
@@ -28,7 +28,6 @@ from scenarios.schema.loader import LoadedScenario, validated
 from scenarios.schema.messages.nearest import nearest_words
 from scenarios.schema.schema import Axis, TuneConfig
 from scenarios.schema.schema_keys import keys_within, meant_key, schema_keys
-from scenarios.schema.sweep import blocks_of, groups_of
 from scenarios.studies.link.plan import expand_link, of_link
 
 SEEDS = 1 << 63
@@ -60,9 +59,9 @@ class Steps(Frozen):
     scale: Literal["linear", "log"] = "linear"
 
     def listed(self) -> list[float]:
-        """The values, of six digits; ValueError for a logarithm of numbers that are not positive."""
+        """The values, of six digits; none for the logarithm of a number that is not positive."""
         if self.scale == "log" and min(self.start, self.stop) <= 0:
-            raise ValueError("scale: log needs a positive start and stop")
+            return []
         space = np.geomspace if self.scale == "log" else np.linspace
         return [float(f"{value:.6g}") for value in space(self.start, self.stop, self.steps)]
 
@@ -166,9 +165,7 @@ class Tuning:
         document = {key: value for key, value in loaded.document.items() if key not in ("tune", "report", "sweep")}
         marks = {at: mark for at, mark in loaded.marks.items() if at[:1] not in (("tune",), ("report",), ("sweep",))}
         blocks = [block_of(one.groups(loaded.scenario.learning)) for one in entries]
-        for at, block in enumerate(blocks):
-            for place, group in groups_of(block, ("sweep", at)):
-                marks |= {(*place, path): written[path] for path in group if path in written}
+        marks |= {at: written[path] for at in swept_keys(blocks) if (path := str(at[-1])) in written}
         document |= {
             "name": self.name,
             "description": f"Candidates of the tuning of {loaded.scenario.name}, compared by {self.metric.words}.",
@@ -180,7 +177,7 @@ class Tuning:
 
     def _written(self) -> dict[str, Mark]:
         """Where each path of a derived sweep stands in the files."""
-        places: dict[str, KeyPath] = {path: (*at, path) for at, path in _swept(self.loaded)}
+        places: dict[str, KeyPath] = {str(at[-1]): at for at in swept_keys(self.loaded.document.get("sweep"))}
         places |= {path: ("tune", "halving") for path in (ROUNDS, BURN_IN) if self.config.halving is not None}
         places |= {path: ("tune", "keys", path) for path in self.config.keys}
         marks = {path: mark_of(at, self.loaded.marks) for path, at in places.items()}
@@ -194,10 +191,9 @@ def block_of(groups: Sequence[dict[str, list[Any]]]) -> dict[str, Any]:
     return {**block, **({"zip": zips} if zips else {})}
 
 
-def _swept(loaded: LoadedScenario) -> list[tuple[KeyPath, str]]:
-    """Place and path of everything swept."""
-    blocks = blocks_of(loaded.document.get("sweep") or {})
-    return [(at, path) for one in blocks for at, group in groups_of(blocks[one], one) for path in group]
+def _swept(loaded: LoadedScenario) -> list[str]:
+    """Every swept path once, in order."""
+    return [*dict.fromkeys(str(at[-1]) for at in swept_keys(loaded.document.get("sweep")))]
 
 
 def plan_tuning(loaded: LoadedScenario) -> Tuning:
@@ -223,7 +219,7 @@ def plan_tuning(loaded: LoadedScenario) -> Tuning:
 
 
 def _candidates(loaded: LoadedScenario, config: TuneConfig) -> tuple[Settings, ...]:
-    swept = {path: at for at, path in _swept(loaded)}
+    swept = _swept(loaded)
     known = [one for one in keys_within(loaded.document) if not schema_keys()[one].indexed]
     values: dict[str, list[Any]] = {}
     errors = []
@@ -236,7 +232,7 @@ def _candidates(loaded: LoadedScenario, config: TuneConfig) -> tuple[Settings, .
             problem = "is swept as well" if path == other else f"is tuned and {other} swept, one inside the other"
             remedy = f"leave {other} out of the sweep, or {path} out of tune.keys"
         elif not (listed := _listed(written)):
-            problem = "must be a list of candidates, or a range"
+            problem = "must be a list of candidates, or a range, between positive numbers if scale is log"
             remedy = f"write {path}: [0.01, 0.1, 1.0], or {{start: 0.01, stop: 1, steps: 5, scale: log}}"
         else:
             values[path] = listed
@@ -253,12 +249,12 @@ def _listed(written: Any) -> list[Any]:
         return [*written]
     try:
         return Steps.model_validate(written).listed()
-    except (ValidationError, ValueError):
+    except ValidationError:
         return []
 
 
 def _choices(loaded: LoadedScenario, config: TuneConfig) -> tuple[Choice, ...]:
-    swept = dict.fromkeys(path for _, path in _swept(loaded))
+    swept = _swept(loaded)
     for number, path in enumerate(config.per_paths or ()):
         if path not in swept:
             remedy = f"write {listing(swept)}, or []" if swept else "leave it out"
@@ -319,7 +315,7 @@ def _check_halving(loaded: LoadedScenario, config: TuneConfig, *, links: bool) -
 
     assert config.halving is not None
     rounds, start = loaded.scenario.learning.rounds, config.halving.start
-    changed = [one for one in (*config.keys, *(path for _, path in _swept(loaded))) if one in (ROUNDS, BURN_IN)]
+    changed = [one for one in (*config.keys, *_swept(loaded)) if one in (ROUNDS, BURN_IN)]
     if links:
         raise refuse("a link study has no rounds", "leave it out: measure.stop ends each point by its errors")
     if changed:

@@ -29,10 +29,9 @@ if TYPE_CHECKING:
     from scenarios.studies.tune.scores import Scored
 
 PAGE, TUNED, CANDIDATES = "tune.html", "tuned.yaml", "tune.csv"
-LEAD = (
-    "Mean over trials [95 % t interval]; differences from the best are paired, trial by trial. A difference is clear "
-    "if its interval does not contain zero."
-)
+MEANS = "Mean over trials [95 % t interval]; differences from the best are paired, trial by trial."
+RATES = f"Rate [95 % interval]; {CANDIDATES} has the number of observations, n. Differences are of independent rates."
+CLEAR = "A difference is clear if its interval does not contain zero."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +73,8 @@ class Result:
         """A row per choice, stage and candidate, best first, the last stage first."""
         for choice in self.tuning.choices:
             settings = {path: setting_cell(path, value) for path, value in choice.settings.items()}
-            for block, scored in self.of(choice):
+            stages = self.of(choice)
+            for block, scored in stages:
                 for one in scored:
                     behind = one.behind.mean if one.behind is not None else None
                     low, high = (None, None) if behind is None else (behind.low, behind.high)
@@ -85,7 +85,7 @@ class Result:
                         "difference": None if behind is None else behind.mean,
                         "difference_low": low,
                         "difference_high": high,
-                        "chosen": one is self.of(choice)[0][1][0],
+                        "chosen": one is stages[0][1][0],
                     }
 
     def table(self, choice: Choice) -> Table:
@@ -135,7 +135,8 @@ def drawing(result: Result) -> Drawing:
 def _about(tuning: Tuning) -> str:
     """How candidates were compared, in sentences."""
     scenario, config, metric = tuning.loaded.scenario, tuning.config, tuning.metric
-    trials = "one measurement" if tuning.links else f"the mean over {config.trials} trials"
+    number = "rate" if metric.of == "rate" else "mean"
+    trials = "one measurement" if tuning.links else f"the {number} over {config.trials} trials"
     better = "larger" if metric.better > 0 else "smaller"
     text = (
         f"Candidates are compared by {metric.words}, the {better} the better, {trials} of seed "
@@ -195,13 +196,14 @@ def write_result(result: Result, folder: Path, *, command: str) -> ReportPaths:
         facts=[counted(len(tuning.candidates), "candidate"), counted(len(tuning.choices), "choice")],
     )
     choices = [(one.words, f"{result.sentence(one)}.") for one in tuning.choices]
+    lead = f"{RATES if tuning.metric.of == 'rate' else MEANS} {CLEAR}"
     page = render_page(
         head,
         head,
         {
             "In short": [Part(items=choices), Part(soft=about)],
             "Figures": pictures(figures),
-            "Candidates": [Part(soft=LEAD), *(Part(head=one.words, table=result.table(one)) for one in tuning.choices)],
+            "Candidates": [Part(soft=lead), *(Part(head=one.words, table=result.table(one)) for one in tuning.choices)],
             "The tuned scenario": [Part(text=f"`{TUNED}` in this folder, for `phyloop run`."), Part(code=tuned)],
             "Command to write this page again": [Part(code=command)],
         },

@@ -13,7 +13,7 @@ from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, Point
 from scenarios.report.answers import Difference
 from scenarios.report.comparison import Cell, difference
-from scenarios.report.tables.summaries import Mean, PointSummary, mean_interval, rate_text, summarise
+from scenarios.report.tables.summaries import Mean, PointSummary, done_series, mean_interval, rate_text, summarise
 from scenarios.store.store import Store
 from scenarios.studies.link.plan import Curve, LinkPlan
 from scenarios.studies.link.results import PointResult, read_point
@@ -34,12 +34,13 @@ def rank(
 ) -> tuple[tuple[Scored, ...], ...]:
     """Return the candidates of each block, best first; those without a finite metric last.
 
-    `blocks` are those of the sweep that `plan` expands, in order.
+    `blocks` are the last of the sweep that `plan` expands, in order.
     """
+    start = -sum(block.num_points for block in blocks)
     if isinstance(plan, LinkPlan):
-        found = [(curve.point, _of_curve(curve, store, metric)) for curve in plan.curves]
+        found = [(curve.point, _of_curve(curve, store, metric)) for curve in plan.curves[start:]]
     else:
-        found = list(_of_run(plan, store, metric))
+        found = list(_of_run(replace(plan, points=plan.points[start:]), store, metric))
     ranked, first = [], 0
     for block in blocks:
         cells: dict[str, list[Cell]] = {}
@@ -111,11 +112,10 @@ def _trials(store: Store, ids: Sequence[str], summary: PointSummary | None, metr
     if metric.of == "trial":
         return {} if summary is None else summary.trials.get(metric.name, {})
     statuses = store.statuses(ids)
+    done = [trial for trial, one in enumerate(ids) if statuses.get(one) == "done"]
     found: dict[int, float] = {}
-    for trial, one in enumerate(ids):
-        if statuses.get(one) != "done":
-            continue
-        series = store.read_series([one], "rounds")[one].get(metric.name, np.empty(0)).astype(float)
+    for trial, rounds in zip(done, done_series(store, ids, "rounds"), strict=True):
+        series = rounds.get(metric.name, np.empty(0)).astype(float)
         measured = series[~np.isnan(series)]
         if len(measured):
             found[trial] = float(max(metric.better * measured)) * metric.better if metric.of == "best" else measured[-1]

@@ -55,8 +55,9 @@ class Search:
             if last or not self._is_stored(study):
                 yield study
             with study.store.open_existing(self.folder) as store:
-                self._ranked = [*rank(self._blocks, study.plan, store, metric=self.tuning.metric)]
-            new = [self._best(*pair) for pair in zip(new, self._ranked[-len(new) :], strict=True)]
+                ranked = rank(new, study.plan, store, metric=self.tuning.metric)
+            self._ranked += ranked
+            new = [self._best(*pair) for pair in zip(new, ranked, strict=True)]
 
     @property
     def result(self) -> Result:

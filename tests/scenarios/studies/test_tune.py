@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from html import unescape
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import phyloop as in_python
 from scenarios.engine.options import RunOptions
 from scenarios.engine.run import run_study
 from scenarios.engine.study import Progress
+from scenarios.files.plain_files import RESULTS
 from scenarios.plan.plan import expand
 from scenarios.report.comparison import Cell
 from scenarios.schema.errors import ScenarioError
@@ -25,7 +27,7 @@ from scenarios.studies.link.level import theory
 from scenarios.studies.link.plan import expand_link
 from scenarios.studies.tune import plan as tune_plan
 from scenarios.studies.tune.plan import plan_tuning, tuning_seed
-from scenarios.studies.tune.report import Result, tuned_scenario
+from scenarios.studies.tune.report import RATES, Result, tuned_scenario
 from scenarios.studies.tune.scores import Scored
 from scenarios.studies.tune.search import Search
 
@@ -127,7 +129,11 @@ def test_the_step_size_of_the_closed_form_is_found(found: Search) -> None:
 
 
 def test_the_modulation_of_the_closed_form_is_found_per_fading(tmp_path: Path) -> None:
-    result = search(tmp_path, LINKS)[0].result
+    found = search(tmp_path, LINKS)[0]
+    page = found.write(command="").html
+    assert page is not None
+    assert RATES in page.read_text(encoding="utf-8")
+    result = found.result
     curves = expand_link(load_scenario(write_scenario(tmp_path, LINKS), overrides=("link.modulation=bpsk",))).curves
     assert [choice.words for choice in result.tuning.choices] == ["no fading", "Rayleigh fading"]
     for choice, curve in zip(result.tuning.choices, curves, strict=True):
@@ -246,7 +252,7 @@ def test_the_tuned_scenario_of_the_library_stands_on_it_with_its_sweep_zipped(tm
     (tmp_path / "tuned.yaml").write_text(yaml.safe_dump(data))
     tuned = load_scenario(tmp_path / "tuned.yaml")
     points = expand(tuned).points
-    assert [point.scenario.learning.local.momentum for point in points] == momenta  # type: ignore[attr-defined]
+    assert [point.scenario.learning.local.momentum for point in points] == momenta
     assert [point.scenario.label for point in points] == [choice.words for choice in tuning.choices]
     assert tuned.scenario.seed == 2023
     assert tuned.scenario.tune is None
@@ -285,6 +291,17 @@ def test_the_command_shows_the_winner_and_writes_a_scenario_that_runs(tmp_path: 
     assert run.returncode == 0, run.stderr
 
 
+def test_the_command_on_the_page_of_a_search_in_python_repeats_it(tmp_path: Path) -> None:
+    scenario = yaml.safe_load(LANGEVIN)
+    first = in_python.tune(scenario, seed=7, set={"trials": 2}, out=tmp_path / "run", progress=False)
+    page = unescape((tmp_path / "run" / "tune.html").read_text(encoding="utf-8"))
+    (command,) = re.findall(r"phyloop\.tune\(.*\)", page)
+    stored = (tmp_path / "run" / RESULTS).read_bytes()
+    again = eval(command, {"phyloop": in_python})
+    assert again.equals(first)
+    assert (tmp_path / "run" / RESULTS).read_bytes() == stored
+
+
 # --- bad input ------------------------------------------------------------------------------------
 
 FLMC = LANGEVIN.partition("tune:\n")[0]
@@ -295,8 +312,12 @@ FLMC = LANGEVIN.partition("tune:\n")[0]
     [
         (FLMC, None, "needs a tune: section, and this scenario has none; add for example tune:"),
         (f"{FLMC}tune: {{keys: {{learning.step: [1]}}}}", 12, "names no key of a scenario; did you mean"),
-        (f"{FLMC}tune: {{keys: {{learning.step_size: 1}}}}", 12, "must be a list of candidates, or a range; write"),
-        (f"{FLMC}tune: {{keys: {{learning.step_size: {{start: 0, stop: 1, steps: 3, scale: log}}}}}}", 12, "a range"),
+        (f"{FLMC}tune: {{keys: {{learning.step_size: 1}}}}", 12, "must be a list of candidates, or a range, "),
+        (
+            f"{FLMC}tune: {{keys: {{learning.step_size: {{start: 0, stop: 1, steps: 3, scale: log}}}}}}",
+            12,
+            "if scale is log",
+        ),
         (f"{LANGEVIN}sweep: {{learning.step_size: [1]}}", 13, "is swept as well; leave learning.step_size out of the"),
         (f"{LANGEVIN}  per: [label]", 15, "names no swept path; leave it out"),
         (f"{LANGEVIN}  metric: mes", 15, "names nothing that is measured; did you mean mse"),
