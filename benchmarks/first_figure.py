@@ -3,7 +3,7 @@
     python benchmarks/first_figure.py [SCENARIO ..]
 
 Each scenario runs with few trials or rounds in a process of its own: cold with an empty folder of compiled kernels,
-then warm with the full one, each into a new results folder. Processor and wall seconds of
+then warm with the full one, each once into a new results folder. Processor and wall seconds of
 
 - imports: modules loaded for the first time, TensorFlow among them;
 - compiling: numba's compilations, and what TensorFlow traces; what XLA compiles is told as computing;

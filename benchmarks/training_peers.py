@@ -7,7 +7,7 @@ Keras alone is compared. Each device takes one full-batch step from the same wei
 clipping. Ours trains all devices in one call; a rival trains one device and its time is scaled up, as its time per
 device does not depend on how many there are. Our times include dropout, drawing and handing out the weights; rivals
 only compute gradients, without dropout. GFLOP/s counts 3 forward passes of multiplications and additions, whatever was
-really computed; the peak is NumPy's product of two 2048 x 2048 float32 matrices. Calls take turns.
+really computed; the peak is NumPy's product of two 2048 x 2048 float32 matrices. Medians of `TURNS` turns.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import Any
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
-from timing import interleaved_rates, markdown_table
+from timing import interleaved_rates, markdown_table, median_ratio
 
 from fl.config.local import LocalConfig
 from fl.data.arrays import ImageData
@@ -191,7 +191,7 @@ def rows_of(case: Case, *, clip: float | None, peers: Peers | None) -> list[tupl
     rows: list[tuple[str, ...]] = []
     for trainer, seconds in told.items():
         rate = case.num_devices * case.samples * case.flop / statistics.median(seconds) / 1e9
-        ratio = statistics.median(a / b for a, b in zip(seconds, told["phyloop"], strict=True))
+        ratio = median_ratio(seconds, told["phyloop"])
         cells = (f"{statistics.median(seconds):.3f}", f"{rate:.0f}", f"{rate / peak:.2f}", f"{ratio:.2f}")
         rows.append((name, trainer, *cells))
     return rows

@@ -23,7 +23,6 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 
 AT_ONCE = 50
-ETA = 0.1
 RNG = np.random.default_rng(1)
 
 

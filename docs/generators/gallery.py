@@ -159,7 +159,7 @@ def _facts(name: str, loaded: LoadedScenario, plan: Plan | None) -> Iterator[str
     if (time := times().get(name)) is None:
         yield "Time: not measured; the command measures it at its start and shows the time left"
     elif time.run_s is not None:
-        yield (f"Time: {duration(time.run_s)} of one core, at least half of that on two (AMD EPYC, {time.date})")
+        yield f"Time: {duration(time.run_s)} of one core, at least half of that on two (AMD EPYC, {time.date})"
     else:
         yield (
             f"Not run here: a task takes about {duration(time.task_s)} of one core (from {time.measured}; AMD EPYC, "
