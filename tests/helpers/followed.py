@@ -113,7 +113,7 @@ def _longest(text: str, remedy: str) -> tuple[int, Any]:
             continue
         try:
             return end, _value(part)
-        except Exception:
+        except ScenarioError:
             continue
     raise AssertionError(f"cannot be followed to the letter: {remedy or text}")
 
