@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 from fl.accounting.fedavg import training_of, upload_parameters
+from fl.attacks.attacks import number_of
 from fl.config.codec import Codec, codecs
 from fl.footprint import energy_of_round, samples_per_device
 from fl.learning.fedavg import FedAvgConfig
@@ -308,11 +309,13 @@ def _aggregation(learning: FedAvgConfig, scenario: Scenario) -> Iterator[str]:
 def _cancelled(learning: FedAvgConfig) -> Iterator[str]:
     """Attackers whose scaled updates leave nothing of the mean: 1 - s + s f = 0 for a share s and a factor f."""
     attack = learning.attack
-    if attack is None or not learning.aggregation.unbiased or attack.kind not in ("sign-flip", "scale"):
+    if attack is None or not learning.aggregation.unbiased:
         return
-    share = attack.share if attack.devices is None else len(attack.devices) / learning.num_devices
+    if attack.acts_on != "updates" or "factor" not in attack.reads:
+        return
+    share = number_of(attack, learning.num_devices) / learning.num_devices
     factor = getattr(attack, "factor", 1.0)
-    if share and abs(1.0 - share + share * factor) < _CANCELLED:
+    if abs(1.0 - share + share * factor) < _CANCELLED:
         yield (
             f"learning.attack.factor: {share:g} of the devices send {factor:g} times their updates, which cancels the "
             "mean of all, so that the model stays as it is; write factor: -1 for a weaker attack, or another share"
