@@ -37,13 +37,13 @@ def find_link_conflicts(scenario: Scenario) -> Iterator[Conflict]:
             "write for example modulation: qpsk, or an mcs",
         )
         return
-    if link.access == "superposition" or link.modulation == "analog":
-        what = "access superposition" if link.access == "superposition" else "modulation analog"
+    wrong = {"access superposition": "access: orthogonal"} if link.access == "superposition" else {}
+    wrong |= {"modulation analog": "modulation: qpsk"} if link.modulation == "analog" else {}
+    if wrong:
         yield Conflict(
             "link.access link.modulation",
-            f"under {what} no device's bits are detected, so there is no error rate to measure",
-            ("write access: orthogonal" if link.access == "superposition" else "write modulation: qpsk")
-            + (" and modulation: qpsk" if link.access == "superposition" and link.modulation == "analog" else ""),
+            f"under {next(iter(wrong))} no device's bits are detected, so there is no error rate to measure",
+            f"write {' and '.join(wrong.values())}",
         )
         return
     packet_bits = 8 * link.packet_size_bytes
