@@ -52,7 +52,7 @@ class SenderIndex:
         return tuple(np.setdiff1d(np.arange(self.count), self.of(devices)).tolist())
 
     def spread(self, values: NDArray[Any], at: I64) -> NDArray[Any]:
-        """Return the rows of senders at their indices, `[count, M]`; zeros elsewhere."""
+        """Return the rows `values` `[K, M]` of senders at their indices `at`, `[count, M]`; zeros elsewhere."""
         if len(at) == self.count:
             return values
         out = np.zeros((self.count, values.shape[1]), values.dtype)

@@ -6,17 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from scenarios.schema.errors import KeyPath, listing, names_of
-from scenarios.schema.messages.forms import (
-    Answer,
-    Change,
-)
+from scenarios.schema.messages.forms import Answer, Change
 from scenarios.schema.schema import num_errors
-from scenarios.schema.schema_keys import (
-    SECTIONS,
-    belongs,
-    owner_of,
-    schema_keys,
-)
+from scenarios.schema.schema_keys import SECTIONS, belongs, owner_of, schema_keys
 
 
 def of_other_kinds(unknown: Iterable[KeyPath], document: dict[str, Any]) -> tuple[list[Answer], set[KeyPath]]:

@@ -13,7 +13,19 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from phy.config.conflict import problem_and_remedy
-from scenarios.schema.errors import KeyPath, Mark, dotted, flow, listing, mapping, mark_of, names_of, shorten, value_at
+from scenarios.schema.errors import (
+    KeyPath,
+    Mark,
+    dotted,
+    flow,
+    has_parts,
+    listing,
+    mapping,
+    mark_of,
+    names_of,
+    shorten,
+    value_at,
+)
 from scenarios.schema.labels.units import in_unit_of, likely_unit, range_in, unit_of
 from scenarios.schema.messages.forms import (
     FORMS,
@@ -104,7 +116,7 @@ def _list_of(path: KeyPath, document: dict[str, Any]) -> tuple[KeyPath, dict[str
 
 def _scalar(value: object) -> object:
     """None for a section: the error is about the key, not about its contents."""
-    return None if isinstance(value, dict | list) else value
+    return None if has_parts(value) else value
 
 
 def _without_kind(path: KeyPath, context: dict[str, str], section: Any) -> Answer:
@@ -177,8 +189,8 @@ def _unknown(
         remedy = remedy if leaf == first else f"the list {at[-1]} of {first} has it"
         return Answer(path, problem, remedy, Change(gone=gone, new=((at, [one]),)), shown)
     known = keys_within(document, section=str(path[0]))
-    elsewhere = (one for one in known if leaf not in KINDS and one.endswith(f".{leaf}") and value in choices(one))
-    if next(elsewhere, None) is None and (tag := _selector(name, value)) is not None:
+    elsewhere = leaf not in KINDS and any(one.endswith(f".{leaf}") and value in choices(one) for one in known)
+    if not elsewhere and (tag := _selector(name, value)) is not None:
         word = value if isinstance(value, str) else flow(value)
         change = Change(gone=(path,), new=(((*path[:-1], tag), value),))
         return Answer(path, problem, f"write {tag}: {word} in place of {leaf}: {word}", change, shown)
@@ -290,7 +302,7 @@ def _wrong_value(kind: str, path: KeyPath, item: dict[str, Any], document: dict[
             return f"{problem}, not text", f"write {value.strip()} without quotes", number
     if kind in ("int_type", "int_from_float") and isinstance(value, float) and isfinite(value):
         return problem, f"write {round(value)}", round(value)
-    if kind == "string_type" and not isinstance(value, dict | list):
+    if kind == "string_type" and not has_parts(value):
         return problem, f'put it in quotes: "{flow(value)}"', flow(value)
     return problem, f"write for example {flow(default)}" if usual else remedy, None
 
