@@ -53,6 +53,18 @@ def random_payload(num_trials: int, num_devices: int, num_bits: int, *, seed: in
     return np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
 
 
+def random_bits(rows: int, length: int) -> NDArray[np.uint8]:
+    """Random bits `[rows, length]`."""
+    return np.random.default_rng(length).integers(0, 2, (rows, length), dtype=np.uint8)
+
+
+def noisy_llrs(coded: NDArray[np.uint8], noise: float) -> NDArray[np.float32]:
+    """ln(Pr(1) / Pr(0)) of bits sent as -1 and +1 in real noise of standard deviation `noise`."""
+    signs = 2.0 * coded - 1.0
+    received = signs + noise * np.random.default_rng(3).standard_normal(signs.shape)
+    return (2.0 * received / noise**2).astype(np.float32)
+
+
 def standard_errors_off(samples: NDArray[np.floating], expected: float) -> float:
     """Distance of the mean of independent, equally distributed samples from `expected`, in standard errors.
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from radio import random_bits
 
 from phy.coding.ldpc.encoder import LdpcEncoder
 from phy.coding.ldpc.plan import LdpcPlan, plan_ldpc
@@ -29,10 +30,6 @@ CODES = (
     (8448, 9504, 6),
 )
 FAST_TO_BUILD = CODES[:9]
-
-
-def random_bits(rows: int, length: int) -> NDArray[np.uint8]:
-    return np.random.default_rng(length).integers(0, 2, (rows, length), dtype=np.uint8)
 
 
 def sionna_encoder(block_bits: int, coded_bits: int, bits_per_symbol: int) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from numpy.typing import NDArray
+from radio import ERRORS_OF_A_CHECK, noisy_llrs, random_bits
 
 from phy.coding.plan import polar_crc_bits
 from phy.coding.polar import parts
@@ -17,18 +18,6 @@ from phy.coding.polar.code import PolarCode
 from phy.coding.polar.construction import plan_polar
 from phy.coding.polar.graph import PolarCode as PolarGraph
 from phy.coding.polar.schedule import selecting_pairs
-
-ERRORS_OF_A_CHECK = 4.0
-
-
-def random_bits(rows: int, length: int) -> NDArray[np.uint8]:
-    return np.random.default_rng(length).integers(0, 2, (rows, length), dtype=np.uint8)
-
-
-def noisy_llrs(coded: NDArray[np.uint8], noise: float) -> NDArray[np.float32]:
-    signs = 2.0 * coded - 1.0
-    received = signs + noise * np.random.default_rng(3).standard_normal(signs.shape)
-    return (2.0 * received / noise**2).astype(np.float32)
 
 
 def sizes() -> list[tuple[int, int]]:

@@ -11,24 +11,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from numpy.typing import NDArray
+from radio import ERRORS_OF_A_CHECK, noisy_llrs, random_bits
 
 from phy.coding.convolutional import POLYNOMIALS, ConvolutionalCode
 from phy.coding.kernel_codes import KernelCode
 from phy.coding.turbo import bcjr
 from phy.coding.turbo.code import TurboCode
 
-ERRORS_OF_A_CHECK = 4.0
 RATES = {2: 1 / 2, 3: 1 / 3}
-
-
-def random_bits(rows: int, length: int) -> NDArray[np.uint8]:
-    return np.random.default_rng(length).integers(0, 2, (rows, length), dtype=np.uint8)
-
-
-def noisy_llrs(coded: NDArray[np.uint8], noise: float) -> NDArray[np.float32]:
-    signs = 2.0 * coded - 1.0
-    received = signs + noise * np.random.default_rng(3).standard_normal(signs.shape)
-    return (2.0 * received / noise**2).astype(np.float32)
 
 
 @pytest.mark.parametrize(("outputs", "constraint_length"), POLYNOMIALS)
