@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command import write_scenario
 from learning_run import run_scenario
 from one_bit_learning import scenario
 
@@ -205,43 +206,44 @@ def test_nothing_is_said_of_a_point_that_learnt(metrics: Mapping[str, float]) ->
     assert said(metrics, {"aggregation": "cpa"}, rates={"bit_error_rate": 0.2, "packet_error_rate": 0.9}) == ""
 
 
+def printed(text: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """What a run of a scenario into `folder / "out"` prints on standard error, a line each."""
+    assert run_scenario(str(write_scenario(folder, text)), out=folder / "out") == 0
+    return capsys.readouterr().err.splitlines()
+
+
 def test_the_finding_is_printed_and_stands_on_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "s.yaml").write_text(
+    text = (
         "name: s\ntrials: 1\nlink: {power: {snr_max_db: -10}}\n"
         "learning: {algorithm: fedavg, rounds: 3, num_devices: 4}\n"
     )
-    assert run_scenario(str(tmp_path / "s.yaml"), out=tmp_path / "out", overrides=(), trials=None, seed=None) == 0
     words = "of the bits arrived wrong; raise link.power.snr_max_db above -10."
-    assert words in capsys.readouterr().err
+    assert any(words in line for line in printed(text, tmp_path, capsys))
     assert (tmp_path / "out" / "report.html").read_text().count(words) == 1
 
 
 def test_a_code_below_its_threshold_is_named_once_for_all_sweep_points(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "s.yaml").write_text(
+    text = (
         "name: s\ntrials: 1\nlink: {access: orthogonal, coding: {code: ldpc5g}}\n"
         "learning: {algorithm: fedavg, rounds: 2, num_devices: 4}\nsweep: {link.power.snr_max_db: [-8, -6, 20]}\n"
     )
-    assert run_scenario(str(tmp_path / "s.yaml"), out=tmp_path / "out", overrides=(), trials=None, seed=None) == 0
-    said = [line for line in capsys.readouterr().err.splitlines() if "makes errors worse" in line]
-    assert len(said) == 1
-    assert said[0].startswith("phyloop: P₀/N₀ = -8 dB and 1 more: ")
-    assert "link.power.snr_max_db above -8, lower link.coding.rate, or write link.coding: none" in said[0]
+    (line,) = (line for line in printed(text, tmp_path, capsys) if "makes errors worse" in line)
+    assert line.startswith("phyloop: P₀/N₀ = -8 dB and 1 more: ")
+    assert "link.power.snr_max_db above -8, lower link.coding.rate, or write link.coding: none" in line
 
 
 def test_a_swept_key_without_effect_is_named_and_one_with_effect_is_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # P0/N0 is fixed, so that a larger noise power comes with a larger transmit power.
-    (tmp_path / "s.yaml").write_text(
+    text = (
         "name: s\ntrials: 2\nlink: {channel: {noise_power: 1.0}}\n"
         "learning: {algorithm: fedavg, rounds: 2, num_devices: 4}\n"
         "sweep: {link.channel.noise_power: [1, 4], link.power.snr_max_db: [-3, 0]}\n"
     )
-    assert run_scenario(str(tmp_path / "s.yaml"), out=tmp_path / "out", overrides=(), trials=None, seed=None) == 0
-    said = [line for line in capsys.readouterr().err.splitlines() if "every trial has the same" in line]
-    assert len(said) == 1
-    assert said[0].startswith(
+    (line,) = (line for line in printed(text, tmp_path, capsys) if "every trial has the same" in line)
+    assert line.startswith(
         "phyloop: link.channel.noise_power is swept, and every trial has the same test_accuracy at all its values"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from command import write_scenario
 
 from scenarios.studies.check import check
 
@@ -79,9 +80,7 @@ ERRORS = {
 @pytest.mark.parametrize("case", ERRORS, ids=lambda case: case.replace(" ", "_"))
 def test_one_check_has_the_remedies_of_all_mistakes(case: str, tmp_path: Path) -> None:
     text, remedies = ERRORS[case]
-    path = tmp_path / "a.yaml"
-    path.write_text(text)
-    assert [error.remedy for error in check(path).errors] == remedies
+    assert [error.remedy for error in check(write_scenario(tmp_path, text)).errors] == remedies
 
 
 WARNINGS = {
@@ -99,14 +98,11 @@ WARNINGS = {
 @pytest.mark.parametrize("case", WARNINGS, ids=lambda case: case.replace(" ", "_"))
 def test_a_key_without_effect_is_a_warning(case: str, tmp_path: Path) -> None:
     text, sentence = WARNINGS[case]
-    path = tmp_path / "a.yaml"
-    path.write_text(text)
-    checked = check(path)
+    checked = check(write_scenario(tmp_path, text))
     assert checked.ok
     assert any(warning.startswith(sentence) for warning in checked.warnings)
 
 
 def test_an_error_behind_a_moved_section_has_the_line_where_it_is_written(tmp_path: Path) -> None:
-    path = tmp_path / "a.yaml"
-    path.write_text(FEDAVG + "figures:\n  - {x: round, y: loss}\n")
+    path = write_scenario(tmp_path, FEDAVG + "figures:\n  - {x: round, y: loss}\n")
     assert [(error.line, error.key) for error in check(path).errors] == [(5, "figures"), (6, "report.figures[0].y")]

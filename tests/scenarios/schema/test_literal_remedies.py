@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from command import write_scenario
 from followed import followed
 
 from scenarios.studies.check import check
@@ -127,12 +128,10 @@ MISTAKES = {
 @pytest.mark.parametrize("case", MISTAKES, ids=lambda case: case.replace(" ", "_"))
 def test_the_first_remedy_works_to_the_letter(case: str, tmp_path: Path) -> None:
     text, words = MISTAKES[case]
-    path = tmp_path / "a.yaml"
-    path.write_text(text)
+    path = write_scenario(tmp_path, text)
     found = check(path)
     assert words in str(found)
-    (corrected := tmp_path / "b.yaml").write_text(followed(path, found.errors))
-    again = check(corrected)
+    again = check(write_scenario(tmp_path, followed(path, found.errors)))
     # That the mechanisms of one sweep count epsilon in their own ways is no mistake of the remedy.
     assert [*again.errors, *(one for one in again.warnings if "of different kinds" not in one)] == []
 
@@ -140,20 +139,18 @@ def test_the_first_remedy_works_to_the_letter(case: str, tmp_path: Path) -> None
 def test_a_budget_that_makes_bits_fair_coins_has_a_codec_and_an_epsilon_that_do_not(tmp_path: Path) -> None:
     codec = "  codec: {name: fixed-point, bound: 1}\n"
     budget = "privacy: {mechanism: bit-flipping, budget: {epsilon: 5}}\n"
-    path = tmp_path / "a.yaml"
-    path.write_text(FEDAVG + codec + budget)
-    (warning,) = check(path).warnings
+    (warning,) = check(write_scenario(tmp_path, FEDAVG + codec + budget)).warnings
     match = re.search(r"write learning.codec: ({.+?}) and privacy.budget.epsilon: (\d+), or more", warning)
     assert warning.startswith("privacy.budget.epsilon: 5 for 14,950 bits in each of 30 rounds flips them")
     assert match is not None
-    path.write_text(FEDAVG + f"  codec: {match[1]}\n" + budget.replace("5", match[2]))
-    assert check(path).ok
-    assert check(path).warnings == ()
+    found = check(write_scenario(tmp_path, FEDAVG + f"  codec: {match[1]}\n" + budget.replace("5", match[2])))
+    assert found.ok
+    assert found.warnings == ()
 
 
 @pytest.mark.parametrize(("factor", "warned"), [(-4, True), (-1, False)])
 def test_attackers_that_cancel_the_mean_are_warned_of(factor: int, warned: bool, tmp_path: Path) -> None:
     """1 - s + s f = 0.8 - 0.2 * 4 = 0 for a fifth of the devices with factor -4."""
-    path = tmp_path / "a.yaml"
-    path.write_text(FEDAVG + f"  attack: {{kind: sign-flip, share: 0.2, factor: {factor}}}\n")
-    assert any("cancels the mean" in one for one in check(path).warnings) == warned
+    text = FEDAVG + f"  attack: {{kind: sign-flip, share: 0.2, factor: {factor}}}\n"
+    warnings = check(write_scenario(tmp_path, text)).warnings
+    assert any("cancels the mean" in one for one in warnings) == warned
