@@ -52,8 +52,8 @@ class LocalConfig(Frozen):
     )
     keep_state: bool = Field(
         default=True,
-        description="momentum and Adam's moments of a device last from round to round; true: a device is the same "
-        "machine in all rounds",
+        description="momentum, Adam's moments and the step t of a device last from round to round; true: a device is "
+        "the same machine in all rounds",
     )
 
     @property

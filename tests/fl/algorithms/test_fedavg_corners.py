@@ -51,9 +51,9 @@ def test_kappa_is_measured_on_what_is_uploaded() -> None:
     assert updates > dark / 5 > models
 
 
-def convex(**changes: Any) -> FedAvgConfig:
-    local = {"learning_rate": 0.02, "clip": 50.0, "l2": 0.1, "steps": 3}
-    return setting(convergence_bound=True, local=local, **changes)
+def convex(*, local: dict[str, Any] | None = None, **changes: Any) -> FedAvgConfig:
+    steps = {"learning_rate": 0.02, "clip": 50.0, "l2": 0.1, "steps": 3, **(local or {})}
+    return setting(convergence_bound=True, local=steps, **changes)
 
 
 def test_the_bound_holds_only_where_all_is_as_the_theorem_has_it() -> None:
@@ -65,6 +65,8 @@ def test_the_bound_holds_only_where_all_is_as_the_theorem_has_it() -> None:
         {"upload": "update"},
         {"receiver_limit": 4.0},
         {"downlink": NO_RADIO},
+        {"local": {"decay_steps": 10.0}},
+        {"local": {"proximal": 0.1}},
         {"codec": {"name": "fixed-point", "bound": 0.1, "max_clipped": 1.0}},
     ):
         assert run(convex(**changes)).metrics["bound_valid"] == 0, changes

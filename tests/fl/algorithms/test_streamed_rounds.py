@@ -170,7 +170,8 @@ def test_the_kernel_trains_what_tensorflow_trains(local: dict[str, Any]) -> None
 
 
 def test_what_the_kernel_cannot_train_is_left_to_tensorflow() -> None:
-    for model, local in (("mlp", {}), ("linear", {"optimizer": "adam", "batch_size": 5})):
+    adam, decaying = {"optimizer": "adam", "batch_size": 5}, {"decay_steps": 10.0}
+    for model, local in (("mlp", {}), ("linear", adam), ("linear", decaying)):
         trial = build({"aggregation": CPA, "model": model, "local": local}, FADING)
         assert trial._trainer._classes is None
 
