@@ -91,6 +91,10 @@ MISTAKES = {
         LINK.replace("model: tdl-a", "model: tdl-a, fc_ghz: 3.5"),
         "write link.channel.carrier_frequency_hz: 3.5e9.",
     ),
+    "amplitudes that add up in a link study": (
+        LINK.replace("access: orthogonal, modulation: qpsk", "access: superposition, modulation: analog"),
+        "write access: orthogonal and modulation: qpsk.",
+    ),
     "a list in place of a sweep": (FEDAVG.replace("20}", "[0, 10]}"), "move the list into the sweep:"),
     "schemes of which some carry no bits and no code": (
         FLMC.replace("num_devices", "task: {name: gaussian-linear, dimension: 50}, num_devices").replace(
