@@ -103,7 +103,7 @@ def link(
     max_seconds: SecondsOption = None,
     inspect: InspectOption = False,
     at: AtOption = None,
-    packets: PacketsOption = 32,
+    packets: PacketsOption = None,
     allow_code: AllowCodeOption = False,
     log_level: LevelOption = "info",
     debug: DebugOption = False,
@@ -113,8 +113,8 @@ def link(
     from scenarios.studies import prepare
 
     make = partial(prepare.link, scenario, out=out, max_seconds=max_seconds, overrides=overrides or (), seed=seed)
-    if inspect or at:
-        print_inspection(make, at=at or (), packets=packets, allow_code=allow_code)
+    if inspect or at or packets:
+        print_inspection(make, at=at or (), packets=packets or 32, allow_code=allow_code)
         return
     code = carry_out(make, log_level=log_level, debug=debug, allow_code=allow_code)
     raise typer.Exit(code)

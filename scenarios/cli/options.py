@@ -95,7 +95,9 @@ AtOption = Annotated[
         "1e-2]; repeatable.",
     ),
 ]
-PacketsOption = Annotated[int, option("--packets", "N", "Packets of each device to inspect.", min=1)]
+PacketsOption = Annotated[
+    int | None, option("--packets", "N", "Packets of each device that --inspect shows; 32 if left out.", min=1)
+]
 TableOption = Annotated[
     list[str] | None,
     option(
