@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.coding.soft_lanes import LANES, quantise, to_lanes
+from phy.coding.soft_lanes import LANES, quantise, run_lanes, to_lanes
 from phy.numerics.compiled import inlined, lean_kernel
-from phy.numerics.workers import run_tasks
 
 POLYNOMIALS: dict[tuple[int, int], tuple[int, ...]] = {
     (2, 3): (0o5, 0o7),
@@ -93,11 +92,11 @@ class ConvolutionalCode:
                 np.empty(LANES, np.int64),
                 np.empty(LANES, np.uint8),
                 bits,
-                LANES * first,
-                min(LANES * last, len(llrs)),
+                first,
+                last,
             )
 
-        run_tasks(run, num_tasks=-(-len(llrs) // LANES))
+        run_lanes(run, count=len(llrs))
         return bits
 
     @cached_property

@@ -6,15 +6,22 @@ code word lies at `LANES * t + i`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from phy.numerics.compiled import inlined
+from phy.numerics.workers import run_tasks
 
 LANES = 32
 """One vector of 512 bits, or two of 256."""
 _HALF = np.float32(0.5)
+
+
+def run_lanes(run: Callable[[int, int], None], *, count: int) -> None:
+    """Call `run(first, last)` on all cores until code words 0 to `count` - 1 are done, whole groups of `LANES` each."""
+    run_tasks(lambda first, last: run(LANES * first, min(LANES * last, count)), num_tasks=-(-count // LANES))
 
 
 @inlined

@@ -14,7 +14,7 @@ from phy.coding.polar.encoder import encode_blocks
 from phy.coding.polar.lists import NUM_COSTS, PERMUTED, decode_blocks
 from phy.coding.polar.parts import MOST
 from phy.coding.polar.schedule import decoding_steps, selecting_pairs
-from phy.coding.soft_lanes import LANES
+from phy.coding.soft_lanes import LANES, run_lanes
 from phy.config.coding import CRC_POLYNOMIALS
 from phy.numerics.workers import run_tasks
 
@@ -110,11 +110,11 @@ class PolarCode:
                 picked,
                 np.empty(LANES * self.block_bits, np.uint8),
                 bits,
-                LANES * first,
-                min(LANES * last, len(llrs)),
+                first,
+                last,
             )
 
-        run_tasks(run, num_tasks=-(-len(llrs) // LANES))
+        run_lanes(run, count=len(llrs))
         return bits
 
     @cached_property

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.coding.soft_lanes import LANES
+from phy.coding.soft_lanes import LANES, run_lanes
 from phy.coding.turbo.bcjr import NUM_SCRATCH, decode_blocks
 from phy.numerics.compiled import lean_kernel
-from phy.numerics.workers import run_tasks
 
 TAIL_STEPS = 3
 """Steps that lead a component encoder back to the zero state."""
@@ -77,11 +76,11 @@ class TurboCode:
                 np.empty(LANES * 8 * steps, np.int16),
                 np.empty(LANES * NUM_SCRATCH, np.int16),
                 bits,
-                LANES * first,
-                min(LANES * last, len(llrs)),
+                first,
+                last,
             )
 
-        run_tasks(run, num_tasks=-(-len(llrs) // LANES))
+        run_lanes(run, count=len(llrs))
         return bits
 
     @cached_property
