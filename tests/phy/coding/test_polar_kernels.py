@@ -134,6 +134,5 @@ def test_the_pairs_leave_the_smaller_half_with_the_smallest_at_one_end(list_size
 
 def test_the_correction_of_a_check_node_is_right_within_two_hundredths() -> None:
     distance = np.arange(0, 600)
-    near = np.maximum(int(parts._NEAR) - distance, 0) * 5 >> 3
-    correction = (near * near >> 8) ** 2 >> 10
+    correction = np.array([parts.correction(np.int16(steps)) for steps in distance])
     assert np.abs(correction / parts.STEPS - np.log1p(np.exp(-distance / parts.STEPS))).max() < 0.02 + 1 / parts.STEPS
