@@ -77,7 +77,8 @@ class Watched(NamedTuple):
 
     - `sent`, `equalised` `[rows, users, num_symbols]` complex64: constellation points, and their estimates behind the
       filter of the receiver, see `phy.receivers.detectors.equalise`; NaN for a silent device;
-    - `raw_wrong` `[rows, users, coded_bits]` bool: wrong hard decisions before any decoder;
+    - `raw_wrong` `[rows, users, coded_bits]` bool: wrong hard decisions before any decoder; of a silent device
+      none in packets, guesses on a flat uncoded link;
     - `channel`, `estimate` `[rows, users, antennas, num_symbols]` complex64: small-scale fading at every data symbol,
       and the receiver's estimate of it. Transmit amplitude and gain are divided out; NaN for a silent device.
     """

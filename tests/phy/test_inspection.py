@@ -152,6 +152,14 @@ def test_dropped_packets_hold_no_wrong_bit() -> None:
     assert found.raw_wrong.any()
 
 
+@pytest.mark.parametrize("settings", [{"modulation": "qpsk", "channel": RAYLEIGH}, LINKS["NOMA"]])
+def test_silent_devices_make_no_hard_decision(settings: dict[str, Any]) -> None:
+    found, reception = inspected(link_of(**settings, coding=CODE, power={"policy": "truncated-inversion"}), devices=4)
+    made = found.bits_per_symbol * (~np.isnan(found.equalised)).sum()
+    assert made == reception.counts.raw_bits.sum() < found.raw_wrong.size
+    assert abs(found.raw_errors.sum() - reception.counts.raw_bit_errors.sum()) <= 1
+
+
 def test_fewer_packets_are_the_first_of_more() -> None:
     config = link_of(modulation="qpsk", channel=RAYLEIGH, coding=CODE)
     few, _ = inspected(config, devices=2, keep=5)

@@ -135,10 +135,11 @@ class SionnaPacketChain(PacketChain):
         )
         equalised = equalise(observation, spec=spec, detector=detector, decided=self._modem.modulate_bits(hard))
         arrival = tf.cast(sent.amplitude * sent.gain, tf.complex64)[:, :, None]
+        on_air = tf.abs(arrival) > 0.0
         return (
             sent.symbols,
-            tf.where(tf.abs(arrival) > 0.0, equalised, np.complex64(complex(np.nan, np.nan))),
-            (decoded.llrs > 0.0) != (tf.reshape(coded, shape) > 0),
+            tf.where(on_air, equalised, np.complex64(complex(np.nan, np.nan))),
+            ((decoded.llrs > 0.0) != (tf.reshape(coded, shape) > 0)) & on_air,
             self._knowing.observe(sent).channel / arrival[..., None],
             observation.channel / arrival[..., None],
         )

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scenarios.engine.start import prepare_tensorflow
 from scenarios.files.plain_files import RESULTS
@@ -163,7 +164,7 @@ def inspect_point(folder: Path, plan: LinkPlan, *, at: Mapping[str, Any], num_pa
         curve=curve,
         point=point,
         packets=found,
-        rates=_rates(curve, found),
+        rates=_rates(curve, found, wrong=found.wrong.sum(axis=-1), bits=found.kept * found.wrong.shape[-1]),
         measured=measured.get(point.point_id),
         fitting=fitting,
     )
@@ -176,9 +177,14 @@ def _measured(folder: Path, plan: LinkPlan) -> dict[str, PointResult]:
         return {one.point.point_id: one for points in read_results(store, plan) for one in points}
 
 
-def _rates(curve: Curve, found: Inspection) -> tuple[RateEstimate | None, RateEstimate | None]:
-    """Rates of the inspected packets, with intervals from the spread between packets, or between transmissions where
-    packets err together."""
+def _rates(
+    curve: Curve, found: Inspection, *, wrong: NDArray[np.int64], bits: NDArray[np.int64]
+) -> tuple[RateEstimate | None, RateEstimate | None]:
+    """Bit and packet error rate of `wrong` among `bits` of every packet, both `[num_devices, num_packets]`.
+
+    A packet without bits is in error. Intervals are from the spread between packets, or between transmissions where
+    packets err together.
+    """
     from phy.measure.monte_carlo import ClusteredCounts, LinkTally, estimate_rates
 
     together = curve.independent == "transmissions"
@@ -188,10 +194,8 @@ def _rates(curve: Curve, found: Inspection) -> tuple[RateEstimate | None, RateEs
         sums = (np.bincount(cluster, weights=one.sum(axis=0)).astype(np.int64) for one in (errors, observed))
         return ClusteredCounts.of(*sums)
 
-    wrong = found.wrong.sum(axis=-1)
-    bits = counts(wrong, found.kept * found.wrong.shape[-1])
-    packets = counts((wrong > 0) | ~found.kept, np.ones_like(found.kept))
-    tally = LinkTally(bits=bits, packets=packets, batches=1)
+    packets = counts((wrong > 0) | (bits == 0), np.ones_like(bits))
+    tally = LinkTally(bits=counts(wrong, bits), packets=packets, batches=1)
     confidence = curve.measure.confidence
     return estimate_rates(tally, last=tally, stop=None, confidence=confidence, independent=curve.independent)
 
@@ -265,8 +269,12 @@ def sentences(found: Inspected) -> Iterator[tuple[str, str]]:
         study = map(rate, found.measured.rates())
         yield "the study at this point", "bit error rate {}, packet error rate {}.".format(*study)
     if found.point.link.coding != "none":
-        raw, total = int(packets.raw_wrong.sum()), packets.raw_wrong.size
-        yield "before the decoder", f"{raw:,} of {total:,} hard decisions are wrong: {raw / total:.3g}."
+        raw, made = _hard_decisions(packets)
+        before = rate(_rates(found.curve, packets, wrong=raw, bits=made)[0])
+        yield (
+            "before the decoder",
+            f"{raw.sum():,} of {made.sum():,} hard decisions are wrong: bit error rate {before}.",
+        )
     yield "error positions", verdict(packets.bursts, bad_packets=bad)
     of_packet = packets.per_packet(packets.squared_error)
     for device, error in enumerate(packets.squared_error):
@@ -284,20 +292,30 @@ def sentences(found: Inspected) -> Iterator[tuple[str, str]]:
         yield "channel estimate", f"mean square error {share:.1f} dB relative to the mean of |h|²."
 
 
+def _hard_decisions(packets: Inspection) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(wrong, all) hard decisions before the decoder of each coded packet, `[num_devices, num_packets]`.
+
+    Of a silent device there are none.
+    """
+    shape = (*packets.kept.shape, -1)
+    made = (~np.isnan(packets.equalised)).reshape(shape).sum(axis=-1) * packets.bits_per_symbol
+    return packets.raw_wrong.reshape(shape).sum(axis=-1), made
+
+
 def packet_table(found: Inspected) -> Table:
     """A row per packet and device: |h|^2, EVM, wrong decisions before the decoder, wrong bits."""
     from scenarios.report.figures.radio import power
 
     packets, coded = found.packets, found.point.link.coding != "none"
     gain, error = packets.per_packet(power(packets)), packets.per_packet(packets.squared_error)
-    raw = packets.per_packet(packets.raw_errors) * np.maximum(np.bincount(packets.packet), 1)
+    raw = _hard_decisions(packets)[0] if coded else None
     rows = tuple(
         (
             str(packet),
             str(device),
             f"{round(10.0 * np.log10(gain[device, packet]), 1) + 0.0:.1f}",  # no sign of what is rounded to 0
             f"{100.0 * error[device, packet] ** 0.5:.3g}",
-            *([f"{raw[device, packet]:.0f}"] if coded else []),
+            *([] if raw is None else [str(raw[device, packet])]),
             str(packets.wrong[device, packet].sum()) if packets.kept[device, packet] else "not held",
         )
         for packet in range(packets.kept.shape[1])
