@@ -68,19 +68,17 @@ def _pictures(found: Inspection) -> Iterator[tuple[str, str, str, Callable[[], F
             name = f"Channel and wrong symbols{f' of device {device}' * (devices > 1)}"
             yield f"channel-{device}", name, caption, partial(draw_grid, found, device)
     elif fades(found) or estimated(found):
-        caption = (
-            f"Power |h|² of the channel along the first {MOST_INSTANTS} symbols"
-            if moves(found)
-            else "Power |h|² of the channel in each packet"
+        along, unit = (
+            (f"along the first {MOST_INSTANTS} symbols", "symbol") if moves(found) else ("in each packet", "packet")
         )
-        caption += f"; hollow where a {'symbol' if moves(found) else 'packet'} is wrong or lost"
+        caption = f"Power |h|² of the channel {along}; hollow where a {unit} is wrong or lost"
         caption += f"; dashed the estimate of the receiver.{first}" if estimated(found) else f".{first}"
         yield "channel", "Channel", caption, partial(draw_fades, found)
 
 
-def power(found: Inspection) -> NDArray[np.float32]:
-    """|h|^2 of each symbol, mean over antennas, `[num_devices, num_symbols]`."""
-    return np.asarray((np.abs(found.channel) ** 2).mean(axis=1))
+def power(channel: NDArray[np.complex64]) -> NDArray[np.float32]:
+    """|h|^2 of `[num_devices, num_antennas, num_symbols]`, mean over antennas, `[num_devices, num_symbols]`."""
+    return np.asarray((np.abs(channel) ** 2).mean(axis=1))
 
 
 def fades(found: Inspection) -> bool:
@@ -90,8 +88,8 @@ def fades(found: Inspection) -> bool:
 
 def moves(found: Inspection) -> bool:
     """True if |h| changes within a packet."""
-    of_packet = found.per_packet(power(found))
-    return not np.allclose(of_packet[:, found.packet], power(found), rtol=1e-4, equal_nan=True)
+    values = power(found.channel)
+    return not np.allclose(found.per_packet(values)[:, found.packet], values, rtol=1e-4, equal_nan=True)
 
 
 def estimated(found: Inspection) -> bool:
@@ -209,11 +207,11 @@ def draw_fades(found: Inspection) -> Figure:
 
     per_symbol, devices = moves(found), len(found.kept)
     size = 3.0 if per_symbol else 5.0
-    known = np.asarray((np.abs(found.estimate) ** 2).mean(axis=1))
+    known: NDArray[Any] = power(found.estimate)
     if per_symbol:
-        values, seen, wrong = (one[:, :MOST_INSTANTS] for one in (power(found), known, found.raw_errors > 0))
+        values, seen, wrong = (one[:, :MOST_INSTANTS] for one in (power(found.channel), known, found.raw_errors > 0))
     else:
-        values, seen = found.per_packet(power(found)), found.per_packet(known)
+        values, seen = found.per_packet(power(found.channel)), found.per_packet(known)
         wrong = found.wrong.any(axis=-1) | ~found.kept
     place = np.arange(values.shape[1])
     with rc_context(STYLE):
@@ -248,7 +246,7 @@ def draw_grid(found: Inspection, device: int) -> Figure:
     per_packet = found.raw_errors[device].reshape(packets, -1) > 0
     order = np.argsort(-per_packet.sum(axis=-1), kind="stable")
     chosen = order[np.linspace(0, packets - 1, min(MAPS, packets)).round().astype(int)]
-    heights = decibels(power(found)[device].reshape(packets, -1))
+    heights = decibels(power(found.channel)[device].reshape(packets, -1))
     used = np.flatnonzero(marks.any(axis=1))
     cut, end = int(used[0]), int(used[-1]) + 0.5
     with rc_context(STYLE):

@@ -282,9 +282,9 @@ def sentences(found: Inspected) -> Iterator[tuple[str, str]]:
         which = f" of device {device}" if len(wrong) > 1 else ""
         yield f"EVM{which}", f"{evm_text(error)}, {median:.3g} % in the median packet."
     if fades(packets):
-        of_packet = 10.0 * np.log10(packets.per_packet(power(packets)))
+        of_packet = 10.0 * np.log10(packets.per_packet(power(packets.channel)))
         low, high = np.nanmin(of_packet), np.nanmax(of_packet)
-        mean = 10.0 * np.log10(np.nanmean(power(packets)))
+        mean = 10.0 * np.log10(np.nanmean(power(packets.channel)))
         yield "channel", f"mean |h|² {mean:.2f} dB, from {low:.1f} to {high:.1f} dB in a packet."
     if estimated(packets):
         error = np.abs(packets.estimate - packets.channel) ** 2
@@ -307,7 +307,7 @@ def packet_table(found: Inspected) -> Table:
     from scenarios.report.figures.radio import power
 
     packets, coded = found.packets, found.point.link.coding != "none"
-    gain, error = packets.per_packet(power(packets)), packets.per_packet(packets.squared_error)
+    gain, error = packets.per_packet(power(packets.channel)), packets.per_packet(packets.squared_error)
     raw = _hard_decisions(packets)[0] if coded else None
     rows = tuple(
         (
