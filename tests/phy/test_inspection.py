@@ -127,8 +127,9 @@ def test_the_ofdm_channel_has_mean_power_one_and_fades_over_carriers() -> None:
     assert np.mean(plane.std(axis=1) / plane.mean(axis=1)) > 0.05
 
 
-def test_an_estimate_errs_by_the_variance_given() -> None:
-    config = link_of(modulation="qpsk", channel=RAYLEIGH, csi={"error_variance": 0.04})
+@pytest.mark.parametrize("settings", [{}, {"coding": CODE}], ids=["flat", "packets"])
+def test_an_estimate_errs_by_the_variance_given(settings: dict[str, Any]) -> None:
+    config = link_of(modulation="qpsk", channel=RAYLEIGH, csi={"error_variance": 0.04}, **settings)
     found, _ = inspected(config, devices=4, trials=30, packets=4)
     error = found.per_packet((np.abs(found.estimate - found.channel) ** 2)[:, 0])
     assert error.mean() == pytest.approx(0.04, abs=ERRORS * 0.04 / np.sqrt(error.size))
