@@ -1,5 +1,4 @@
 """The first remedy of every finding, followed to the letter, ends the finding and brings no other."""
-# ruff: noqa: E501 (whole sentences on one line, as the user sees them)
 
 from __future__ import annotations
 
@@ -30,7 +29,8 @@ learning: {algorithm: flmc, scheme: analog, num_devices: 20, rounds: 300, burn_i
 """
 LINK = """\
 name: a
-link: {access: orthogonal, modulation: qpsk, coding: {code: ldpc5g}, channel: {model: tdl-a}, ofdm: {num_subcarriers: 72}}
+link:
+  {access: orthogonal, modulation: qpsk, coding: {code: ldpc5g}, channel: {model: tdl-a}, ofdm: {num_subcarriers: 72}}
 measure: {values: [0, 10], stop: {packet_errors: 10}}
 """
 SWEPT = "sweep: {link.power.snr_max_db: [0, 10]}\n"
@@ -59,7 +59,8 @@ MISTAKES = {
     "privacy of amplitudes for averaging": (
         FEDAVG.replace("local: {optimizer: gd, clip: 1,", "local: {optimizer: sgd, batch_size: 8,")
         + "privacy: {epsilon: 100, delta: 0.25}\n",
-        "write for example {mechanism: gaussian, epsilon: 100, delta: 0.25} and learning.local: {optimizer: gd, clip: 1, steps: 1}.",
+        "write for example {mechanism: gaussian, epsilon: 100, delta: 0.25} and learning.local: "
+        "{optimizer: gd, clip: 1, steps: 1}.",
     ),
     "keys of a figure beside the list of figures": (
         FEDAVG + SWEPT + "report: {x: round, y: test_accuracy, series: link.power.snr_max_db}\n",
@@ -106,7 +107,8 @@ MISTAKES = {
     ),
     "aggregations of which one needs a slot for every device, beside a zip": (
         AIR
-        + "sweep:\n  zip: {link.power.snr_max_db: [0, 10], label: ['a, b', c]}\n  learning.aggregation: [mean, median]\n",
+        + "sweep:\n  zip: {link.power.snr_max_db: [0, 10], label: ['a, b', c]}\n"
+        + "  learning.aggregation: [mean, median]\n",
         'write zip: [{link.power.snr_max_db: [0, 10], label: ["a, b", c]}, {learning.aggregation: [mean, median], '
         "link.access: [superposition, orthogonal]}] in place of learning.aggregation and zip in the sweep.",
     ),
