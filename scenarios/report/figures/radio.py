@@ -224,7 +224,8 @@ def draw_fades(found: Inspection) -> Figure:
             if estimated(found):
                 axes.plot(place, decibels(seen[device]), color=own.colour, linewidth=1.2, linestyle="--")
             bad = wrong[device]
-            axes.plot(place[bad], height[bad], "", marker=own.marker, markersize=size, color=own.colour, mfc="white")
+            hollow = {"linestyle": "none", "marker": own.marker, "markersize": size, "mfc": "white"}
+            axes.plot(place[bad], height[bad], color=own.colour, **hollow)
         axes.axhline(0.0, color="#999999", linewidth=0.7, linestyle="--", zorder=1)
         axes.set_xlabel("symbol" if per_symbol else "packet")
         axes.set_ylabel("|h|² [dB]")

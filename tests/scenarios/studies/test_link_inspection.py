@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from command import phyloop, write_scenario
 
 from phy.measure.monte_carlo import StopRule
 from scenarios.engine.run import run_study
+from scenarios.report.figures.radio import draw_fades
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario
 from scenarios.studies.link.inspection import Inspected, choose, inspect_point, parse_at, write_inspection
@@ -129,6 +131,16 @@ def test_a_page_has_what_the_link_has_and_runs_nothing_from_the_scenario(
     before = {path: path.read_bytes() for path in page.parent.iterdir()}
     write_inspection(tmp_path, looked_at(study, at={**curve, "ebno_db": 6}))
     assert before == {path: path.read_bytes() for path in page.parent.iterdir()}
+
+
+def test_the_line_of_a_channel_joins_all_packets_and_wrong_ones_are_marked(study: tuple[Path, LinkPlan]) -> None:
+    found = looked_at(study, at={**study[1].curves[3].point.settings, "ebno_db": 6}, num_packets=64).packets
+    wrong = found.wrong.any(axis=-1)[0]
+    assert 0 < wrong.sum() < len(wrong)
+    drawn = draw_fades(found).axes[0].lines
+    assert [len(one.get_xdata()) for one in drawn if one.get_linestyle() == "-"] == [len(wrong)]
+    (marked,) = [one.get_xdata() for one in drawn if one.get_linestyle() == "None"]
+    assert list(marked) == list(np.flatnonzero(wrong))
 
 
 def test_a_point_without_a_wrong_bit_has_no_runs(study: tuple[Path, LinkPlan], tmp_path: Path) -> None:
