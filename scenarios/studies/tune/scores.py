@@ -66,9 +66,8 @@ def _in_order(scored: Sequence[Scored], metric: Metric) -> tuple[Scored, ...]:
 def _cell(trials: Mapping[int, float], *, metric: Metric, missing: int = 0) -> Cell:
     """The mean over trials; NaN where trials are `missing`."""
     found = mean_interval(np.array([*trials.values()])) if trials else Mean(mean=nan, low=None, high=None, trials=0)
-    text = (
-        f"{missing} of {missing + len(trials)} trials without a result" if missing else str(found.within(metric.name))
-    )
+    found = found.within(metric.name)
+    text = f"{missing} of {missing + len(trials)} trials without a result" if missing else str(found)
     low, high = (nan if one is None or missing else one for one in (found.low, found.high))
     value = nan if missing else found.mean
     return Cell(
