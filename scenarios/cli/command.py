@@ -73,17 +73,18 @@ def carry_out_search(make: Callable[[], Search], *, log_level: str, debug: bool,
     """Run the studies of the search that `make` returns, one after the other; print and write what came of it."""
     with code_allowed(allow_code or is_code_allowed()), telling(level=log_level, traces=debug):
         search = make()
-        quiet = LEVELS[log_level] > LEVELS["info"]
+        quiet, failed = LEVELS[log_level] > LEVELS["info"], False
         try:
             with interruptible():
                 for study in search.studies():
                     with shown_progress(len(study.ids), stored=study.done_words, quiet=quiet) as progress:
-                        run_study(study, folder=search.folder, progress=progress, log_level=log_level)
+                        outcome = run_study(study, folder=search.folder, progress=progress, log_level=log_level)
+                    failed = failed or bool(outcome.failed)
         except (KeyboardInterrupt, ClusterLostError) as stop:
             return _stopped(stop, search.folder)
         search.show()
         print_paths(search.write(command=shlex.join(["phyloop", *sys.argv[1:]])))
-    return 0
+    return FAILED if failed else 0
 
 
 def print_inspection(

@@ -212,16 +212,26 @@ def test_halving_keeps_the_best_half_at_growing_rounds(tmp_path: Path) -> None:
 
 
 def test_a_candidate_without_a_result_is_last_and_none_is_an_error(tmp_path: Path) -> None:
-    # With l2 = 1 a step of 1e9 multiplies the weights by 1e9 in every round: beyond float32 after five.
-    settings = {"l2": 1.0, "steps": 1, "learning_rate": 0.1}
-    text = DIGITS.replace("rounds: 6", f"rounds: 8\n  codec: binary32\n  local: {json.dumps(settings)}")
-    text = re.sub(r"sweep:.*?report", "report", text, flags=re.DOTALL)
-    found, _ = search(tmp_path, re.sub(r"\{start.*?\}", "[1.0e+9, 0.1]", text))
+    found, _ = search(tmp_path, rates("[1.0e+9, 0.1]"))
     best, last = found.result.of(found.tuning.choices[0])[0][1]
     assert best.candidate == {"learning.local.learning_rate": 0.1}
     assert last.cell.text == "2 of 2 trials without a result"
     with pytest.raises(ScenarioError, match="no candidate of all sweep points has a result"):
-        search(tmp_path, re.sub(r"\{start.*?\}", "[1.0e+9]", text), run="none")
+        search(tmp_path, rates("[1.0e+9]"), run="none")
+
+
+def test_a_search_with_a_failed_candidate_ends_with_exit_code_1_as_a_run_does(tmp_path: Path) -> None:
+    ended = phyloop("tune", write_scenario(tmp_path, rates("[1.0e+9, 0.1]")), "--out", tmp_path / "run")
+    assert ended.returncode == 1
+    assert "learning.local.learning_rate: 0.1" in ended.stdout
+
+
+def rates(candidates: str) -> str:
+    """Return a search of learning rates in one setting. With l2 = 1 a rate of 1e9 leaves float32 after five rounds."""
+    settings = {"l2": 1.0, "steps": 1, "learning_rate": 0.1}
+    text = DIGITS.replace("rounds: 6", f"rounds: 8\n  codec: binary32\n  local: {json.dumps(settings)}")
+    text = re.sub(r"sweep:.*?report", "report", text, flags=re.DOTALL)
+    return re.sub(r"\{start.*?\}", candidates, text)
 
 
 # --- what is left behind --------------------------------------------------------------------------
