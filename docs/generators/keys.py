@@ -14,7 +14,8 @@ from pydantic.fields import FieldInfo
 
 from docs.generators.markdown import code, page, table, toctree
 from phy.config.registry import Registry
-from scenarios.cli.show import allowed, default_of, registry_at, written
+from scenarios.cli.words.meanings import registry_at
+from scenarios.cli.words.show import allowed, default_of, written
 from scenarios.schema.errors import listing
 from scenarios.schema.schema_keys import OWNERS, UNNAMED, choices, schema_keys
 

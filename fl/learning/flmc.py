@@ -46,8 +46,9 @@ class FlmcConfig(Learning):
     algorithm: Literal["flmc"] = "flmc"
     scheme: Annotated[str, SCHEME] = Field(
         default="digital",
-        description="one-bit gradients, superposed or not; amplitudes (analog); or no radio (noiseless, exact); "
-        "digital: the proposal of Zhang et al. 2022",
+        description="one-bit gradients that add up in the air without codes (digital), or from each device alone, with "
+        "codes and OFDM (digital-orthogonal); amplitudes that add up (analog); no radio (noiseless, exact); digital: the "
+        "proposal of Zhang et al. 2022",
     )
     task: TaskConfig = Field(default=GaussianLinearConfig(), description="posterior to sample")
     num_devices: int = whole(20, "number of devices; 20 as in Zhang et al. 2022", most=100_000)

@@ -29,7 +29,7 @@ class ByWord(Generic[T]):
     """
 
     def __init__(self, registry: Registry[T], *, beside: tuple[str, ...] = (), auto: bool = False) -> None:
-        self.registry, self._beside, self._auto = registry, beside, auto
+        self.registry, self.beside, self._auto = registry, beside, auto
 
     def read(self, value: Any) -> str | T:
         """Return the word of a thing without parameters of its own, else the thing. Errors as `Registry.read`."""
@@ -43,7 +43,7 @@ class ByWord(Generic[T]):
         if self._has_own(type(thing)):
             return thing
         word: str = getattr(thing, tag)
-        others = [name for name in type(thing).model_fields if name in self._beside]
+        others = [name for name in type(thing).model_fields if name in self.beside]
         if others and not isinstance(value, str):
             raise ValueError(f"{word} takes {' and '.join(others)} from the section around it; write the bare word")
         return word
@@ -53,14 +53,14 @@ class ByWord(Generic[T]):
         if not isinstance(value, str):
             return value
         cls = self.registry[value]
-        shared = ((name, getattr(section, name)) for name in self._beside if name in cls.model_fields)
+        shared = ((name, getattr(section, name)) for name in self.beside if name in cls.model_fields)
         built: T = _built(cls, (self.registry.tag, value), *shared)
         return built
 
     def foreign(self, word: str) -> dict[str, tuple[str, ...]]:
         """Return the keys beside the field that `word` does not read, with the words that read them."""
         known = self.registry.words()
-        readers = {key: tuple(one for one in known if key in self.registry[one].model_fields) for key in self._beside}
+        readers = {key: tuple(one for one in known if key in self.registry[one].model_fields) for key in self.beside}
         return {key: words for key, words in readers.items() if word in known and word not in words}
 
     def classes(self) -> tuple[type[T], ...]:
@@ -72,7 +72,7 @@ class ByWord(Generic[T]):
         return (*(("auto",) if self._auto else ()), *self.registry.words())
 
     def _has_own(self, cls: type[T]) -> bool:
-        return not set(cls.model_fields) <= {self.registry.tag, *self._beside}
+        return not set(cls.model_fields) <= {self.registry.tag, *self.beside}
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Validate by `read`; serialize a word as itself, and a thing by its class."""

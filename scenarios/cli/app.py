@@ -238,7 +238,7 @@ def show(
 ) -> None:
     """Show what a scenario may name, with its parameters; or a scenario with every default written out."""
     from scenarios.cli.library import is_scenario, show_scenario
-    from scenarios.cli.show import show as show_registry
+    from scenarios.cli.words.show import show as show_registry
 
     what = " ".join(words or ())
     with code_allowed(allow_code):

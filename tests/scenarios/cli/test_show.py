@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import math
+from importlib import resources
+
 import pytest
 import yaml
 
 from fl.config.attack import attacks
 from phy.config.fading import fading_laws
 from phy.config.registry import registries
-from scenarios.cli.show import show
+from scenarios.cli.words.meanings import (
+    KEYS_BY_KIND,
+    Meaning,
+    elsewhere,
+    kinds,
+    meanings,
+    path_of,
+    registry_at,
+    scenario_text,
+)
+from scenarios.cli.words.show import show
 from scenarios.plan.plan import expand
 from scenarios.schema.errors import ScenarioError, listing
 from scenarios.schema.loader import load_scenario
+from scenarios.schema.schema_keys import choices, schema_keys
+from scenarios.studies.check import check
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +65,7 @@ def test_privacy_has_the_keys_of_each_mechanism(capsys: pytest.CaptureFixture[st
 
 
 def test_the_schemes_name_federated_averaging(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "weighted mean (FedAvg)" in shown("scheme", capsys)
+    assert "weighted mean of the updates (FedAvg)" in shown("scheme", capsys)
 
 
 def test_a_single_key_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,15 +91,83 @@ def test_an_attack_has_only_the_numbers_that_it_reads(capsys: pytest.CaptureFixt
 @pytest.mark.parametrize("kind", ["attack", "scheme", "codec", "fading law"])
 def test_what_is_shown_as_written_can_be_loaded(kind: str, capsys: pytest.CaptureFixture[str], tmp_path) -> None:
     for word in registries()[kind].words():
-        show(word)
+        show(f"{path_of(registries()[kind])}={word}")
         lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("written as ")]
-        path, form = next(line for line in lines if kind != "attack" or "attack" in line)[11:].split(": ", 1)
+        path, form = lines[0][11:].split(": ", 1)
         algorithm = "flmc" if word == "jam" else "fedavg"
         link = "link: {access: superposition}\n" if word == "boost" else ""
         for value in form.split(", or with parameters "):
             (tmp_path / "s.yaml").write_text(f"name: a\n{link}learning: {{algorithm: {algorithm}}}\n")
             loaded = load_scenario(tmp_path / "s.yaml", overrides=[f"{path}={value}"])
             assert len(expand(loaded).points) == 1
+
+
+@pytest.mark.parametrize("kind", kinds())
+def test_the_scenario_that_a_page_shows_is_valid_without_a_warning(kind: str) -> None:
+    registry = registries().get(kind)
+    path = KEYS_BY_KIND[kind] if registry is None else path_of(registry)
+    for word in kinds()[kind]:
+        meaning = Meaning(path, word, kind)
+        found = check(yaml.safe_load(scenario_text(meaning.scenario())))
+        assert found.ok, f"{word}: {found}"
+        unseen = [one for one in found.warnings if "will be downloaded" not in one]
+        assert unseen == [], word
+        assert word in scenario_text(meaning.scenario())
+
+
+def test_every_word_of_the_table_of_meanings_is_one_that_a_scenario_may_write() -> None:
+    table = yaml.safe_load(resources.files("scenarios.cli.words").joinpath("words.yaml").read_text(encoding="utf-8"))
+    for entries in (table["meanings"], table["beside"]):
+        for path, words in entries.items():
+            known = [*choices(path), *(() if (registry := registry_at(path)) is None else registry.words())]
+            for word in words:
+                begins = word[:-1] if word[-1] == "*" else word
+                assert any(one == word or one.startswith(begins) for one in known), (path, word)
+
+
+@pytest.mark.parametrize("path", KEYS_BY_KIND.values())
+def test_every_word_without_a_class_has_a_meaning_of_its_own(path: str) -> None:
+    kind = next(one for one, key in KEYS_BY_KIND.items() if key == path)
+    told = [Meaning(path, word, kind).about for word in choices(path)]
+    about = str(schema_keys()[path].meant().description).partition(";")[0]
+    assert about not in told
+
+
+@pytest.mark.parametrize("word", ["linear", "gaussian", "random", "labels", "epsilon", "budget"])
+def test_a_word_of_several_meanings_has_a_line_of_each_with_the_path_to_all_of_it(word: str, capsys) -> None:
+    show(word)
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert len(lines) < 12
+    assert head.startswith(f"{word} has {len(lines) - 2} meanings")
+    show(lines[-1].removeprefix("phyloop show ").partition(" ")[0])
+    assert capsys.readouterr().out.count("\n") >= 3
+
+
+@pytest.mark.parametrize(
+    ("word", "shown_keys", "hidden"),
+    [
+        ("ldpc5g", ["rate", "iterations", "check_update"], ["list_size", "constraint_length"]),
+        ("polar5g", ["rate", "list_size"], ["iterations", "check_update"]),
+        ("cdl-a", ["delay_spread_s", "speed_m_s"], ["fading", "rician_k_db", "nakagami_m"]),
+        ("dirichlet", ["alpha"], ["labels_per_device"]),
+    ],
+)
+def test_a_page_has_the_keys_that_its_word_reads_alone(word: str, shown_keys: list[str], hidden: list[str]) -> None:
+    keys = {one.rpartition(".")[2] for one in meanings(word)[0].keys_beside()}
+    assert {*shown_keys} <= keys
+    assert not {*hidden} & keys
+
+
+@pytest.mark.parametrize("word", ["jammer", "interference", "snr", "snr_db"])
+def test_a_word_of_the_field_says_what_to_write_in_its_place(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(word, capsys)
+    assert "link.power.snr_max_db" in text
+    if "snr" in word:
+        line = next(one for one in elsewhere(word) if one.startswith("link:"))
+        link = check({"name": "a", **yaml.safe_load(line), "learning": {"algorithm": "fedavg"}})
+        assert link.plan is not None
+        level = link.plan.points[0].scenario.link.power.snr_max_db
+        assert f"received SNR of {level + 10 * math.log10(0.5):.0f} dB" in text
 
 
 def test_an_unknown_word_says_how_to_write_one_of_your_own() -> None:
@@ -106,11 +189,11 @@ def test_metrics_are_those_that_figures_may_draw(capsys: pytest.CaptureFixture[s
     ("what", "text"),
     [
         ("bit-flipping", "privacy.mechanism: bit-flipping"),
-        ("gaussian", "privacy.mechanism: gaussian"),
-        ("gaussian", "gaussian, an attack"),
+        ("gaussian", "privacy.mechanism=gaussian Gaussian noise on numbers"),
+        ("gaussian", "learning.attack=gaussian Attackers send"),
         ("mse", "mse trial MSE to the posterior mean"),
         ("bler", "packet_error_rate rate"),
-        ("error models", "measured, iid, analytic or error_free"),
+        ("error models", "iid independent bit flips at the error rate"),
         ("power policies", "truncated-inversion Inversion, but"),
         ("KIND", "privacy mechanism bit-flipping, device-noise"),
     ],
@@ -137,14 +220,14 @@ def test_a_section_fits_80_columns_with_few_lines_a_key(monkeypatch, capsys: pyt
 @pytest.mark.parametrize(
     ("what", "lines"),
     [
-        ("noma", ["link: {noma: {group_size: 2, detector: sic}}", "ladder_db"]),
-        ("cdl-a", ["link: {channel: {model: cdl-a}}", "delay_spread_s"]),
-        ("ldpc5g", ["link: {coding: {code: ldpc5g}}", "check_update"]),
-        ("dirichlet", ["learning: {partition: {kind: dirichlet, alpha: 0.3}}"]),
+        ("noma", ["link: {access: noma, noma: {group_size: 2, detector: sic}}", "ladder_db"]),
+        ("cdl-a", ["{model: cdl-a, delay_spread_s: 1e-07, speed_m_s: 3}", "ofdm: {num_subcarriers: 72}"]),
+        ("ldpc5g", ["link: {coding: {code: ldpc5g, rate: 1/2}}", "check_update"]),
+        ("dirichlet", ["partition: {kind: dirichlet, alpha: 0.3}"]),
         ("alpha", ["learning.partition.alpha"]),
         ("majority", ["learning: {aggregation: {name: sign, vote: majority}}"]),
         ("fixed-point.bound", ["nu_inf"]),
-        ("epsilon", ["privacy: {budget: {epsilon: 5}}", "privacy: {epsilon: 5}"]),
+        ("privacy.epsilon", ["privacy: {epsilon: 5}"]),
     ],
 )
 def test_a_word_a_last_name_and_a_parameter_show_how_they_are_written(

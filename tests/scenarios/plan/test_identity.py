@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from phy.config.registry import Registry
-from scenarios.cli.show import registry_at
+from scenarios.cli.words.meanings import registry_at
 from scenarios.plan.identity import canonical_json, physics, physics_json, task_ids
 from scenarios.plan.plan import expand
 from scenarios.schema.loader import load_scenario

@@ -14,28 +14,24 @@ from rich.markup import escape
 from rich.table import Table
 
 from fl.config.learning import algorithms
-from phy.config.by_word import by_words_in, registry_in
+from phy.config.by_word import by_words_in
 from phy.config.registry import Registry, registries
+from scenarios.cli.words.meanings import (
+    KEYS_BY_KIND,
+    Meaning,
+    elsewhere,
+    first_paragraph,
+    is_of_another,
+    kinds,
+    meanings,
+    path_of,
+    registry_at,
+    scenario_text,
+)
 from scenarios.schema.errors import ScenarioError, flow, listing
 from scenarios.schema.messages.forms import FORMS
 from scenarios.schema.messages.nearest import nearest, nearness
 from scenarios.schema.schema_keys import OWNERS, TAGS, UNNAMED, choices, schema_keys
-
-KEYS_BY_KIND = {
-    "access": "link.access",
-    "modulation": "link.modulation",
-    "channel model": "link.channel.model",
-    "coherence": "link.channel.coherence",
-    "code": "link.coding.code",
-    "packet policy": "link.packets.policy",
-    "combiner": "link.receiver.combining",
-    "error model": "link.error_model",
-    "partition": "learning.partition.kind",
-    "optimizer": "learning.local.optimizer",
-    "privacy mechanism": "privacy.mechanism",
-    "accountant": "privacy.budget.accountant",
-}
-"""Keys whose words are kinds of things of their own, without a registry."""
 
 
 def show(what: str | None) -> None:
@@ -50,7 +46,7 @@ def show(what: str | None) -> None:
         words = [word for one in registries().values() for word in one.words()]
         metrics = dict.fromkeys(name for one in _measured().values() for name in one)
         known = [
-            *_kinds(),
+            *kinds(),
             *words,
             *metrics,
             *(word for path in schema_keys() for word in choices(path)),
@@ -59,7 +55,7 @@ def show(what: str | None) -> None:
         near = nearest(what, known, least=0.7)
         if near is not None and nearness(what, near) == 1.0 and _print_one(console, near):
             return  # another word for the same, such as bler
-        remedy = f"the kinds are {listing(_kinds(), last='and')}; docs/plugins.md shows how to write one of your own"
+        remedy = f"the kinds are {listing(kinds(), last='and')}; docs/plugins.md shows how to write one of your own"
         raise ScenarioError(problem=f"{what} is not known", remedy=remedy if near is None else f"did you mean {near}")
 
 
@@ -68,66 +64,82 @@ def _print_one(console: Console, what: str) -> bool:
     what = "sweep" if what in ("zip", "sweep.zip") else what
     kind, _, of = what.lower().partition(" ")
     singular = re.sub(r"ies$", "y", what.lower()) if what.lower().endswith("ies") else what.lower().removesuffix("s")
-    kinds, keys, (thing, _, leaf) = registries(), schema_keys(), what.partition(".")
+    keys, (thing, _, leaf) = schema_keys(), what.partition(".")
+    path, _, word = what.partition("=")
     for one in (what.lower(), singular):
-        if one in kinds:
-            _print_words(console, kinds[one])
+        if one in kinds():
+            _print_words(console, one)
             return True
-        if one in KEYS_BY_KIND:
-            what = KEYS_BY_KIND[one]
-    if kind in ("metric", "metrics"):
+    if lines := elsewhere(what):
+        console.print("\n".join(lines), markup=False)
+    elif kind in ("metric", "metrics"):
         _print_metrics(console, of)
-    elif found := [(registry, registry[what]) for registry in kinds.values() if what in registry.words()]:
-        for registry, cls in found:
-            _print_thing(console, registry, cls, what)
-            console.print()
-        _print_uses(console, what)
+    elif word and (found := [one for one in meanings(word) if one.path == path]):
+        _print_meaning(console, found[0])
     elif inside := [key for key in keys if key.rpartition(".")[0] == what]:
         _print_section(console, what, inside)
     elif what in keys:
         _print_keys(console, [what])
         _print_example(console, what)
     elif found := [
-        (one, one[thing]) for one in kinds.values() if thing in one.words() and leaf in one[thing].model_fields
+        Meaning(path_of(one), thing, one.kind)
+        for one in registries().values()
+        if thing in one.words() and leaf in one[thing].model_fields
     ]:
-        for registry, cls in found:
-            _print_thing(console, registry, cls, thing, only=leaf)
+        for meaning in found:
+            _print_meaning(console, meaning, only=leaf)
     else:
-        metrics = dict.fromkeys(name for names in _measured().values() for name in names)
-        metric = next((name for name in metrics if nearness(what, name) == 1.0), None)  # bler: packet_error_rate
-        if metric is not None:
-            _print_metrics(console, "", only=metric)
-        used, named = _print_uses(console, what), _print_named(console, what)
-        return used or named or metric is not None
+        return _print_meanings(console, what)
     return True
 
 
-def _print_uses(console: Console, word: str) -> bool:
-    """Print the keys without a registry that may have a word, each with what it alone reads; return False for none."""
-    keys = schema_keys()
-    uses = [path for path in keys if word in choices(path) and registry_at(path) is None and "downlink" not in path]
-    uses = [path for path in uses if (one := registry_at(path.rpartition(".")[0])) is None or word not in one.words()]
-    for path in uses:
-        section, _, tag = path.rpartition(".")
-        console.print(f"{path}: {word}", markup=False)
-        beside = [one for one in keys if one.rpartition(".")[0] == section]
-        own = [one for one in beside if word in keys[one].variants] if tag in OWNERS else beside
-        # The keys of link itself are many, and those of a thing are shown by its own name.
-        alone = "." not in section or keys[path].indexed or registry_at(section) is not None
-        _print_keys(console, list(dict.fromkeys((path, *(own if tag in OWNERS or not alone else ())))), word=word)
-        _print_example(console, path, word)
-    return bool(uses)
-
-
-def _print_named(console: Console, name: str) -> bool:
-    """Print the keys of this name in all sections, with the keys inside them; return False for none."""
-    keys = schema_keys()
-    named = [key for key in keys if key.endswith(f".{name}") and "downlink" not in key]
+def _print_meanings(console: Console, what: str) -> bool:
+    """Print a page of the only meaning of a word, or a line of each; return False for a word without."""
+    found = meanings(what)
+    named = [key for key in schema_keys() if key.endswith(f".{what}") and "downlink" not in key]
+    metrics = dict.fromkeys(name for names in _measured().values() for name in names)
+    metric = next((name for name in metrics if nearness(what, name) == 1.0), None)  # bler: packet_error_rate
+    if max(len(found), len(named)) > 1 or len(found) + len(named) + (metric is not None) > 2:
+        table = Table(box=None, pad_edge=False, show_header=False)
+        for one in found:
+            table.add_row(f"[bold]{one.path}={what}[/bold]", escape(one.about))
+        for key in named:
+            table.add_row(f"[bold]{key}[/bold]", escape(str(schema_keys()[key].meant().description).partition(";")[0]))
+        if metric is not None:
+            table.add_row(f"[bold]metric {metric}[/bold]", "a metric, see phyloop show metrics")
+        console.print(f"{what} has {len(found) + len(named) + (metric is not None)} meanings:", markup=False)
+        console.print(table)
+        example = f"{found[0].path}={what}" if found else named[0]
+        console.print(f"\nphyloop show {example} explains the first of them in full.", markup=False)
+        return True
+    for one in found:
+        _print_meaning(console, one)
     for key in named:
         console.print(f"[bold]{key}[/bold]")
-        _print_keys(console, [key, *(one for one in keys if one.rpartition(".")[0] == key)])
-        _print_example(console, key)
-    return bool(named)
+        _print_keys(console, [key, *(one for one in schema_keys() if one.rpartition(".")[0] == key)])
+        if not found:
+            _print_example(console, key)
+    if metric is not None:
+        _print_metrics(console, "", only=metric)
+    return bool(found or named or metric)
+
+
+def _print_meaning(console: Console, one: Meaning, *, only: str | None = None) -> None:
+    """Print the page of a word: what it means, its keys or parameters, and a scenario that writes it."""
+    console.print(f"[bold]{one.path}: {one.word}[/bold]{f' ({one.kind})' if one.kind else ''}")
+    if one.registry is None:
+        console.print(one.about, markup=False)
+        if keys := one.keys_beside():
+            console.print()
+            _print_keys(console, keys, word=one.word)
+    else:
+        _print_thing(console, one.registry, one, only=only)
+    if scenario := one.scenario():
+        console.print("\nin a scenario that is valid as it stands:\n", markup=False)
+        console.print(scenario_text(scenario), markup=False)
+    else:
+        _print_example(console, one.path, one.word)
+    console.print()
 
 
 def _print_example(console: Console, path: str, word: Any = None) -> None:
@@ -154,21 +166,16 @@ def _print_example(console: Console, path: str, word: Any = None) -> None:
     console.print(f"written as {flow(line)[1:-1]}", markup=False)
 
 
-def _kinds() -> dict[str, Sequence[str]]:
-    """The words of each kind of thing."""
-    named = {kind: registry.words() for kind, registry in registries().items()}
-    return {**named, **{kind: choices(key) for kind, key in KEYS_BY_KIND.items()}}
-
-
 def _print_kinds(console: Console) -> None:
     table = Table(box=None, pad_edge=False, show_header=False)
-    for kind, words in _kinds().items():
+    for kind, words in kinds().items():
         table.add_row(f"[bold]{kind}[/bold]", ", ".join(words))
     console.print(table)
     console.print(
         "\nphyloop show cpa explains one of them, phyloop show scheme a line of each of its kind, phyloop show "
-        "link.channel or show learning.participation a section or a single key, phyloop show sweep how to sweep "
-        "settings, and phyloop show metrics what a figure may draw."
+        "link.channel or show learning.participation a section or a single key, phyloop show "
+        "learning.attack=gaussian one meaning of a word, phyloop show sweep how to sweep settings, and phyloop show "
+        "metrics what a figure may draw."
     )
 
 
@@ -253,36 +260,38 @@ def _print_table(console: Console, heads: Sequence[str], rows: Sequence[Sequence
     console.print(table)
 
 
-def registry_at(path: str) -> Registry[Any] | None:
-    """Return the registry of what a key describes; None for other keys."""
-    key = schema_keys().get(path)
-    found = (one for field in (() if key is None else key.definitions) for one in (*field.metadata, field.annotation))
-    return registry_in(
-        part for one in found for part in (one, *get_args(one), *(p for a in get_args(one) for p in get_args(a)))
-    )
-
-
-def _print_words(console: Console, registry: Registry[Any]) -> None:
-    base = registry.base
-    console.print(f"[bold]{registry.kind}[/bold]: {_first_paragraph(base)}")
-    console.print(f"Base class {base.__module__}.{base.__qualname__}; write one of your own: docs/plugins.md\n")
+def _print_words(console: Console, kind: str) -> None:
+    """Print a line of each thing of a kind."""
+    registry = registries().get(kind)
+    path = KEYS_BY_KIND[kind] if registry is None else path_of(registry)
+    if registry is None:
+        console.print(f"[bold]{kind}[/bold], the key {path}\n")
+    else:
+        base = registry.base
+        console.print(f"[bold]{kind}[/bold], the key {path}: {first_paragraph(base)}")
+        console.print(f"Base class {base.__module__}.{base.__qualname__}; write one of your own: docs/plugins.md\n")
     table = Table(box=None, pad_edge=False, show_header=False)
-    for cls in registry.classes():
-        words = [word for word in registry.words() if registry[word] is cls]
-        table.add_row(f"[bold]{', '.join(words)}[/bold]", _first_paragraph(cls))
+    for word in kinds()[kind]:
+        table.add_row(f"[bold]{word}[/bold]", escape(Meaning(path, word, kind).about))
     console.print(table)
 
 
-def _print_thing(
-    console: Console, registry: Registry[Any], cls: type[BaseModel], word: str, *, only: str | None = None
-) -> None:
-    article = "an" if registry.kind[0] in "aeiou" else "a"
-    console.print(f"[bold]{word}[/bold], {article} {registry.kind}")
-    console.print(inspect.getdoc(cls) or "", markup=False)
-    for form in written(registry, cls, word):
+def _print_thing(console: Console, registry: Registry[Any], one: Meaning, *, only: str | None) -> None:
+    cls, words = registry[one.word], {*registry.words()} - {one.word}
+    about, doc = one.about, inspect.getdoc(cls) or ""
+    if " ".join(doc.split()).startswith(about):
+        console.print(doc, markup=False)
+    else:
+        console.print(
+            about if len(get_args(cls.model_fields[registry.tag].annotation)) > 1 else f"{about}\n\n{doc}", markup=False
+        )
+    for form in written(registry, cls, one.word):
         console.print(f"written as {form}", markup=False)
-    others = {name for one in registry.classes() for name in getattr(one, "reads", ())} - {*getattr(cls, "reads", ())}
+    others = {name for other in registry.classes() for name in getattr(other, "reads", ())} - {
+        *getattr(cls, "reads", ())
+    }
     rows = [row for row in parameters(cls, leave_out=registry.tag) if row[0] not in others and only in (None, row[0])]
+    rows = [row for row in rows if only or not is_of_another(row[3], one.word, words)]
     if rows:
         console.print()
         _print_table(
@@ -293,7 +302,12 @@ def _print_thing(
 def written(registry: Registry[Any], cls: type[BaseModel], word: str) -> Iterator[str]:
     """Yield how a scenario writes a thing, for each key that may have it."""
     examples = {name: field.examples[0] for name, field in cls.model_fields.items() if field.examples}
-    own = {name: field.default for name, field in cls.model_fields.items() if isinstance(field.default, int | float)}
+    own = {
+        name: field.default
+        for name, field in cls.model_fields.items()
+        if isinstance(field.default, int | float)
+        and not is_of_another(str(field.description), word, {*registry.words()} - {word})
+    }
     some = dict([*examples.items(), *own.items()][:1])
     for path, key in schema_keys().items():
         section, _, name = path.rpartition(".")
@@ -351,8 +365,3 @@ def allowed(about: dict[str, Any]) -> str:
         "array": "list",
     }
     return " ".join([names.get(str(about.get("type")), "mapping"), *low, *high])
-
-
-def _first_paragraph(cls: type) -> str:
-    """Return the first paragraph of a docstring, on one line."""
-    return " ".join((inspect.getdoc(cls) or "").split("\n\n", maxsplit=1)[0].split())

@@ -1,0 +1,1 @@
+"""Words that a scenario may write: their meanings, and `phyloop show`."""

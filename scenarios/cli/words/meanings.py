@@ -1,0 +1,178 @@
+"""Meanings of the words that a scenario may write, a line each, and whole scenarios that write them."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
+
+import yaml
+
+from phy.config.by_word import by_words_in, registry_in
+from phy.config.registry import Registry, registries
+from scenarios.schema.errors import flow
+from scenarios.schema.schema_keys import OWNERS, choices, schema_keys
+
+KEYS_BY_KIND = {
+    "access": "link.access",
+    "modulation": "link.modulation",
+    "channel model": "link.channel.model",
+    "coherence": "link.channel.coherence",
+    "code": "link.coding.code",
+    "packet policy": "link.packets.policy",
+    "combiner": "link.receiver.combining",
+    "error model": "link.error_model",
+    "partition": "learning.partition.kind",
+    "optimizer": "learning.local.optimizer",
+    "privacy mechanism": "privacy.mechanism",
+    "accountant": "privacy.budget.accountant",
+}
+"""Keys whose words are kinds of things of their own, without a registry."""
+
+_CHOOSING = (*OWNERS, "model", "code", "policy", "kind")
+"""Keys that choose what the keys beside them describe."""
+
+_WIDE = 78
+
+
+class Meaning(NamedTuple):
+    """A word as the value of a key, with the kind of thing that it names; empty for the words of other keys."""
+
+    path: str
+    word: str
+    kind: str
+
+    @property
+    def registry(self) -> Registry[Any] | None:
+        """The registry of the thing."""
+        return registries().get(self.kind)
+
+    @property
+    def about(self) -> str:
+        """The meaning in one line."""
+        if line := _of(_words()["meanings"], self):
+            return str(line)
+        if self.registry is not None:
+            return first_paragraph(self.registry[self.word])
+        return str(schema_keys()[self.path].meant(self.word).description).partition(";")[0]
+
+    def keys_beside(self) -> list[str]:
+        """The keys beside the key that describe the word."""
+        section, _, leaf = self.path.rpartition(".")
+        keys, others = schema_keys(), {*choices(self.path)} - {self.word}
+        if "." not in self.path or keys[self.path].indexed or leaf not in _CHOOSING:
+            return []
+        beside = [one for one in keys if one.rpartition(".")[0] == section and one != self.path]
+        if leaf in OWNERS:
+            return [one for one in beside if self.word in keys[one].variants]
+        gone = [one for one in beside if is_of_another(str(keys[one].meant().description), self.word, others)]
+        by_word = [part for one in gone for part in by_words_in(keys[one].meant().metadata)]
+        gone += [f"{section}.{name}" for part in by_word for name in part.beside]
+        return [one for one in beside if one not in gone]
+
+    def scenario(self) -> dict[str, Any]:
+        """A scenario that writes the word, valid as it stands; empty for the words of a figure and other keys."""
+        section = self.path.partition(".")[0]
+        if not self.kind or section not in ("link", "learning", "privacy"):
+            return {}
+        value: Any = self.word
+        if self.registry is not None:
+            fields = self.registry[self.word].model_fields
+            needed = {name: field.examples[0] for name, field in fields.items() if field.examples}
+            value = {self.registry.tag: self.word, **needed} if needed or self.kind == "algorithm" else self.word
+        document: dict[str, Any] = {}
+        fedavg = {"algorithm": "fedavg", "data": "digits", "model": "linear"}
+        if self.kind != "algorithm":
+            document["learning"] = {"algorithm": "flmc"} if self.kind == "flmc scheme" else fedavg
+        for part in reversed(self.path.split(".")):
+            value = {part: value}
+        for more in (value, _of(_words()["beside"], self) or {}):
+            _merge(document, deepcopy(more))
+        return {
+            "name": "my-study",
+            **{one: document[one] for one in ("link", "learning", "privacy") if one in document},
+        }
+
+
+def scenario_text(scenario: Mapping[str, Any]) -> str:
+    """A scenario as YAML, a section in one line where it fits."""
+    lines = []
+    for key, value in scenario.items():
+        line = f"{key}: {flow(value)}"
+        long = isinstance(value, dict) and len(line) > _WIDE
+        lines += [f"{key}:", *(f"  {name}: {flow(one)}" for name, one in value.items())] if long else [line]
+    return "\n".join(lines)
+
+
+def kinds() -> dict[str, Sequence[str]]:
+    """Return the words of each kind of thing."""
+    named = {kind: registry.words() for kind, registry in registries().items()}
+    return {**named, **{kind: choices(key) for kind, key in KEYS_BY_KIND.items()}}
+
+
+def meanings(word: str) -> list[Meaning]:
+    """Return all meanings of a word: things of registries, then values of other keys."""
+    keys = schema_keys()
+    things = [
+        Meaning(path_of(registry), word, kind) for kind, registry in registries().items() if word in registry.words()
+    ]
+    kind_of = {path: kind for kind, path in KEYS_BY_KIND.items()}
+    uses = [path for path in keys if word in choices(path) and registry_at(path) is None and "downlink" not in path]
+    uses = [path for path in uses if (one := registry_at(path.rpartition(".")[0])) is None or word not in one.words()]
+    return [*things, *(Meaning(path, word, kind_of.get(path, "")) for path in uses)]
+
+
+def elsewhere(word: str) -> list[str]:
+    """Return what to write for a word of the field that phyloop has under another name; empty for other words."""
+    return next((lines for words, lines in _words()["elsewhere"].items() if word.lower() in words.split()), [])
+
+
+def path_of(registry: Registry[Any]) -> str:
+    """Return the key that names the things of a registry."""
+    return next(path for path in schema_keys() if registry_at(path) is registry)
+
+
+def registry_at(path: str) -> Registry[Any] | None:
+    """Return the registry of what a key describes; None for other keys."""
+    key = schema_keys().get(path)
+    found = (one for field in (() if key is None else key.definitions) for one in (*field.metadata, field.annotation))
+    return registry_in(
+        part for one in found for part in (one, *get_args(one), *(p for a in get_args(one) for p in get_args(a)))
+    )
+
+
+def first_paragraph(cls: type) -> str:
+    """Return the first paragraph of a docstring, on one line."""
+    return " ".join((inspect.getdoc(cls) or "").split("\n\n", maxsplit=1)[0].split())
+
+
+def is_of_another(description: str, word: str, others: set[str]) -> bool:
+    """Return True if a description, up to the reason of its default, names other words and not this one."""
+    named = set(re.findall(r"[\w-]+", description.partition(";")[0]))
+    return word not in named and bool(named & others)
+
+
+@cache
+def _words() -> Any:
+    return yaml.safe_load(Path(__file__).with_name("words.yaml").read_text(encoding="utf-8"))
+
+
+def _of(table: Mapping[str, Mapping[str, Any]], meaning: Meaning) -> Any:
+    """The entry of a word, or of the first beginning with a star that fits; None without."""
+    entries = table.get(meaning.path, {})
+    starred = (entry for name, entry in entries.items() if name[-1] == "*" and meaning.word.startswith(name[:-1]))
+    return entries.get(meaning.word, next(starred, None))
+
+
+def _merge(into: dict[str, Any], more: Mapping[str, Any]) -> None:
+    for key, value in more.items():
+        if isinstance(value, dict) and isinstance(into.get(key), str):
+            into[key] = {"kind" if key == "attack" else "name": into[key]}
+        if isinstance(value, dict) and isinstance(into.get(key), dict):
+            _merge(into[key], value)
+        else:
+            into[key] = value
