@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
@@ -48,65 +48,76 @@ def test_theorem_2_holds_with_a_bound_per_coordinate(epsilon: float) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Quadratics:
-    """f_m(w) = a_m ||w||^2 / 2 with a_m of 0.5 .. 1.5: L = 1.5, L_- = 0, B^2 = E a^2 / (E a)^2."""
+class Opposed:
+    """f_m(w) = ||w -+ s u||^2 / 2 of half of the devices each, with local solutions at the limit of gamma.
 
-    curvatures: Array
-    lam: float
-    gamma: float
+    Where w is orthogonal to the unit vector u, all gradients have the same norm, and errors gamma ||grad f_m|| in
+    direction w reduce the descent most. Lemma 1 then holds with equality up to terms of order 1 / lam^2.
+    """
 
-    def local(self, w: Array) -> Array:
-        """gamma-inexact w_m `[M, d]`: gradient steps on h_m until ||grad h_m|| <= gamma ||grad f_m(w)||."""
-        models, a = np.tile(w, (len(self.curvatures), 1)), self.curvatures[:, None]
-        while True:
-            gradient = a * models + self.lam * (models - w)
-            limit = self.gamma * np.linalg.norm(a * w, axis=1)
-            far = np.linalg.norm(gradient, axis=1) > limit
-            if not far.any():
-                return models
-            models = models - np.where(far[:, None], 0.5 / self.lam * gradient, 0.0)
+    lam: float = 1000.0
+    gamma: float = 0.1
+    spread: float = 3.0
+    direction: Array = field(default_factory=lambda: np.resize([1.0, -1.0], NUM_VALUES) / np.sqrt(NUM_VALUES))
+
+    def gradients(self, w: Array) -> Array:
+        """grad f_m(w), `[2, d]`, of the two kinds of devices."""
+        return w - np.outer([self.spread, -self.spread], self.direction)
+
+    def updates(self, w: Array) -> Array:
+        """w_m - w, `[2, d]`, with grad h_m(w_m) = e_m."""
+        gradients = self.gradients(w)
+        errors = self.gamma * np.outer(np.linalg.norm(gradients, axis=1), w / np.linalg.norm(w))
+        return (errors - gradients) / (1.0 + self.lam)
 
     def cost(self, w: Array) -> float:
-        return float(0.5 * self.curvatures.mean() * (w**2).sum())
+        return float((w**2).sum() + self.spread**2) / 2.0
 
-    def gradient_sq(self, w: Array) -> float:
-        return float(((self.curvatures.mean() * w) ** 2).sum())
-
-    @property
-    def rho(self) -> float:
-        smooth, b = self.curvatures.max(), np.sqrt((self.curvatures**2).mean()) / self.curvatures.mean()
+    def rho(self, w: Array) -> float:
+        """The rate of Lemma 1 with L = 1, L_- = 0 and the least B of Assumption 1 at w."""
+        b = float(np.sqrt((self.gradients(w) ** 2).sum(axis=1).mean() / (w**2).sum()))
         lam, gamma = self.lam, self.gamma
-        return float(
-            (1 - gamma * b) / lam - smooth * b * (1 + gamma) / lam**2 - smooth * ((1 + gamma) * b / lam) ** 2 / 2
-        )
+        return (1 - gamma * b) / lam - b * (1 + gamma) / lam**2 - ((1 + gamma) * b / lam) ** 2 / 2
 
 
-TASK = Quadratics(curvatures=np.linspace(0.5, 1.5, NUM_DEVICES), lam=10.0, gamma=0.1)
+TASK, START = Opposed(), np.ones(NUM_VALUES)
 
 
-def test_lemma_1_holds_for_inexact_local_solutions() -> None:
-    assert TASK.rho > 0.0
-    w = np.random.default_rng(1).normal(size=NUM_VALUES)
-    for _ in range(100):
-        models = TASK.local(w)
-        assert (np.linalg.norm(TASK.curvatures[:, None] * models + TASK.lam * (models - w), axis=1) > 0.0).all()
-        mean = models.mean(axis=0)
-        assert TASK.cost(mean) <= TASK.cost(w) - TASK.rho * TASK.gradient_sq(w)
+def test_lemma_1_holds_and_is_reached_by_local_solutions_at_the_limit_of_gamma() -> None:
+    w = START
+    for _ in range(20):
+        mean = w + TASK.updates(w).mean(axis=0)
+        descent = (TASK.cost(w) - TASK.cost(mean)) / (TASK.rho(w) * (w**2).sum())
+        # The slack of Lemma 1 is of order L / lam, 0.1 %.
+        assert 1.0 <= descent < 1.005
         w = mean
 
 
-def test_theorem_3_holds_with_the_safe_form_of_lemma_2() -> None:
-    start, rounds, runs = np.full(NUM_VALUES, 1.0), 60, 10
-    bounds = np.full(NUM_VALUES, 0.3)
-    squares, ends, longest = [], [], 0.0
+def test_theorem_3_holds_and_is_reached_where_devices_are_many() -> None:
+    count, rounds, runs = 10_000, 5, 4
+    bounds = 1.05 * np.abs(TASK.updates(START)).max(axis=0)
+    squares, ends, rhos = [], [], []
     for run in range(runs):
-        w = start
+        w = START
         for index in range(rounds):
-            updates = TASK.local(w) - w
-            assert np.abs(updates).max() < bounds.min()
+            squares.append((w**2).sum())
+            rhos.append(TASK.rho(w))
+            updates = np.repeat(TASK.updates(w), count // 2, axis=0)
             w = w + sent(updates, bounds=bounds, context=UplinkContext(seed=run, trials=(1,), round_index=index))
-            squares.append(TASK.gradient_sq(w))
-            longest = max(longest, np.sqrt(TASK.gradient_sq(w)))
         ends.append(TASK.cost(w))
-    noise = longest * np.linalg.norm(bounds) / np.sqrt(NUM_DEVICES)  # L_0 E||theta - theta^||
-    assert np.mean(squares) <= ((TASK.cost(start) - np.mean(ends)) / rounds + noise) / TASK.rho
+    # L_0 E||theta - theta^|| by the safe form of Lemma 2.
+    noise = np.sqrt(max(squares)) * np.linalg.norm(bounds) / np.sqrt(count)
+    bound = ((TASK.cost(START) - np.mean(ends)) / rounds + noise) / min(rhos)
+    # The noise is some 1.5 % of the descent.
+    assert 0.975 * bound < np.mean(squares) <= bound
+
+
+def test_the_noise_floor_of_theorem_3_is_reached_in_one_round_from_the_tip_of_a_cone() -> None:
+    # F(w) = sqrt(||w||^2 + c^2) has L_0 = 1. At w = 0 no device moves, so that the round is noise alone.
+    width, runs = 1e-3, 200
+    rounds = [UplinkContext(seed=9, trials=(1,), round_index=index) for index in range(runs)]
+    errors = [sent(np.zeros((NUM_DEVICES, NUM_VALUES)), bounds=BOUNDS, context=context) for context in rounds]
+    rise = np.mean([np.sqrt((error**2).sum() + width**2) - width for error in errors])
+    noise = np.linalg.norm(BOUNDS) / np.sqrt(NUM_DEVICES)
+    # E||e|| is below sqrt(E||e||^2) by the spread of ||e||, 2 to 3 % with 30 bounds; 200 rounds err by 1 %.
+    assert 0.94 * noise < rise <= noise
