@@ -1,11 +1,12 @@
 """What a `tune:` section asks for: candidates, choices, metric and rounds; and the ordinary scenario that computes it.
 
-Candidates are computed on seeds of their own, see `tuning_seed`, and compared on validation data.
+Candidates are computed on seeds of their own, see `tuning_seed`, and compared on validation data. Candidates of a swept
+key take the place of its swept values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
@@ -196,6 +197,22 @@ def _swept(loaded: LoadedScenario) -> list[str]:
     return [*dict.fromkeys(str(at[-1]) for at in swept_keys(loaded.document.get("sweep")))]
 
 
+def _unswept(loaded: LoadedScenario, keys: Collection[str]) -> LoadedScenario:
+    """The scenario without swept values of `keys`, whose place the candidates take."""
+    document = deepcopy(loaded.document)
+    found = [at for at in swept_keys(document.get("sweep")) if at[-1] in keys]
+    for *place, path in found:
+        group: Any = document
+        for key in place:
+            group = group[key]
+        del group[path]
+    if not found:
+        return loaded
+    if not document["sweep"]:
+        del document["sweep"]
+    return validated(document, loaded.marks, loaded.source)
+
+
 def plan_tuning(loaded: LoadedScenario) -> Tuning:
     """Return the search that a scenario asks for.
 
@@ -206,6 +223,7 @@ def plan_tuning(loaded: LoadedScenario) -> Tuning:
     if config is None:
         problem = "phyloop tune needs a tune: section, and this scenario has none"
         raise ScenarioError(problem=problem, remedy=f"add for example {EXAMPLE}", file=loaded.source)
+    loaded = _unswept(loaded, config.keys)
     links = loaded.scenario.measure is not None and "learning" not in loaded.document
     loaded = of_link(loaded) if links else loaded
     plan = expand_link(loaded) if links else expand(loaded)
@@ -225,11 +243,11 @@ def _candidates(loaded: LoadedScenario, config: TuneConfig) -> tuple[Settings, .
     errors = []
     for path, written in config.keys.items():
         at: KeyPath = ("tune", "keys", path)
-        other = next((one for one in swept if f"{one}.".startswith(f"{path}.") or f"{path}.".startswith(f"{one}.")), "")
+        other = next((one for one in swept if one.startswith(f"{path}.") or path.startswith(f"{one}.")), "")
         if path not in schema_keys() or schema_keys()[path].indexed:
             problem, remedy = "names no key of a scenario", meant_key(path, among=known).remedy
         elif other:
-            problem = "is swept as well" if path == other else f"is tuned and {other} swept, one inside the other"
+            problem = f"is tuned and {other} swept, one inside the other"
             remedy = f"leave {other} out of the sweep, or {path} out of tune.keys"
         elif not (listed := _listed(written)):
             problem = "must be a list of candidates, or a range, between positive numbers if scale is log"

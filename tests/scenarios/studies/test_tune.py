@@ -251,23 +251,31 @@ def fake(tuning: Any, best: list[dict[str, Any]]) -> Result:
     )
 
 
-def test_the_tuned_scenario_of_the_library_stands_on_it_with_its_sweep_zipped(tmp_path: Path) -> None:
-    key = "learning.local.momentum"
-    loaded = load_scenario("cpa-table4-mlp", overrides=(f"tune.keys={{{key}: [0.0, 0.9]}}", "tune.per=label"))
+@pytest.mark.parametrize("key", ["learning.local.momentum", "learning.local.learning_rate"], ids=["new", "swept"])
+def test_the_tuned_scenario_of_the_library_stands_on_it_with_its_sweep_zipped(key: str, tmp_path: Path) -> None:
+    loaded = load_scenario("cpa-table4-mlp", overrides=(f"tune.keys={{{key}: [0.01, 0.9]}}", "tune.per=label"))
     tuning = plan_tuning(loaded)
-    momenta = [0.9 if "CPA" in choice.words else 0.0 for choice in tuning.choices]
-    data = tuned_scenario(fake(tuning, [{key: one} for one in momenta]))
+    chosen = [0.9 if "CPA" in choice.words else 0.01 for choice in tuning.choices]
+    data = tuned_scenario(fake(tuning, [{key: one} for one in chosen]))
     assert data["base"] == "cpa-table4-mlp"
     assert list(data["sweep"]) == ["zip"]
     (tmp_path / "tuned.yaml").write_text(yaml.safe_dump(data))
     tuned = load_scenario(tmp_path / "tuned.yaml")
     points = expand(tuned).points
-    assert [point.scenario.learning.local.momentum for point in points] == momenta
+    assert [getattr(point.scenario.learning.local, key.split(".")[-1]) for point in points] == chosen
     assert [point.scenario.label for point in points] == [choice.words for choice in tuning.choices]
     assert tuned.scenario.seed == 2023
     assert tuned.scenario.tune is None
     assert tuned.scenario.report.tables == loaded.scenario.report.tables
     assert f"seed {tuning_seed(2023)} = 2^63 + 2023" in tuned.scenario.report.notes
+
+
+def test_candidates_take_the_place_of_a_key_that_is_the_whole_sweep(tmp_path: Path) -> None:
+    text = f"{LANGEVIN}sweep: {{learning.step_size: [{STEPS[0]}]}}\n"
+    tuning = plan_tuning(load_scenario(write_scenario(tmp_path, text)))
+    assert [choice.words for choice in tuning.choices] == ["all sweep points"]
+    points = expand(tuning.derived(tuning.first())).points
+    assert [point.scenario.learning.step_size for point in points] == pytest.approx(STEPS, rel=1e-5)
 
 
 def test_other_axes_stay_axes_and_the_metric_is_their_mean(tmp_path: Path) -> None:
@@ -328,7 +336,11 @@ FLMC = LANGEVIN.partition("tune:\n")[0]
             12,
             "if scale is log",
         ),
-        (f"{LANGEVIN}sweep: {{learning.step_size: [1]}}", 13, "is swept as well; leave learning.step_size out of the"),
+        (
+            DIGITS.replace("learning.local.learning_rate:", "learning.aggregation.step:"),
+            13,
+            "is tuned and learning.aggregation swept, one inside the other; leave learning.aggregation out",
+        ),
         (f"{LANGEVIN}  per: [label]", 15, "names no swept path; leave it out"),
         (f"{LANGEVIN}  metric: mes", 15, "names nothing that is measured; did you mean mse"),
         (f"{LANGEVIN}  metric: amplitude", 15, "write tune.better: larger, or smaller"),
