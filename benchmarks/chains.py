@@ -97,31 +97,33 @@ def _plain_uncoded(modulation: str, fading: str, coherence: str, snr_max_db: flo
 # --- OFDM -------------------------------------------------------------------------------------------------------------
 
 
-def ofdm() -> Chain:
-    """TDL-A at 3 m/s, 72 subcarriers, slots of 14 symbols with 2 of pilots, LS estimates, one-tap equalisation."""
+def ofdm(model: str = "tdl-a", *, name: str = "", plain: bool = False, **changes: Any) -> Chain:
+    """A model at 3 m/s, 72 subcarriers, slots of 14 symbols with 2 of pilots, LS estimates, one-tap equalisation."""
     link = {
         "modulation": "qpsk",
-        "channel": {"model": "tdl-a", "coherence": "packet", "speed_m_s": 3.0},
+        "channel": {"model": model, "coherence": "packet", "speed_m_s": 3.0},
         "ofdm": {},
         "csi": {"estimator": "ls"},
         "power": {"policy": "fixed", "snr_max_db": 13.0},
         "packet_size_bytes": OFDM_BITS // 8,
+        **changes,
     }
 
     def ours(engine: str) -> Callable[[], Rival]:
         return lambda: digital(link, engine=engine, num_bits=OFDM_PACKETS[engine] * OFDM_BITS)
 
-    def plain() -> Rival:
+    def sionna() -> Rival:
         from ofdm_link import CHANNEL, PACKETS, sionna_link
 
         return Rival(PACKETS * OFDM_BITS, sionna_link(CHANNEL, xla=True, one_tap=False))
 
+    rivals = {"fused": ours("fused"), "sionna": ours("sionna")}
     return Chain(
-        name="QPSK, OFDM over TDL-A at 3 m/s, LS",
+        name=name or f"QPSK, OFDM over {model.upper()} at 3 m/s, LS",
         modulation="qpsk",
-        channel="TDL-A",
+        channel=model.upper(),
         snr_db=10.0,
-        rivals={"fused": ours("fused"), "sionna": ours("sionna"), "plain": plain},
+        rivals={**rivals, "plain": sionna} if plain else rivals,
     )
 
 
@@ -245,7 +247,7 @@ def _written(modulation: str) -> str:
 FEW = (
     uncoded("qpsk", "constant", "packet", 11.0),
     uncoded("16qam", "rayleigh", "packet", 24.0),
-    ofdm(),
+    ofdm(plain=True),
     ldpc(3.0),
     superposition(),
 )
@@ -263,6 +265,7 @@ EVERY = (
     uncoded("qpsk", "rayleigh", "symbol", 20.0),
     uncoded("16qam", "rayleigh", "symbol", 24.0),
     FEW[2],
+    ofdm("cdl-a"),
     ldpc(1.2),
     FEW[3],
     trellis(),

@@ -1,4 +1,4 @@
-"""Normalised delays and powers of the 3GPP models: TR 38.901 Tables 7.7.1-1 to 7.7.2-5.
+"""Normalised delays and powers of the 3GPP models, and angles of clusters: TR 38.901 Tables 7.7.1-1 to 7.7.2-5.
 
 `tr38901.json` keeps the order of the tables. Where a model has a direct path, the direct path is the first entry.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from functools import lru_cache
 from importlib.resources import files
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +22,38 @@ class DelayTable(NamedTuple):
     powers_db: NDArray[np.float64]
 
 
+class AngleTable(NamedTuple):
+    """Azimuths of departure and arrival and zeniths of departure and arrival, in this order [deg].
+
+    `degrees` `[4, n]` of clusters, `spreads` `[4]` of the rays of a cluster. Departure is at the server.
+    """
+
+    degrees: NDArray[np.float64]
+    spreads: NDArray[np.float64]
+
+
+@lru_cache(maxsize=1)
+def _tables() -> dict[str, dict[str, Any]]:
+    return dict(json.loads(files("phy.config").joinpath("tr38901.json").read_text()))
+
+
 @lru_cache(maxsize=1)
 def delay_tables() -> dict[str, DelayTable]:
     """Return the tables of `tdl-a` to `cdl-e`."""
-    kept = json.loads(files("phy.config").joinpath("tr38901.json").read_text())
     return {
         model: DelayTable(table["los"], np.array(table["delays"], float), np.array(table["powers_db"], float))
-        for model, table in kept.items()
+        for model, table in _tables().items()
+    }
+
+
+@lru_cache(maxsize=1)
+def angle_tables() -> dict[str, AngleTable]:
+    """Return the angles of `cdl-a` to `cdl-e`."""
+    kinds = ("aod_deg", "aoa_deg", "zod_deg", "zoa_deg")
+    return {
+        model: AngleTable(np.array([table[kind] for kind in kinds], float), np.array(table["spreads_deg"], float))
+        for model, table in _tables().items()
+        if model.startswith("cdl")
     }
 
 

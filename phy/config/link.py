@@ -241,7 +241,6 @@ class LinkConfig(Frozen):
             link.access == "orthogonal"
             and link.modulation in BITS_PER_SYMBOL
             and (coding == "none" or coding.fusible)
-            and not channel.model.startswith("cdl")
             and channel.law.rician_k is not None
             and (link.ofdm == "none" or link.ofdm.domain == "frequency")
             and link.impairments.none

@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from phy.config.base import SPEED_OF_LIGHT_M_S
+from phy.fading.clusters import NUM_RAYS, Clusters, clusters_of
 from phy.fading.waves import PlaneWaves
 from phy.numerics.generator_override import override_generator
 from phy.numerics.lazy_tensorflow import tf
@@ -29,18 +31,16 @@ def clustered_delay_line(
     letter: str, *, delay_spread_s: float, carrier_frequency_hz: float, speed_m_s: float, num_antennas: int
 ) -> PlaneWaves:
     """CDL-`letter` with delays in ascending order, as Sionna returns them."""
-    with tf.init_scope():
-        model = _model(letter, delay_spread_s, carrier_frequency_hz, speed_m_s, num_antennas)
-        delays = np.asarray(model.delays, float)
-        order = np.argsort(delays, kind="stable")
-        powers = np.asarray(model.powers, float)[order]
-        wavelength_m = float(model._cir_sampler._lambda_0)
-        shares, zeniths = _rays_at_the_device(model)
+    clusters = clusters_of(letter)
+    order = clusters.order(delay_spread_s)
+    powers = clusters.mean_powers[order]
+    wavelength_m = float(np.float32(SPEED_OF_LIGHT_M_S / carrier_frequency_hz))
+    shares, zeniths = _rays_at_the_device(clusters)
     return PlaneWaves(
         num_antennas=num_antennas,
-        delays_s=delays[order],
+        delays_s=clusters.delays_s(delay_spread_s)[order],
         powers=powers / powers.sum(),
-        draw=_draw(model, order),
+        draw=lambda key: _draw(letter, delay_spread_s, carrier_frequency_hz, speed_m_s, num_antennas)(key),
         correlation=partial(_correlation, shares=shares, zeniths=zeniths, doppler_hz=speed_m_s / wavelength_m),
         moves=speed_m_s > 0.0,
     )
@@ -96,7 +96,12 @@ def _one_more(rank: int) -> list[list[int]]:
     return [[0, 0]] * (rank - 1) + [[0, 1]]
 
 
-def _draw(model: Any, order: NDArray[np.intp]) -> Any:
+@lru_cache(maxsize=64)
+def _draw(letter: str, delay_spread_s: float, carrier_frequency_hz: float, speed_m_s: float, num_antennas: int) -> Any:
+    with tf.init_scope():
+        model = _model(letter, delay_spread_s, carrier_frequency_hz, speed_m_s, num_antennas)
+    order = clusters_of(letter).order(delay_spread_s)
+
     @tf.function(jit_compile=True, autograph=False)
     def draw(key: Any) -> tuple[Any, Any]:
         rows = key.shape[0]
@@ -111,16 +116,14 @@ def _draw(model: Any, order: NDArray[np.intp]) -> Any:
     return draw
 
 
-def _rays_at_the_device(model: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _rays_at_the_device(clusters: Clusters) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """(power, zenith [rad]) of every ray, the direct path last, `[num_rays]`, powers of sum 1."""
-    zenith = np.asarray(model._zoa, float)[0, 0, 0]
-    powers = np.asarray(model._powers, float)[0, 0, 0]
-    shares = np.repeat(powers / powers.sum() / zenith.shape[1], zenith.shape[1])
-    if not model.los:
+    zenith, powers = clusters.zeniths[0].astype(float), clusters.powers.astype(float)
+    shares = np.repeat(powers / powers.sum() / NUM_RAYS, NUM_RAYS)
+    if not clusters.k:
         return shares, zenith.ravel()
-    k = float(np.asarray(model._k_factor).ravel()[0])
-    los_zenith = float(np.asarray(model._los_zoa).ravel()[0])
-    return np.append(shares, k) / (1.0 + k), np.append(zenith.ravel(), los_zenith)
+    k = float(clusters.k)
+    return np.append(shares, k) / (1.0 + k), np.append(zenith.ravel(), float(clusters.direct_zeniths[0]))
 
 
 def _correlation(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.numerics.compiled import contracted_kernel, inlined, lean_kernel, shared, spliced
+from phy.numerics.compiled import contracted, contracted_kernel, inlined, lean_kernel, shared, spliced
 from phy.numerics.threefry import draw_lanes, positions, threefry
 from phy.numerics.workers import available_threads, run_tasks
 
@@ -153,32 +153,38 @@ def fill_groups(
     )
 
 
+@contracted
+def real_normal(word0: Any, word1: Any) -> Any:
+    """Real part of CN(0, 1), float32, bit for bit that of `random.complex_normal` under XLA.
+
+    The logarithm is XLA's: Cephes `logf` in Estrin's order.
+    """
+    bits = np.float32((np.float32(word0) + _HALF) * _STEP).view(np.int32)
+    x = np.int32((bits & np.int32(0x007FFFFF)) | np.int32(0x3F000000)).view(np.float32)
+    exponent = np.float32(np.int32(bits >> _MANTISSA_BITS) - np.int32(126))
+    if x < _ROOT_HALF:
+        exponent -= _ONE
+        x = (x - _ONE) + x
+    else:
+        x = x - _ONE
+    square = x * x
+    cube = square * x
+    high, middle, low = (_P8 * x + _P7) * x + _P6, (_P5 * x + _P4) * x + _P3, (_P2 * x + _P1) * x + _P0
+    series = ((high * cube + middle) * cube + low) * cube + _LN_2_LOW * exponent
+    log = (x - _HALF * square + series) + _LN_2_HIGH * exponent
+    radius = np.sqrt(-log) if log <= _ZERO else _ZERO
+    angle = (_QUARTER - abs(np.float32(np.int32(word1)) * _STEP)) * _TURN
+    square = angle * angle
+    cosine = _ONE
+    for factor in _FACTORS:
+        cosine = square * cosine * factor + _ONE
+    return radius * (angle * cosine)
+
+
 @contracted_kernel
 def fill_real_normals(keys: Any, device: Any, out: Any) -> None:
-    """Real parts of CN(0, 1) into `out` `[rows, n]` float32, bit for bit those of `random.complex_normal` under XLA.
-
-    Row r has `keys[r]`, column i the counter (i, `device`). The logarithm is XLA's: Cephes `logf` in Estrin's order.
-    """
+    """`real_normal` into `out` `[rows, n]` float32; row r has `keys[r]`, column i the counter (i, `device`)."""
     for row in range(len(out)):
         for i in range(out.shape[1]):
             word0, word1 = threefry(keys[row, 0], keys[row, 1], np.uint32(i), np.uint32(device))
-            bits = np.float32((np.float32(word0) + _HALF) * _STEP).view(np.int32)
-            x = np.int32((bits & np.int32(0x007FFFFF)) | np.int32(0x3F000000)).view(np.float32)
-            exponent = np.float32(np.int32(bits >> _MANTISSA_BITS) - np.int32(126))
-            if x < _ROOT_HALF:
-                exponent -= _ONE
-                x = (x - _ONE) + x
-            else:
-                x = x - _ONE
-            square = x * x
-            cube = square * x
-            high, middle, low = (_P8 * x + _P7) * x + _P6, (_P5 * x + _P4) * x + _P3, (_P2 * x + _P1) * x + _P0
-            series = ((high * cube + middle) * cube + low) * cube + _LN_2_LOW * exponent
-            log = (x - _HALF * square + series) + _LN_2_HIGH * exponent
-            radius = np.sqrt(-log) if log <= _ZERO else _ZERO
-            angle = (_QUARTER - abs(np.float32(np.int32(word1)) * _STEP)) * _TURN
-            square = angle * angle
-            cosine = _ONE
-            for factor in _FACTORS:
-                cosine = square * cosine * factor + _ONE
-            out[row, i] = radius * (angle * cosine)
+            out[row, i] = real_normal(word0, word1)

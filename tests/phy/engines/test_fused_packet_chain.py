@@ -40,6 +40,13 @@ LINKS: dict[str, dict[str, Any]] = {
         "ofdm": GRID,
         "csi": {"estimator": "lmmse"},
     },
+    "clusters": {
+        "modulation": "qpsk",
+        "channel": {"model": "cdl-a", "coherence": "packet", "speed_m_s": 30.0},
+        "ofdm": GRID,
+        "csi": {"estimator": "ls"},
+        "receiver": {"num_antennas": 2},
+    },
     "single-carrier": {
         "modulation": "64qam",
         "channel": {"fading": "rician", "coherence": "doppler", "speed_m_s": 30.0},
@@ -252,7 +259,7 @@ def test_grids_err_as_the_closed_form_of_rayleigh_fading_says(antennas: int) -> 
         ({"coding": {"code": "turbo"}}, True),
         ({"coding": {"code": "polar5g"}}, True),
         ({"coding": {"code": "polar5g", "list_size": 32}}, False),
-        ({"channel": {"model": "cdl-a"}}, False),
+        ({"channel": {"model": "cdl-a"}}, True),
         ({"ofdm": {**GRID, "domain": "time"}}, False),
         ({"impairments": {"cfo_hz": 10.0}}, False),
         ({"access": "noma"}, False),

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from phy.config import LinkConfig
+from phy.engines.fused.fading.nodes import MOST_NODES, nodes_between
 from phy.engines.fused.packets import plan as packet_plan
 from phy.engines.fused.packets.chain import FusedPacketChain
-from phy.engines.fused.packets.nodes import MOST_NODES, nodes_between
 from phy.links.packets.chain import ChainSpec, Departure
 
 LINES_S = 20e-6 + np.arange(14) * 71e-6

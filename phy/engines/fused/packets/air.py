@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from phy.engines.fused.fading.fades import WAVES, draw_waves
 from phy.engines.fused.packets.bits import count_label_errors, fill_bytes, fill_decided, fill_labels
 from phy.engines.fused.packets.channel import (
     NONE,
@@ -22,7 +23,6 @@ from phy.engines.fused.packets.channel import (
     slot_taps,
     whole_vectors,
 )
-from phy.engines.fused.packets.fades import WAVES, draw_waves
 from phy.engines.fused.packets.lines import (
     KNOWN,
     LINE,
@@ -66,10 +66,12 @@ class AirRows(NamedTuple):
     """Inputs of the kernel per row.
 
     - `keys` `[rows, 6]` uint32: of the channel, of channel knowledge, of noise;
+    - `given` `[rows, n]` float32: waves as `fades.draw_waves` takes them;
     - `amplitude`, `gain`, `start_s` `[rows]` float32.
     """
 
     keys: NDArray[np.uint32]
+    given: NDArray[np.float32]
     amplitude: NDArray[np.float32]
     gain: NDArray[np.float32]
     start_s: NDArray[np.float32]
@@ -195,7 +197,7 @@ def _carry(
         arrival = rows.amplitude[n] * rows.gain[n]
         sent, faded, noise = 0.0, 0.0, 0.0
         if waves is not None and fades.kind == WAVES:
-            draw_waves(fades, keys[0:2], waves)
+            draw_waves(fades, keys[0:2], rows.given[n], waves)
         for slot in range(plane.num_slots):
             if not plane.along_line:
                 slot_taps(plan, keys[0:2], waves, start_s, slot, taps, nodes)

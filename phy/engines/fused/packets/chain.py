@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.config import CodingConfig, LinkConfig
+from phy.engines.fused.fading.fades import given_room
+from phy.engines.fused.fading.rays import draw_rays, rays_of
 from phy.engines.fused.packets.air import AirRows, carry_packets
 from phy.engines.fused.packets.channel import mean_powers
 from phy.engines.fused.packets.codec import packet_codec
@@ -20,7 +22,7 @@ from phy.numerics.compiled import read_only
 from phy.numerics.workers import available_threads
 
 _BITS_AT_ONCE = 1 << 23
-"""Coded bits of one call: 32 MiB of LLRs."""
+"""Coded bits of one call, or numbers of waves: 32 MiB of each."""
 _MOST_ROWS, _FEWEST_ROWS = 8192, 16
 
 
@@ -37,7 +39,10 @@ class FusedPacketChain(PacketChain):
         self._combine = spec.combine
         exact = isinstance(config.coding, CodingConfig) and config.coding.demapper == "app" and self.bits_per_symbol > 2
         self._soft = APP if exact else MAXLOG if self._codec.soft or self._combine else HARD
-        self.rows = min(max(_BITS_AT_ONCE // self.coded_bits, _FEWEST_ROWS), _MOST_ROWS)
+        antennas = config.receiver.num_antennas
+        self._rays = rays_of(config.channel, num_antennas=antennas)
+        each = max(self.coded_bits, given_room(antennas) if self._rays else 0)
+        self.rows = min(max(_BITS_AT_ONCE // each, _FEWEST_ROWS), _MOST_ROWS)
         self._points = mapping(config.modulation)
         self._threads = threads or available_threads()
         self._plan, self.channel_uses, self.airtime_s = _waveform(
@@ -51,6 +56,7 @@ class FusedPacketChain(PacketChain):
         carried = carry_packets(
             AirRows(
                 keys=read_only(np.concatenate(keys, axis=1)),
+                given=read_only(draw_rays(self._rays, read_only(departure.channel_key[:, 0]), threads=self._threads)),
                 amplitude=read_only(departure.amplitude[:, 0]),
                 gain=read_only(departure.gain[:, 0]),
                 start_s=read_only(departure.start_s),
@@ -73,7 +79,8 @@ class FusedPacketChain(PacketChain):
 
     def mean_power(self, channel_key: NDArray[np.uint32], start_s: NDArray[np.float32]) -> NDArray[np.floating]:
         keys = read_only(channel_key[:, 0])
-        return mean_powers(keys, read_only(start_s), plan=self._plan, threads=self._threads)[:, None]
+        given = read_only(draw_rays(self._rays, keys, threads=self._threads))
+        return mean_powers(keys, given, read_only(start_s), plan=self._plan, threads=self._threads)[:, None]
 
 
 def _waveform(config: LinkConfig, *, num_symbols: int, num_devices: int) -> tuple[PacketPlan, int, float]:

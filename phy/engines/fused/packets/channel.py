@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.engines.fused.packets.fades import PATHS, WAVES, draw_waves, tap_paths, waves_room
+from phy.engines.fused.fading.fades import PATHS, WAVES, draw_waves, tap_paths, waves_room
+from phy.engines.fused.fading.nodes import MOST_NODES
 from phy.engines.fused.packets.lines import CHANNEL, LINE, NUM_LANES, ROOM, apply_response, pass_between, spread_tap
-from phy.engines.fused.packets.nodes import MOST_NODES
 from phy.engines.fused.packets.plan import PacketPlan
 from phy.numerics.compiled import inlined, lean_kernel, spliced
 from phy.numerics.workers import run_tasks
@@ -90,6 +90,7 @@ def fading_scratch(plan: PacketPlan) -> tuple[NDArray[Any] | None, ...]:
 def _mean_powers(
     plan: Any,
     keys: Any,
+    given: Any,
     start_s: Any,
     power: Any,
     first: Any,
@@ -104,7 +105,7 @@ def _mean_powers(
     for n in range(first, last):
         total, counted = 0.0, 0
         if waves is not None and fades.kind == WAVES:
-            draw_waves(fades, keys[n], waves)
+            draw_waves(fades, keys[n], given[n], waves)
         for slot in range(1 if fades.still else plane.num_slots):
             if not plane.along_line:
                 slot_taps(plan, keys[n], waves, start_s[n], slot, taps, nodes)
@@ -125,12 +126,20 @@ def _mean_powers(
 
 
 def mean_powers(
-    keys: NDArray[np.uint32], start_s: NDArray[np.float32], *, plan: PacketPlan, threads: int
+    keys: NDArray[np.uint32],
+    given: NDArray[np.float32],
+    start_s: NDArray[np.float32],
+    *,
+    plan: PacketPlan,
+    threads: int,
 ) -> NDArray[np.float64]:
-    """Mean |h|^2 `[rows]` over the lines, carriers and antennas of a packet; `keys` `[rows, 2]`, `start_s` `[rows]`."""
+    """Mean |h|^2 `[rows]` over the lines, carriers and antennas of a packet.
+
+    `keys` `[rows, 2]`, `given` `[rows, n]` as `draw_waves` takes it, `start_s` `[rows]`.
+    """
     power = np.empty(len(keys))
     run_tasks(
-        lambda first, last: _mean_powers(plan, keys, start_s, power, first, last, *fading_scratch(plan)),
+        lambda first, last: _mean_powers(plan, keys, given, start_s, power, first, last, *fading_scratch(plan)),
         num_tasks=len(keys),
         threads=threads,
     )

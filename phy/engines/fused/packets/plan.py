@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.config import CsiEstimation, LinkConfig
-from phy.engines.fused.packets.fades import WAVES, Fades, fades_of
+from phy.engines.fused.fading.fades import WAVES, Fades, fades_of
+from phy.engines.fused.fading.nodes import MOST_NODES, nodes_between
 from phy.engines.fused.packets.lines import LINE, ROOM
-from phy.engines.fused.packets.nodes import MOST_NODES, nodes_between
 from phy.fading.build import build_propagation
 from phy.frontends.air import motion
 from phy.frontends.estimation import Lerp, LinearMmse

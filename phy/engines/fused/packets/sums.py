@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.config import LinkConfig
+from phy.engines.fused.fading.fades import WAVES, draw_waves
 from phy.engines.fused.flat.air_taps import added
 from phy.engines.fused.flat.taps import SMALLEST_POWER
 from phy.engines.fused.packets.channel import NONE, ONE_VALUE, channel_line, fading_scratch, slot_taps, whole_vectors
-from phy.engines.fused.packets.fades import WAVES, draw_waves
 from phy.engines.fused.packets.lines import CHANNEL, KNOWN, LINE, NOISE, ROOM, SYMBOL, draw_line, spread_tap
 from phy.engines.fused.packets.plan import PacketPlan, plan_grid
 from phy.frontends.resource_grid import Grid
@@ -189,7 +189,7 @@ def _superpose(
             gain, own, spent = senders.gain[trial, device], senders.own[trial, device], 0.0
             mine, signs = amplitudes[trial, device], bits[trial, device]
             if waves is not None and fades.kind == WAVES:
-                draw_waves(fades, key, waves)
+                draw_waves(fades, key, fades.amplitude[:0], waves)
             for slot in range(first_slot, last_slot):
                 if slot == first_slot or not fades.still:
                     slot_taps(plan, key, waves, start_s, NONE if fades.still else slot, taps, nodes)
@@ -233,7 +233,7 @@ def _measure(
         gain, start_s, mine = senders.gain[trial, device], senders.start_s[trial], sums[trial, device, span]
         mine[:] = 0.0
         if waves is not None and fades.kind == WAVES:
-            draw_waves(fades, key, waves)
+            draw_waves(fades, key, fades.amplitude[:0], waves)
         for slot in range(span * slots, min((span + 1) * slots, plane.num_slots)):
             slot_taps(plan, key, waves, start_s, slot, taps, nodes)
             for tile in range((width + LINE - 1) // LINE):

@@ -2,9 +2,10 @@
 
     h[a, p](t) = sum_s w[a, p, s] exp(2 pi i f[p, s] t)
 
-with the weights and Doppler shifts that `phy.fading` draws under the same keys. Instants are regular, so waves
+with the weights and Doppler shifts that `phy.fading` draws under the same keys: here those of tapped delay lines, in
+`rays` those of clustered ones. Instants are regular, so waves
 turn by a constant phasor from one to the next, and every `RUN` instants they start afresh from a phase taken in double
-precision. What rounding leaves is measured in `tests/phy/test_fused_ofdm_fades.py`.
+precision. What rounding leaves is measured in `tests/phy/fading/test_fused_ofdm_fades.py`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.config import ChannelConfig
+from phy.fading.clusters import NUM_RAYS, clusters_of
 from phy.fading.correlation import LOS_ANGLE_TURNS
 from phy.fading.tdl import FLAT_WAVES, TDL_WAVES, Profile, flat_profile, tdl_profile
 from phy.numerics.compiled import inlined, shared
@@ -27,14 +29,14 @@ RUN = 16
 """Instants between two exact phases."""
 PATHS = 32
 """Room for paths, a multiple of what a vector holds; TR 38.901 has 24 at most."""
-_ROOM = 512 + 16
+WAVES_ROOM = 512 + 16
 """Room for waves: 24 paths of 20 waves and a direct one are 504. Lanes a power of two apart would crowd a cache."""
 _DOPPLER, _STEP_REAL, _STEP_IMAG, _START_REAL, _START_IMAG, _REAL, _IMAG, _SUM_REAL, _SUM_IMAG = (
-    i * _ROOM for i in range(9)
+    i * WAVES_ROOM for i in range(9)
 )
 _WORDS = _SUM_REAL
 """Random words stand where sums will, once there are waves."""
-_WEIGHTS = 9 * _ROOM
+_WEIGHTS = 9 * WAVES_ROOM
 """Start of the real and imaginary weights of every antenna."""
 _UNIT = np.float32(2.0**-24)
 _HALF, _ZERO, _ONE = np.float32(0.5), np.float32(0.0), np.float32(1.0)
@@ -73,7 +75,9 @@ def fades_of(channel: ChannelConfig, *, num_antennas: int, still: bool, offsets_
     """Fading of `build_propagation` at regular instants `offsets_s` [s] from the start of a packet."""
     rician_k = (channel.law.rician_k or 0.0) if channel.law.fades else 0.0
     profile, num_waves = flat_profile(rician_k), 0
-    if channel.selective:
+    if channel.model.startswith("cdl"):
+        profile, num_waves = _cluster_profile(channel), NUM_RAYS
+    elif channel.selective:
         profile, num_waves = tdl_profile(channel.model[-1].upper()), TDL_WAVES
     elif channel.coherence == "doppler" and channel.fades:
         num_waves = FLAT_WAVES
@@ -84,7 +88,7 @@ def fades_of(channel: ChannelConfig, *, num_antennas: int, still: bool, offsets_
         still=still,
         num_antennas=num_antennas,
         num_paths=len(profile.delays),
-        padded_paths=_padded(len(profile.delays)),
+        padded_paths=padded_paths(len(profile.delays)),
         num_waves=num_waves,
         fixed_part=np.float32((rician_k / (1.0 + rician_k)) ** 0.5),
         scattered_part=np.float32((1.0 / (1.0 + rician_k)) ** 0.5),
@@ -99,13 +103,24 @@ def fades_of(channel: ChannelConfig, *, num_antennas: int, still: bool, offsets_
     )
 
 
-def _padded(num_paths: int) -> int:
+def padded_paths(num_paths: int) -> int:
+    """Paths of `num_paths` in a wave, with those that are padding."""
     return 1 if num_paths == 1 else -(-num_paths // 8) * 8
+
+
+def _cluster_profile(channel: ChannelConfig) -> Profile:
+    clusters = clusters_of(channel.model[-1])
+    order, scattered = clusters.order(channel.delay_spread_s), 1.0 / (1.0 + float(clusters.k))
+    return Profile(
+        delays=clusters.delays[order].astype(float),
+        scattered=clusters.powers.astype(float)[order] * scattered,
+        direct=float(clusters.k) * scattered,
+    )
 
 
 def _waves(profile: Profile, num_waves: int) -> tuple[NDArray[np.float32], NDArray[np.uint32], NDArray[np.float32]]:
     num_paths = len(profile.delays)
-    path = np.arange(_padded(num_paths))
+    path = np.arange(padded_paths(num_paths))
     wave = np.arange(num_waves)[:, None]
     number = np.broadcast_to(wave + 1.0, (num_waves, len(path)))
     power = np.where(path < num_paths, profile.scattered[np.minimum(path, num_paths - 1)], 0.0)
@@ -119,7 +134,12 @@ def _waves(profile: Profile, num_waves: int) -> tuple[NDArray[np.float32], NDArr
 
 def waves_room(num_antennas: int) -> int:
     """Length of the scratch array of `draw_waves`."""
-    return _WEIGHTS + 2 * _ROOM * num_antennas
+    return _WEIGHTS + 2 * WAVES_ROOM * num_antennas
+
+
+def given_room(num_antennas: int) -> int:
+    """Length of Doppler shifts, and real and imaginary weights of every antenna, as `draw_waves` takes them."""
+    return (1 + 2 * num_antennas) * WAVES_ROOM
 
 
 @inlined
@@ -143,41 +163,54 @@ def _word(waves: Any, i: Any) -> Any:
 
 
 @inlined
-def draw_waves(fades: Any, key: Any, waves: Any) -> None:
-    """Doppler shifts, turns from one instant to the next, and weights of all antennas, into the scratch `waves`.
-
-    The draws are those of `phy.fading.tdl`: number 0 is Sionna's speed, 1 the angles, 2 the phases of one antenna
-    after the other, 3 that of the direct path.
-    """
-    count = len(fades.number)
+def _draw_lines(fades: Any, key: Any, count: Any, total: Any, waves: Any) -> None:
+    """Doppler shifts and weights of a tapped delay line."""
     per_path = np.float32(fades.num_waves)
     _draw_words(key, fades.counter, np.uint32(0), np.uint32(1), waves, count)
     for i in range(count):
         offset = np.float32(np.int32(np.uint32(_word(waves, i) >> np.uint32(8)))) * _UNIT - _HALF
         angle = (fades.number[i] + offset) / per_path
         waves[_DOPPLER + i] = fades.doppler_hz * phasor(angle - np.rint(angle))[0]
-    # The direct path is one more wave of the first path alone.
-    total = count + (1 if fades.direct > _ZERO else 0)
     if total > count:
         waves[_DOPPLER + count] = fades.along_hz
-    for i in range(total):
-        turns = np.float64(waves[_DOPPLER + i]) * fades.step_s
-        cosine, sine = phasor(np.float32(turns - np.rint(turns)))
-        waves[_STEP_REAL + i] = cosine
-        waves[_STEP_IMAG + i] = sine
     for antenna in range(fades.num_antennas):
-        at = np.uint64(_WEIGHTS + 2 * _ROOM * antenna)
+        at = np.uint64(_WEIGHTS + 2 * WAVES_ROOM * antenna)
         first = np.uint32(antenna * fades.num_paths * fades.num_waves)
         _draw_words(key, fades.counter, first, np.uint32(2), waves, count)
         for i in range(count):
             cosine, sine = cosine_and_sine(_turns_of(_word(waves, i)))
             waves[at + np.uint64(i)] = fades.amplitude[i] * cosine
-            waves[at + np.uint64(_ROOM) + np.uint64(i)] = fades.amplitude[i] * sine
+            waves[at + np.uint64(WAVES_ROOM) + np.uint64(i)] = fades.amplitude[i] * sine
         if total > count:
             word0, _ = threefry(np.uint32(key[0]), np.uint32(key[1]), np.uint32(0), np.uint32(3))
             cosine, sine = cosine_and_sine(_turns_of(word0))
             waves[at + np.uint64(count)] = fades.direct * cosine
-            waves[at + np.uint64(_ROOM + count)] = fades.direct * sine
+            waves[at + np.uint64(WAVES_ROOM + count)] = fades.direct * sine
+
+
+@inlined
+def draw_waves(fades: Any, key: Any, given: Any, waves: Any) -> None:
+    """Doppler shifts, turns from one instant to the next, and weights of all antennas, into the scratch `waves`.
+
+    `given` `[given_room]` float32 are shifts and weights that are drawn already, from `rays`. If empty, the draws are
+    those of `phy.fading.tdl`: number 0 is Sionna's speed, 1 the angles, 2 the phases of one antenna after the other, 3
+    that of the direct path.
+    """
+    count = len(fades.number)
+    # The direct path is one more wave of the first path alone.
+    total = count + (1 if fades.direct > _ZERO else 0)
+    if len(given) > 0:
+        for i in range(total):
+            waves[_DOPPLER + i] = given[i]
+        for i in range(2 * WAVES_ROOM * fades.num_antennas):
+            waves[_WEIGHTS + i] = given[WAVES_ROOM + i]
+    else:
+        _draw_lines(fades, key, count, total, waves)
+    for i in range(total):
+        turns = np.float64(waves[_DOPPLER + i]) * fades.step_s
+        cosine, sine = phasor(np.float32(turns - np.rint(turns)))
+        waves[_STEP_REAL + i] = cosine
+        waves[_STEP_IMAG + i] = sine
 
 
 @inlined
@@ -192,7 +225,7 @@ def _start(waves: Any, instant_s: Any, total: Any) -> None:
 @inlined
 def _weigh(waves: Any, at: Any, total: Any) -> None:
     for i in range(total):
-        real, imag = waves[at + np.uint64(i)], waves[at + np.uint64(_ROOM) + np.uint64(i)]
+        real, imag = waves[at + np.uint64(i)], waves[at + np.uint64(WAVES_ROOM) + np.uint64(i)]
         cosine, sine = waves[_START_REAL + i], waves[_START_IMAG + i]
         waves[_REAL + i] = real * cosine - imag * sine
         waves[_IMAG + i] = real * sine + imag * cosine
@@ -277,7 +310,7 @@ def tap_paths(
         paths = fades.padded_paths
         scattered = len(fades.number)
         total = scattered + (1 if fades.direct > _ZERO else 0)
-        at = np.uint64(_WEIGHTS + 2 * _ROOM * antenna)
+        at = np.uint64(_WEIGHTS + 2 * WAVES_ROOM * antenna)
         for k in range(count):
             if k % RUN == 0:
                 instant_s = np.float32(0.0) if fades.still else np.float32(start_s + fades.offsets_s[first + k])
