@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fl.arrays import F64
+from fl.tasks import build_task
 from fl.uplink.channel_credit import sure_noise_power
 from phy.config import LinkConfig
 from privacy.config import Mechanism, PrivacyConfig
@@ -108,9 +109,19 @@ class Caps:
     binding: str
     loss_bound: float | None
 
+    @property
+    def smallest(self) -> float | None:
+        """The smallest cap; None where the run alone can tell."""
+        return None if self.power is None or self.lmc is None else min(self.power, self.lmc, self.privacy)
 
-def caps_of(learning: FlmcConfig, *, link: LinkConfig, privacy: Mechanism | None) -> Caps | None:
-    """Return the caps at one sweep point; None without a radio."""
+
+def caps_of(
+    learning: FlmcConfig, *, link: LinkConfig, privacy: Mechanism | None, seed: int | None = None
+) -> Caps | None:
+    """Return the caps at one sweep point; None without a radio.
+
+    With a `seed`, the LMC cap of an automatic step is that of the first trial's data, where these are drawn at once.
+    """
     if not learning.uses_radio or link.error_model == "error_free":
         return None
     power, control, lmc = None, link.control, None
@@ -122,6 +133,9 @@ def caps_of(learning: FlmcConfig, *, link: LinkConfig, privacy: Mechanism | None
     if learning.step_size != "auto" or learning.resolved_lmc_cap == "none":
         eta = 1.0 if learning.step_size == "auto" else learning.step_size
         lmc = float(lmc_amplitude_cap(learning, eta, noise_power=link.channel.noise_power))
+    elif seed is not None and learning.task.name == "gaussian-linear":
+        task = build_task(learning.task, num_devices=learning.num_devices, seed=seed, trials=(0,))
+        lmc = float(sampling_of(learning, link=link, privacy=None, task=task).lmc[0])
     bound = round_privacy(learning, link=link, privacy=privacy if isinstance(privacy, PrivacyConfig) else None)
     private = bound.amplitude_cap()
     if power is None:

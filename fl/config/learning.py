@@ -211,8 +211,11 @@ class Learning(Frozen):
         """Return why no game can be played against an honest device; None where one can."""
         return f"algorithm {self.algorithm} studies bits, and no device's data are uploaded"
 
-    def caps(self, *, link: LinkConfig, privacy: Mechanism | None) -> Caps | None:
-        """Return the caps on the receive amplitude that are known before a run; None if no amplitude is sent."""
+    def caps(self, *, link: LinkConfig, privacy: Mechanism | None, seed: int | None = None) -> Caps | None:
+        """Return the caps on the receive amplitude that are known before a run; None if no amplitude is sent.
+
+        With a `seed`, caps that depend on the data are those of the first trial.
+        """
         return None
 
     def rounds_within(self, *, link: LinkConfig, privacy: Mechanism) -> int | None:

@@ -47,8 +47,8 @@ class FlmcConfig(Learning):
     scheme: Annotated[str, SCHEME] = Field(
         default="digital",
         description="one-bit gradients that add up in the air without codes (digital), or from each device alone, with "
-        "codes and OFDM (digital-orthogonal); amplitudes that add up (analog); no radio (noiseless, exact); digital: the "
-        "proposal of Zhang et al. 2022",
+        "codes and OFDM (digital-orthogonal); amplitudes that add up (analog); no radio (noiseless, exact); digital: "
+        "the proposal of Zhang et al. 2022",
     )
     task: TaskConfig = Field(default=GaussianLinearConfig(), description="posterior to sample")
     num_devices: int = whole(20, "number of devices; 20 as in Zhang et al. 2022", most=100_000)
@@ -240,10 +240,10 @@ class FlmcConfig(Learning):
 
         return FlmcTrials(self, link=link, privacy=privacy, seed=seed, trials=trials)
 
-    def caps(self, *, link: LinkConfig, privacy: Mechanism | None) -> Caps | None:
+    def caps(self, *, link: LinkConfig, privacy: Mechanism | None, seed: int | None = None) -> Caps | None:
         from fl.algorithms.amplitude_caps import caps_of
 
-        return caps_of(self, link=link, privacy=privacy)
+        return caps_of(self, link=link, privacy=privacy, seed=seed)
 
     def rounds_within(self, *, link: LinkConfig, privacy: Any) -> int | None:
         """See `Learning`; `link` names access and modulation."""

@@ -14,10 +14,12 @@ from fl.footprint import samples_per_device
 from fl.uplink.channel_credit import sure_noise_power
 from phy.links.airtime import upload_airtime_s
 from scenarios.plan.points import Plan, Point
+from scenarios.plan.warnings import BINDING, binding_caps
 from scenarios.report.settings import cells_of
 from scenarios.report.tables.table import Table
 from scenarios.schema.consistency.conflicts import rounds_known
 from scenarios.schema.consistency.resolve import resolve_auto
+from scenarios.schema.errors import listing
 from scenarios.schema.labels.labels import setting_label
 from scenarios.schema.schema import Scenario
 
@@ -70,13 +72,16 @@ def listings(plan: Plan) -> list[Listing]:
 
 
 def _amplitudes(plan: Plan, points: Sequence[Point]) -> Listing:
-    heads = ("power cap", "LMC cap", "privacy cap", "binds", "largest loss")
-    title = "Receive amplitude A at most:"
+    heads = ("power cap", "LMC cap", "privacy cap", "smallest", "largest loss")
+    names = {**BINDING, "varies with the channel": "fading"}
+    binding = {names.get(one, "the data"): number for one, number in binding_caps(points).items()}
+    limited = listing((f"{one} at {number}" for one, number in binding.items()), last="and")
+    title = f"Receive amplitude A is limited by {limited} of {len(points)} sweep points."
     return Listing(title=title, plan=plan, points=points, heads=heads, cells=_cap_cells, left=heads[3:4])
 
 
 def _cap_cells(scenario: Scenario) -> tuple[str, ...]:
-    caps = scenario.learning.caps(link=scenario.link, privacy=scenario.mechanism)
+    caps = scenario.learning.caps(link=scenario.link, privacy=scenario.mechanism, seed=scenario.seed)
     if caps is None:
         return "", "", "", "no radio", ""
     return (*map(_cell, (caps.power, caps.lmc, caps.privacy)), caps.binding, _cell(caps.loss_bound))
@@ -85,7 +90,7 @@ def _cap_cells(scenario: Scenario) -> tuple[str, ...]:
 def _caps_known(point: Point) -> bool:
     """Return True if a cap on the amplitude is known before the run."""
     scenario = point.scenario
-    caps = scenario.learning.caps(link=scenario.link, privacy=scenario.mechanism)
+    caps = scenario.learning.caps(link=scenario.link, privacy=scenario.mechanism, seed=scenario.seed)
     return caps is not None and ((caps.power, caps.lmc) != (None, None) or caps.privacy < float("inf"))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -20,8 +19,6 @@ from scenarios.plan.points import Plan, Point
 from scenarios.plan.refused import Axis, Setting, errors_of_points
 from scenarios.schema.consistency.conflicts import check_consistency, find_conflicts
 from scenarios.schema.consistency.resolve import resolve_auto
-from scenarios.schema.consistency.unused import unused_keys
-from scenarios.schema.consistency.warnings import find_warnings
 from scenarios.schema.errors import (
     KeyPath,
     Mark,
@@ -33,7 +30,6 @@ from scenarios.schema.errors import (
     together,
     value_at,
 )
-from scenarios.schema.labels.labels import unequal_guarantees
 from scenarios.schema.loader import LoadedScenario
 from scenarios.schema.messages.explain import explain, explain_within
 from scenarios.schema.overrides import set_path
@@ -44,7 +40,6 @@ from scenarios.schema.sweep import blocks_of, groups_of, swept_marks
 
 MAX_POINTS = 100_000
 MAX_TASKS = 10_000_000
-_NUMBER = re.compile(r"\d(?:[\d.,]*\d)?(?:e[-+]?\d+)?")
 _MAX_REFUSED = 100
 """Refused sweep points after which the others are not looked at."""
 
@@ -114,42 +109,6 @@ def expand(loaded: LoadedScenario, reading: Reading = LEARNING) -> Plan:
     paths = (setting.path for block in axes for axis in block for setting in axis[0])
     trials, seed = loaded.scenario.trials, loaded.scenario.seed
     return Plan(points=tuple(points), swept_paths=tuple(dict.fromkeys(paths)), trials=trials, seed=seed)
-
-
-def _kinds_of_epsilon(plan: Plan) -> Iterator[str]:
-    """Yield a warning where mechanisms are compared whose epsilons come from different accountants."""
-    kinds: dict[str, str] = {}
-    for point in plan.points:
-        mechanism = point.scenario.mechanism
-        if mechanism is not None and mechanism.asked is not None:
-            kinds[mechanism.mechanism] = mechanism.asked.partition(" ")[2]
-    if len(set(kinds.values())) > 1:
-        which = "; ".join(f"{name}: {kind}" for name, kind in kinds.items())
-        yield (
-            f"privacy.mechanism: the epsilons of the mechanisms are of different kinds ({which}), so that equal "
-            "numbers are not equal privacy; compare them at the epsilon that is proved, in the table of results and in "
-            "phyloop privacy, or write privacy.budget in place of privacy.epsilon"
-        )
-
-
-def learning_warnings(plan: Plan) -> list[str]:
-    """Return the warnings about all sweep points; of those that differ in numbers alone, the first and a count."""
-    sentences = dict.fromkeys(sentence for point in plan.points for sentence in find_warnings(point.scenario))
-    sentences |= dict.fromkeys(unused_keys(point.scenario for point in plan.points))
-    # A mean or median has no epsilon to write: beside private schemes it is the comparison without privacy.
-    private = [one.scenario for one in plan.points if hasattr(one.scenario.learning.upload_scheme, "epsilon")]
-    if unequal := unequal_guarantees(private):
-        which = "; ".join(f"{scheme}: {words}" for scheme, words in unequal.items())
-        what = f"learning.aggregation: the schemes differ in their privacy ({which})"
-        sentences[f"{what}; write one epsilon for all, or none, to compare them at equal privacy"] = None
-    sentences |= dict.fromkeys(_kinds_of_epsilon(plan))
-    alike: dict[str, list[str]] = {}
-    for sentence in sentences:
-        alike.setdefault(_NUMBER.sub("0", sentence), []).append(sentence)
-    return [
-        f"{first} ({len(more)} more such warning{'s' if len(more) > 1 else ''} with other numbers)" if more else first
-        for first, *more in alike.values()
-    ]
 
 
 def check_sweep(loaded: LoadedScenario) -> None:

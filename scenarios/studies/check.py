@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from phy.config.conflict import Conflict
 from scenarios.engine.limits import Cost, Room, estimate, refuse_disk, refuse_memory, room
 from scenarios.engine.study import default_folder
-from scenarios.plan.plan import LEARNING, check_sweep, expand, learning_warnings
+from scenarios.plan.plan import LEARNING, check_sweep, expand
 from scenarios.plan.points import Plan, Point, value_of
+from scenarios.plan.warnings import learning_warnings
 from scenarios.report.check import check_figures, check_tables, figure_warnings
 from scenarios.schema.consistency.conflicts import find_conflicts
 from scenarios.schema.errors import KeyPath, ScenarioError, names_of

@@ -11,7 +11,8 @@ from scenarios.engine.limits import room
 from scenarios.engine.options import RunOptions, refuse_impossible
 from scenarios.engine.study import default_folder
 from scenarios.files.log import logger
-from scenarios.plan.plan import expand, learning_warnings
+from scenarios.plan.plan import expand
+from scenarios.plan.warnings import learning_warnings
 from scenarios.report.check import check_figures, check_tables
 from scenarios.schema.errors import ScenarioError, together
 from scenarios.schema.loader import LoadedScenario, Source, load_scenario

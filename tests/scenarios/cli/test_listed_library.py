@@ -10,7 +10,8 @@ from radio import context, link_config, random_payload
 from phy.compile import compile_digital
 from scenarios.cli.check import FEW_WARNINGS, check_scenario
 from scenarios.cli.library import is_scenario, list_library, show_scenario
-from scenarios.plan.plan import expand, learning_warnings
+from scenarios.plan.plan import expand
+from scenarios.plan.warnings import learning_warnings
 from scenarios.report.published import read_reference
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import library_names, load_scenario
@@ -65,7 +66,7 @@ def test_a_check_fits_a_screen_of_80_by_24(
 def test_all_rows_of_a_long_table_are_shown_on_request(capsys: pytest.CaptureFixture[str]) -> None:
     check_scenario("flmc-snr", overrides=(), trials=None, seed=None)
     shown = " ".join(capsys.readouterr().out.split())
-    assert "Receive amplitude A at most: phyloop check flmc-snr --all shows 86 sweep points" in shown
+    assert "of 86 sweep points. phyloop check flmc-snr --all shows 86 sweep points" in shown
     check_scenario("flmc-snr", overrides=(), trials=None, seed=None, everything=True)
     assert len(capsys.readouterr().out.splitlines()) > 86
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from scenarios.plan.plan import expand, learning_warnings
+from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
+from scenarios.plan.warnings import learning_warnings
 from scenarios.report.figures.curves import arrange
 from scenarios.report.settings import short_setting
 from scenarios.report.tables.summaries import Mean, PointSummary
