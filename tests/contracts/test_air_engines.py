@@ -32,6 +32,7 @@ CHANNELS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "awgn, said to change per symbol": ({"model": "flat", "fading": "constant", "coherence": "symbol"}, {}),
     "rayleigh per round": ({"fading": "rayleigh"}, {"power": {"policy": "truncated-inversion"}}),
     "rayleigh per packet": ({"fading": "rayleigh", "coherence": "packet"}, {"power": {"policy": "inversion"}}),
+    "rayleigh per packet of few symbols": ({"fading": "rayleigh", "coherence": "packet"}, {"packet_size_bytes": 3}),
     "rician per symbol": ({"fading": "rician", "coherence": "symbol"}, {"csi": {"error_variance": 0.05}}),
     "nakagami per symbol": (
         {"fading": "nakagami", "coherence": "symbol"},

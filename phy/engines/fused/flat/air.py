@@ -2,8 +2,9 @@
 
     y[s] = sum_k A w_k h_k x_k[s] + sigma z[s]
 
-Devices are added up in their order, a tile of symbols at a time. Where taps hold for the round, those of all devices
-are drawn side by side; else those of a tile, device by device. Of several antennas the combined taps are given.
+Devices are added up in their order, a tile of symbols at a time. Where taps hold for many symbols, those of a task are
+drawn first, and a run of symbols has one tap; else each symbol of a tile gets its own. Of several antennas the combined
+taps are given.
 """
 
 from __future__ import annotations
@@ -40,22 +41,34 @@ from phy.numerics.threefry import positions
 from phy.numerics.workers import available_threads, run_tasks
 
 _TILES_OF_A_TASK = 8
+_LONG_BLOCK = 64
+"""Symbols under one tap from which a run of them is a loop of its own."""
 _WORTH_THREADS = 1 << 17
 """Symbols of all trials and devices, some 0.1 ms, below which handing blocks to threads costs more than they save."""
 _REAL, _COMPLEX, _BITS = range(3)
 _WIDTH = TILE + 16
 SYMBOL_REAL, SYMBOL_IMAG, SUM_REAL, SUM_IMAG, _NUM_SYMBOL_LANES = (i * _WIDTH for i in range(5))
 _RECEIVER = np.uint32(RECEIVER)
-_ONE, _ZERO, _TWO = np.float32(1.0), np.float32(0.0), np.float32(2.0)
+_ZERO = np.float32(0.0)
+_PLUS_ONE, _SIGN = np.uint32(0x3F800000), np.uint32(0x80000000)
+
+
+@inlined
+def _read_signs(bits: Any, lanes: Any, count: Any) -> None:
+    """Symbols of `count` bits, 0 as +1: the sign of a float is its first bit. Up to seven more are written."""
+    for byte in range((count + 7) >> 3):
+        word, at = np.uint32(bits[byte]), np.uint64(SYMBOL_REAL + 8 * byte)
+        for k in range(8):
+            sign = np.uint32(np.uint32(word << np.uint32(24 + k)) & _SIGN)
+            lanes[at + np.uint64(k)] = np.uint32(sign | _PLUS_ONE).view(np.float32)
 
 
 @inlined
 def _read_symbols(kind: Any, amplitudes: Any, bits: Any, base: Any, lanes: Any, count: Any) -> None:
-    """Symbols `base` to `base + count` of one device; bit 0 is +1, and `base` a whole byte."""
+    """Symbols `base` to `base + count` of one device; `base` is a whole byte."""
     if kind == _BITS:
+        _read_signs(bits[base >> 3 :], lanes, count)
         for i in range(count):
-            bit = np.uint32(bits[(base + i) >> 3] >> np.uint32(7 - (i & 7))) & np.uint32(1)
-            lanes[SYMBOL_REAL + i] = _ONE - _TWO * np.float32(np.int32(bit))
             lanes[SYMBOL_IMAG + i] = _ZERO
     elif kind == _REAL:
         for i in range(count):
@@ -93,6 +106,16 @@ def _add_with_one_tap(symbols: Any, real: Any, imag: Any, power: Any, count: Any
 
 
 @inlined
+def _add_signs(symbols: Any, real: Any, imag: Any, power: Any, count: Any) -> Any:
+    """`_add_with_one_tap` of symbols +1 and -1."""
+    for i in range(count):
+        sign = symbols[SYMBOL_REAL + i]
+        symbols[SUM_REAL + i] += real * sign
+        symbols[SUM_IMAG + i] += imag * sign
+    return power * np.float32(count)
+
+
+@inlined
 def _finish(symbols: Any, noise: Any, noise_std: Any, base: Any, received: Any, count: Any) -> None:
     """Noise on the sums, and both parts of each side by side into `received`."""
     for i in range(count):
@@ -115,6 +138,20 @@ def _finish_combined(
 def _count_active(taps: Any, active: Any, base: Any, count: Any) -> None:
     for i in range(count):
         active[base + i] += np.int64(taps[OF_SYMBOLS + ACTIVE + i])
+
+
+@inlined
+def _count_runs(of_runs: Any, first_run: Any, block: Any, active: Any, base: Any, count: Any) -> None:
+    """`_count_active` of all devices, run by run; one number for all symbols where nothing varies."""
+    start, end = base, min(base + count, len(active))
+    while start < end:
+        run = start // block - first_run
+        stop, sending = min((first_run + run + 1) * block, end), np.int64(0)
+        for device in range(of_runs.shape[2]):
+            sending += np.int64(of_runs[run, 3, device])
+        for i in range(start, stop):
+            active[i] = sending
+        start = stop
 
 
 @lean_kernel
@@ -146,28 +183,37 @@ def _superpose(
     `CombinedTaps.added`, without blocks where taps are drawn here; `noise_amplitudes` `[trials, blocks]`.
     """
     spans, num_devices = energy_j.shape[1], energy_j.shape[2]
-    combined = given.shape[3] > 0
-    one_tap = law.block_symbols >= num_symbols
-    symbols, words, taps, of_devices = scratch
+    combined, block = given.shape[3] > 0, law.block_symbols
+    one_tap = block >= num_symbols
+    each_symbol, by_runs = block == 1, one_tap or block >= _LONG_BLOCK
+    symbols, words, taps, of_runs = scratch
     for task in range(first, last):
         trial, span = task // spans, task % spans
         level = levels[trial]
         spent = energy_j[trial, span]
         spent[:] = 0.0
-        if one_tap and combined:
-            for device in range(num_devices):
-                for i in range(4):
-                    of_devices[i, device] = given[trial, i, device, 0]
-        elif one_tap:
+        begin = span * _TILES_OF_A_TASK * TILE
+        first_run = begin // block
+        if one_tap and not combined:
             for start in range(0, num_devices, TILE):
                 some = min(num_devices - start, TILE)
                 added_by_devices(
-                    law, keys[trial], gains[trial], level, own[trial], words, taps, of_devices, start, some
-                )
-        if one_tap and span == 0:
+                    law, keys[trial], gains[trial], level, own[trial], words, taps, of_runs[0], start, some
+                )  # fmt: skip
+        elif by_runs:
+            end = min(begin + _TILES_OF_A_TASK * TILE, num_symbols)
+            num_taps = (end - 1) // block - first_run + 1
             for device in range(num_devices):
-                for i in range(active.shape[1]):
-                    active[trial, i] += np.int64(of_devices[3, device])
+                if combined:
+                    added_as_given(given[trial, :, device], first_run, taps, OF_TAPS, num_taps)
+                else:
+                    added_at_positions(
+                        law, keys[trial], np.uint32(device), gains[trial, device], level, own[trial, device],
+                        first_run, words, taps, OF_TAPS, num_taps,
+                    )  # fmt: skip
+                for run in range(num_taps):
+                    for i in range(4):
+                        of_runs[run, i, device] = taps[OF_TAPS + i * _WIDTH + run]
         for tile in range(span * _TILES_OF_A_TASK, (span + 1) * _TILES_OF_A_TASK):
             base = tile * TILE
             count = min(num_symbols - base, TILE)
@@ -178,26 +224,34 @@ def _superpose(
                 symbols[np.uint64(SUM_IMAG + i)] = _ZERO
             for device in range(num_devices):
                 _read_symbols(kind, amplitudes[trial, device], bits[trial, device], base, symbols, count)
-                if one_tap:
-                    real, imag, power = of_devices[0, device], of_devices[1, device], of_devices[2, device]
-                    spent[device] += _add_with_one_tap(symbols, real, imag, power, count)
+                if by_runs:
+                    start = 0
+                    while start < count:
+                        run = (base + start) // block - first_run
+                        stop = min((first_run + run + 1) * block - base, count)
+                        real, imag, power = of_runs[run, 0, device], of_runs[run, 1, device], of_runs[run, 2, device]
+                        if kind == _BITS:
+                            spent[device] += _add_signs(symbols[start:], real, imag, power, stop - start)
+                        else:
+                            spent[device] += _add_with_one_tap(symbols[start:], real, imag, power, stop - start)
+                        start = stop
                 else:
-                    first_tap = base // law.block_symbols
-                    num_taps = (base + count - 1) // law.block_symbols - first_tap + 1
-                    gain, other = gains[trial, device], own[trial, device]
-                    each_symbol = law.block_symbols == 1
+                    first_tap = base // block
+                    num_taps = (base + count - 1) // block - first_tap + 1
                     at = OF_SYMBOLS if each_symbol else OF_TAPS
                     if combined:
                         added_as_given(given[trial, :, device], first_tap, taps, at, num_taps)
                     else:
                         added_at_positions(
-                            law, keys[trial], np.uint32(device), gain, level, other, first_tap, words, taps, at,
-                            num_taps,
+                            law, keys[trial], np.uint32(device), gains[trial, device], level, own[trial, device],
+                            first_tap, words, taps, at, num_taps,
                         )  # fmt: skip
                     if not each_symbol:
-                        expand(first_tap, law.block_symbols, base, 1, taps, count)
+                        expand(first_tap, block, base, 1, taps, count)
                     _count_active(taps, active[trial], base, count)
                     spent[device] += _add(symbols, taps, count)
+            if by_runs:
+                _count_runs(of_runs, first_run, block, active[trial], base, count)
             noise_key = noise_keys[trial, 0], noise_keys[trial, 1]
             draw_normals(noise_key, positions(_RECEIVER, base, 1), words, taps, 0, _WIDTH, count)
             if one_tap or not combined:
@@ -260,6 +314,8 @@ class FusedAir(AirChain):
             *self._combined(sent, run),
         )
         law, num_symbols = self._law(channel), channel.num_symbols
+        # Most taps of a device in a task where runs of symbols share one.
+        runs = _TILES_OF_A_TASK * TILE // law.block_symbols + 2 if law.block_symbols >= _LONG_BLOCK else 1
         run_tasks(
             lambda first, last: _superpose(
                 law,
@@ -276,7 +332,7 @@ class FusedAir(AirChain):
                 energy_j,
                 first,
                 last,
-                (np.empty(_NUM_SYMBOL_LANES, np.float32), *tap_lanes(), np.empty((4, num_devices), np.float32)),
+                (np.empty(_NUM_SYMBOL_LANES, np.float32), *tap_lanes(), np.empty((runs, 4, num_devices), np.float32)),
             ),
             num_tasks=num_trials * spans,
             threads=self._threads if num_trials * num_devices * num_symbols >= _WORTH_THREADS else 1,
