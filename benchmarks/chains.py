@@ -56,7 +56,8 @@ def uncoded(modulation: str, fading: str, coherence: str, snr_max_db: float, *, 
         rivals["plain"] = lambda: _plain_uncoded(
             modulation, fading, coherence, snr_max_db, num_bits=CARRIED["plain"] // fewer
         )
-    where = "AWGN" if fading == "constant" else f"Rayleigh per {'block' if coherence == 'packet' else 'symbol'}"
+    block = "block" if coherence == "packet" else "symbol"
+    where = "AWGN" if fading == "constant" else f"{fading.capitalize()} per {block}"
     return Chain(
         name=f"{_written(modulation)}, {where}",
         modulation=modulation,
@@ -92,6 +93,28 @@ def _plain_uncoded(modulation: str, fading: str, coherence: str, snr_max_db: flo
 
     no = tf.constant(2.0 / 10.0 ** (snr_max_db / 10.0), tf.float32)
     return Rival(num_bits, lambda: chain(no).numpy())
+
+
+def impaired(name: str, impairments: Mapping[str, float]) -> Chain:
+    """QPSK over Rayleigh fading per packet from transmitters with impairments."""
+    link = {
+        "modulation": "qpsk",
+        "channel": {"fading": "rayleigh", "coherence": "packet"},
+        "power": {"policy": "fixed", "snr_max_db": 20.0},
+        "packet_size_bytes": BLOCK_SYMBOLS // 4,
+        "impairments": impairments,
+    }
+
+    def ours(engine: str) -> Callable[[], Rival]:
+        return lambda: digital(link, engine=engine, num_bits=CARRIED[engine])
+
+    return Chain(
+        name=f"QPSK, Rayleigh per block, {name}",
+        modulation="qpsk",
+        channel=name,
+        snr_db=17.0,
+        rivals={"fused": ours("fused"), "sionna": ours("sionna")},
+    )
 
 
 # --- OFDM -------------------------------------------------------------------------------------------------------------
@@ -264,6 +287,9 @@ EVERY = (
     FEW[1],
     uncoded("qpsk", "rayleigh", "symbol", 20.0),
     uncoded("16qam", "rayleigh", "symbol", 24.0),
+    uncoded("qpsk", "nakagami", "symbol", 20.0, plain=False),
+    impaired("phase error", {"phase_error_deg": 10.0}),
+    impaired("clipping", {"clipping_db": 3.0}),
     FEW[2],
     ofdm("cdl-a"),
     ldpc(1.2),

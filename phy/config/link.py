@@ -242,8 +242,7 @@ class LinkConfig(Frozen):
             and link.modulation in BITS_PER_SYMBOL
             and (coding == "none" or coding.fusible)
             and channel.law.rician_k is not None
-            and (link.ofdm == "none" or link.ofdm.domain == "frequency")
-            and link.impairments.none
+            and not link.mixes_carriers
         )
 
     @property

@@ -96,7 +96,8 @@ def engine_conflicts(link: LinkConfig) -> Iterator[Conflict]:
             "engine",
             "engine fused has superposition (without csi that is estimated) and orthogonal access (uncoded, or with "
             "code ldpc5g and check_update boxplus), over flat fading or frequency-domain OFDM with tdl models or, for "
-            "orthogonal access, cdl models, with ideal transmitters; this link only engine sionna has",
+            "orthogonal access, cdl models; impairments only under orthogonal access, over OFDM neither cfo_hz nor "
+            "clipping_db; this link only engine sionna has",
             "write engine: sionna, or leave it at auto",
         )
 

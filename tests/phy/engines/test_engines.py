@@ -18,7 +18,7 @@ from phy.links.link import LinkError
 
 WITHOUT: dict[str, dict[str, Any]] = {
     "long list": {"coding": {"code": "polar5g", "list_size": 32}},
-    "impaired": {"impairments": {"phase_error_deg": 5.0}},
+    "clipped carriers": {"ofdm": {}, "impairments": {"clipping_db": 3.0}},
     "noma": {"access": "noma"},
     "error free": {"error_model": "error_free"},
 }

@@ -64,6 +64,23 @@ LINKS: dict[str, dict[str, Any]] = {
         "channel": {"fading": "rayleigh", "coherence": "packet"},
         "coding": {"code": "repetition", "rate": "1/2", "demapper": "app"},
     },
+    "clipped": {
+        "modulation": "16qam",
+        "channel": {"fading": "rayleigh", "coherence": "packet"},
+        "impairments": {"phase_error_deg": 8.0, "cfo_hz": 100.0, "clipping_db": 1.0},
+    },
+    "phase-per-symbol": {
+        "modulation": "qpsk",
+        "channel": {"fading": "rayleigh", "coherence": "symbol"},
+        "impairments": {"phase_error_deg": 60.0},
+    },
+    "ofdm-late": {
+        "modulation": "qpsk",
+        "channel": {"model": "tdl-a", "coherence": "packet"},
+        "ofdm": GRID,
+        "csi": {"estimator": "ls"},
+        "impairments": {"phase_error_deg": 20.0, "timing_offset_s": 3e-6},
+    },
 }
 ROWS, PAYLOAD_BITS, NOISE_POWER = 48, 403, 0.05
 DECISIONS_APART = 1e-4
@@ -207,9 +224,19 @@ def stronger_scatter(chain: FusedPacketChain) -> None:
     chain._plan = chain._plan._replace(fades=fades._replace(scattered_part=np.float32(1.01) * fades.scattered_part))
 
 
+def one_percent_more_impaired(chain: FusedPacketChain) -> None:
+    law, more = chain._impairments, np.float32(1.01)
+    assert law is not None
+    chain._impairments = law._replace(
+        clipping=more * law.clipping, phase=more * law.phase, reach=float(more) * law.reach
+    )
+
+
 @pytest.mark.parametrize("fault", [moved_pilot, other_delays, faster_devices])
 def test_a_fault_in_the_plan_is_detected(sent: Sent, fault: Callable[[FusedPacketChain], None]) -> None:
-    if sent.config.ofdm == "none":  # which has neither pilots nor delays
+    if not sent.config.impairments.none:
+        fault = one_percent_more_impaired
+    elif sent.config.ofdm == "none":  # which has neither pilots nor delays
         fault = faster_devices if sent.config.channel.coherence == "doppler" else stronger_scatter
     chain = fused(sent.config)
     fault(chain)
@@ -222,13 +249,13 @@ def test_noise_of_another_scale_is_detected(sent: Sent) -> None:
         assert_same(sent.by(fused(sent.config), noise_power=np.float32(1.02 * NOISE_POWER)), sent.expected)
 
 
-def test_all_links_run_one_of_two_kernels_the_smaller_one_without_waves_and_pilots() -> None:
+def test_ideal_links_run_one_of_two_kernels_and_so_do_impaired_ones() -> None:
     """Code that a link has no use for would compile for seconds, and so would a kernel for every kind of link."""
     for name in LINKS:
         fused(link_of(name)).send(payload(2), departure(2), None)
     missing = sorted(signature.count(types.none) for signature in _carry.signatures)
-    # Waves, carriers at nodes, pilots as they were heard, and three of modes.
-    assert missing == [0, 6]
+    # Impairments; and in the smaller kernels waves, carriers at nodes, pilots as they were heard, and three of modes.
+    assert missing == [0, 1, 6, 7]
 
 
 @pytest.mark.parametrize("antennas", [1, 2])

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.engines.fused.fading.fades import WAVES, draw_waves
+from phy.engines.fused.impairments import Impairments, clip, draw_offsets, power_limit, turn_line
 from phy.engines.fused.packets.bits import count_label_errors, fill_bytes, fill_decided, fill_labels
 from phy.engines.fused.packets.channel import (
     NONE,
@@ -24,10 +25,12 @@ from phy.engines.fused.packets.channel import (
     whole_vectors,
 )
 from phy.engines.fused.packets.lines import (
+    CHANNEL,
     KNOWN,
     LINE,
     NOISE,
     ROOM,
+    SYMBOL,
     add_noise_power,
     apply_response,
     clear_matched,
@@ -65,7 +68,7 @@ def _drawn(count: Any) -> Any:
 class AirRows(NamedTuple):
     """Inputs of the kernel per row.
 
-    - `keys` `[rows, 6]` uint32: of the channel, of channel knowledge, of noise;
+    - `keys` `[rows, 8]` uint32: of the channel, of channel knowledge, of noise, of impairments;
     - `given` `[rows, n]` float32: waves as `fades.draw_waves` takes them;
     - `amplitude`, `gain`, `start_s` `[rows]` float32.
     """
@@ -128,8 +131,8 @@ def _estimate_line(
 
 @spliced
 def _hear_pilots(
-    plan: Any, keys: Any, taps: Any, nodes: Any, arrival: Any, noise_power: Any, slot: Any, known: Any, shrunk: Any,
-    words: Any, lanes: Any,
+    plan: Any, keys: Any, taps: Any, nodes: Any, impairments: Any, offsets: Any, arrival: Any, noise_power: Any,
+    slot: Any, known: Any, shrunk: Any, words: Any, lanes: Any,
 ) -> None:  # fmt: skip
     """Pilot lines of a slot, and the modes of the channel where these are wanted."""
     plane, knowledge = plan.plane, plan.knowledge
@@ -141,6 +144,8 @@ def _hear_pilots(
             first = (slot * plane.line_rows + row) * plane.width + tile * LINE
             for antenna in range(plan.fades.num_antennas):
                 channel_line(plan, taps, nodes, antenna, row, tile, lanes, NONE, whole_vectors(count))
+                if impairments is not None:  # the same whether pilots are turned or the channel
+                    turn_line(impairments, keys[6:8], offsets, slot, tile, words, lanes, CHANNEL, count)
                 draw_line(keys[4], keys[5], antenna, first, words, lanes, NOISE, _drawn(count))
                 start = 2 * plane.width * (pilots * antenna + pilot) + tile * LINE
                 receive_pilots(
@@ -180,9 +185,9 @@ def _variance_line(
 
 @lean_kernel
 def _carry(
-    plan: Any, points: Any, rows: Any, noise_power: Any, soft: Any, labels: Any, decided: Any, llrs: Any, energies: Any,
-    first: Any, last: Any, words: Any, lanes: Any, waves: Any, taps: Any, nodes: Any, known: Any, shrunk: Any,
-    modes: Any, shares: Any,
+    plan: Any, impairments: Any, points: Any, rows: Any, noise_power: Any, soft: Any, labels: Any, decided: Any,
+    llrs: Any, energies: Any, first: Any, last: Any, words: Any, lanes: Any, waves: Any, taps: Any, nodes: Any,
+    known: Any, shrunk: Any, modes: Any, shares: Any,
 ) -> None:  # fmt: skip
     """Rows `first` to `last`: `labels` to `decided`, both `[rows, num_symbols]` uint8; `llrs` unless `soft` is HARD.
 
@@ -198,11 +203,17 @@ def _carry(
         sent, faded, noise = 0.0, 0.0, 0.0
         if waves is not None and fades.kind == WAVES:
             draw_waves(fades, keys[0:2], rows.given[n], waves)
+        offsets, limit = (np.uint32(0), np.float32(1.0), np.float32(0.0)), np.float32(0.0)
+        if impairments is not None:
+            offsets, limit = draw_offsets(impairments, keys[6:8]), power_limit(impairments, labels[n], points)
         for slot in range(plane.num_slots):
             if not plane.along_line:
                 slot_taps(plan, keys[0:2], waves, start_s, slot, taps, nodes)
             if known is not None and (knowledge.kind == LEAST_SQUARES or knowledge.kind == MMSE):
-                _hear_pilots(plan, keys, taps, nodes, arrival, noise_power, slot, known, shrunk, words, lanes)
+                _hear_pilots(
+                    plan, keys, taps, nodes, impairments, offsets, arrival, noise_power, slot, known, shrunk, words,
+                    lanes,
+                )  # fmt: skip
             for first_row in range(0, data_rows, at_once):
                 last_row = min(first_row + at_once, data_rows)
                 for tile in range((plane.width + LINE - 1) // LINE):
@@ -213,7 +224,14 @@ def _carry(
                     if count <= 0:
                         break
                     padded = whole_vectors(count)
-                    sent += map_symbols(labels[n, at:], points, lanes, count, padded)
+                    energy = map_symbols(labels[n, at:], points, lanes, count, padded)
+                    if impairments is not None:
+                        if limit > np.float32(0.0):
+                            energy = clip(limit, lanes, SYMBOL, count)
+                        for column in range(0, count, width):
+                            here = min(width, count - column)
+                            turn_line(impairments, keys[6:8], offsets, slot, tile, words, lanes, SYMBOL + column, here)
+                    sent += energy
                     clear_matched(lanes, padded)
                     for antenna in range(antennas):
                         for data_row in range(first_row, last_row):
@@ -288,6 +306,7 @@ def carry_packets(
     *,
     num_bits: int,
     plan: PacketPlan,
+    impairments: Impairments | None,
     points: Mapping,
     noise_power: float,
     soft: np.int64,
@@ -304,7 +323,9 @@ def carry_packets(
     def run(first: int, last: int) -> None:
         mine = slice(first, last)
         fill_labels(coded[mine], bits_per_symbol=bits, out=labels[mine])
-        _carry(plan, points, rows, power, soft, labels, decided, llrs, energies, first, last, *_scratch(plan))
+        _carry(
+            plan, impairments, points, rows, power, soft, labels, decided, llrs, energies, first, last, *_scratch(plan)
+        )
         if soft == APP:  # the likelier value of a bit is not always that of the nearest point
             fill_decided(llrs[mine], bits, decided[mine])
         fill_bytes(decided[mine], bits, num_bits, hard[mine])

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from phy.config import CodingConfig, LinkConfig
 from phy.engines.fused.fading.fades import given_room
 from phy.engines.fused.fading.rays import draw_rays, rays_of
+from phy.engines.fused.impairments import impairments_of
 from phy.engines.fused.packets.air import AirRows, carry_packets
 from phy.engines.fused.packets.channel import mean_powers
 from phy.engines.fused.packets.codec import packet_codec
@@ -48,11 +49,18 @@ class FusedPacketChain(PacketChain):
         self._plan, self.channel_uses, self.airtime_s = _waveform(
             config, num_symbols=self.coded_bits // self.bits_per_symbol, num_devices=spec.num_devices
         )
+        blocks = _blocks(config, spec.num_devices)
+        self._impairments = impairments_of(config, width=self._plan.plane.width, num_blocks=blocks)
 
     def send(
         self, payload: NDArray[np.uint8], departure: Departure, earlier_llrs: NDArray[np.float32] | None
     ) -> Arrival:
-        keys = (departure.channel_key[:, 0], departure.csi_key[:, 0], departure.noise_key)
+        keys = (
+            departure.channel_key[:, 0],
+            departure.csi_key[:, 0],
+            departure.noise_key,
+            departure.impairment_key[:, 0],
+        )
         carried = carry_packets(
             AirRows(
                 keys=read_only(np.concatenate(keys, axis=1)),
@@ -64,6 +72,7 @@ class FusedPacketChain(PacketChain):
             self._codec.encode(payload[:, 0]),
             num_bits=self.coded_bits,
             plan=self._plan,
+            impairments=self._impairments,
             points=self._points,
             noise_power=float(departure.noise_power),
             soft=self._soft,
@@ -87,10 +96,14 @@ def _waveform(config: LinkConfig, *, num_symbols: int, num_devices: int) -> tupl
     """(plan, channel uses, airtime [s]) of a packet of `num_symbols` symbols."""
     if config.ofdm == "none":
         return plan_single_carrier(config, num_symbols=num_symbols), num_symbols, num_symbols * config.symbol_s
-    blocks = num_devices if config.multiplexing == "ofdma" else 1
+    blocks = _blocks(config, num_devices)
     grid = Grid.of(config.ofdm, num_users=1, num_symbols=num_symbols, num_blocks=blocks)
     uses = grid.num_ofdm_symbols * (grid.num_carriers + config.ofdm.cyclic_prefix_length)
     return plan_grid(config, grid), uses, grid.num_ofdm_symbols * config.ofdm.symbol_s
+
+
+def _blocks(config: LinkConfig, num_devices: int) -> int:
+    return num_devices if config.multiplexing == "ofdma" else 1
 
 
 @lru_cache(maxsize=32)
