@@ -48,7 +48,10 @@ class SignScheme(Scheme):
     air_modulations: ClassVar[tuple[Modulation, ...]] = ("bpsk", "qpsk")
 
     name: Literal["sign"]
-    epsilon: EpsilonOrNone = 0.5
+    epsilon: EpsilonOrNone = Field(
+        default=None,
+        description="of randomized response, per number and round; none: no response, as in Bernstein et al. 2018",
+    )
     vote: Literal["mean", "majority"] = Field(
         default="majority",
         description="mean of the received signs, or their majority; majority as in Bernstein et al. 2018",

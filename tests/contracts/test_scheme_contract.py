@@ -23,7 +23,7 @@ VARIANTS: tuple[dict[str, Any], ...] = (
     {"name": "cpa", "radius": "decaying", "gamma_decay": 0.5, "negative_bins": "zero"},
     {"name": "probit", "bound": "adaptive"},
     {"name": "probit", "bound": "adaptive", "epsilon": 1.0, "l1_clip": 0.5},
-    {"name": "sign", "vote": "mean", "decode": "unbiased"},
+    {"name": "sign", "epsilon": 0.5, "vote": "mean", "decode": "unbiased"},
     {"name": "jopeq", "dimension": 2, "rate_bits": 2},
     {"name": "mvu", "input_bits": 3, "output_bits": 3},
 )

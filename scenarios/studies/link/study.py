@@ -159,7 +159,8 @@ class LinkStudy(Study):
         label, value_db = found.curve.label, found.point.value_db
         fields = event("point-done", curve=label, value_db=value_db, batches=added)
         _log.info("%s, %g dB: %d batches", label, value_db, added, extra=fields)
-        progress.row(tables.screen_row(found, stored=not added))
+        for text in (tables.screen_row(found, stored=not added), *tables.device_rows(found)):
+            progress.row(text)
 
     def _skip(self, curve: Curve, points: Sequence[LinkPoint], silent: LinkPoint, progress: Progress) -> None:
         self.skipped += len(points)

@@ -35,6 +35,9 @@ UNBIASED_NOTE = (
 WIDTHS = (10, 29, 29, 6)
 """Columns on a terminal of 80 characters: value, the two rates, time."""
 
+_FEW_DEVICES = 8
+"""Devices that have rows of their own on the terminal."""
+
 _ON_SCREEN = (0, 3, 6)
 """Columns of `heads` among them."""
 
@@ -75,6 +78,13 @@ def screen_row(result: PointResult, *, stored: bool) -> str:
     return aligned((*(cells(result)[column] for column in _ON_SCREEN), time))
 
 
+def device_rows(result: PointResult) -> Iterator[str]:
+    """Rows of the devices of a point on the terminal, as the page counts them; none where there are one or many."""
+    number = result.curve.num_devices
+    for device in range(number) if 1 < number <= _FEW_DEVICES else ():
+        yield aligned((f"device {device}", *map(rate, result.rates(device)), "")).rstrip()
+
+
 def in_hand(result: PointResult, *, limit_s: float) -> str:
     """Counts of a point that is being measured."""
     tally = result.measured.tally
@@ -90,8 +100,11 @@ def aligned(texts: tuple[str, ...]) -> str:
 
 
 def rate(estimate: RateEstimate | None) -> str:
-    """`rate [low, high]`, `< high` without an error, a dash where nothing was observed."""
-    return "-" if estimate is None else rate_text(estimate.rate, low=estimate.low, high=estimate.high)
+    """`rate [low, high]`, `0 of 4,096, < high` without an error, a dash where nothing was observed."""
+    if estimate is None:
+        return "-"
+    text = rate_text(estimate.rate, low=estimate.low, high=estimate.high)
+    return text if estimate.rate is not None else f"0 of {estimate.observations:,}, {text}"
 
 
 def seconds(value: float) -> str:

@@ -174,7 +174,9 @@ CASES = {
         remembers=(*UP, "coder", "next_b"),
     ),
     "JoPEQ": Case(learning=fedavg({"name": "jopeq", "epsilon": 5.0}), link=NOISY),
-    "signs, attacked": Case(learning=fedavg({"name": "sign", "step": 0.01}, attack=attack("invert")), link=NOISY),
+    "signs, attacked": Case(
+        learning=fedavg({"name": "sign", "epsilon": 0.5, "step": 0.01}, attack=attack("invert")), link=NOISY
+    ),
     "median, attacked": Case(learning=fedavg({"name": "median"}, attack=attack("gaussian")), link=NOISY),
     "flips over a probed channel": Case(
         learning=fedavg(codec="fixed-point", upload="model"),

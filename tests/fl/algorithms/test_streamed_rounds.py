@@ -50,7 +50,7 @@ ROUNDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {**FADING, "packets": {"policy": "drop", "crc": "crc16"}, "packet_size_bytes": 20},
     ),
     "probit": ({"aggregation": {"name": "probit", "bound": "adaptive", "clip": None, "b": 0.02}}, SILENT),
-    "sign": ({"aggregation": {"name": "sign", "vote": "mean", "channel": "native"}}, FADING),
+    "sign": ({"aggregation": {"name": "sign", "epsilon": 0.5, "vote": "mean", "channel": "native"}}, FADING),
 }
 
 

@@ -248,7 +248,7 @@ MODEL = FederatedModel(
         {"name": "cpa", "gamma": 0.1, "stages": 2, "dither": True, "negative_bins": "zero"},
         {"name": "cpa", "gamma": 0.1, "dimension": 2, "rate_bits": 2, "form": "printed", "decode": "printed"},
         {"name": "probit", "epsilon": 2.0, "l1_clip": 1.0, "bound": "clip", "clip": 0.1},
-        {"name": "sign", "vote": "mean", "decode": "unbiased", "step": 0.3},
+        {"name": "sign", "epsilon": 0.5, "vote": "mean", "decode": "unbiased", "step": 0.3},
         {"name": "laplace"},
         {"name": "jopeq", "dimension": 2},
         {"name": "mvu"},

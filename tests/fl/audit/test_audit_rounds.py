@@ -216,4 +216,8 @@ def test_nobody_honest_is_nobody_to_audit() -> None:
     with pytest.raises(LearningError, match="all 4 devices attack"):
         build_game(attacked, link=FREE, privacy=None, seed=7, num_games=GAMES)
     with pytest.raises(LearningError, match="all 10 devices attack"):
-        game(fedavg(attack=attack_of(kind="ones", share=1.0), aggregation={"name": "sign"}, upload="update"))
+        game(
+            fedavg(
+                attack=attack_of(kind="ones", share=1.0), aggregation={"name": "sign", "epsilon": 0.5}, upload="update"
+            )
+        )

@@ -23,7 +23,7 @@ RIVALS: tuple[dict[str, Any], ...] = (
     {"name": "cpa", "dimension": 2, "dither": True, "radius": "scaled", "gamma": 2.0},
     {"name": "probit", "bound": "adaptive", "b": 0.5},
     {"name": "probit", "epsilon": 1.0, "l1_clip": 0.1, "bound": "adaptive"},
-    {"name": "sign", "step": 0.01},
+    {"name": "sign", "epsilon": 0.5, "step": 0.01},
     {"name": "laplace", "epsilon": 5.0},
     {"name": "jopeq", "epsilon": 5.0},
     {"name": "mvu", "epsilon": 5.0},

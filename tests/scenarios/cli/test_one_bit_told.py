@@ -54,7 +54,10 @@ def test_the_bits_that_check_tells_are_those_that_the_scheme_sends(
         ({"name": "cpa", "decode": "unbiased", "channel": "agnostic"}, "CPA, unbiased decode, channel-agnostic"),
         ({"name": "probit"}, "PRoBit"),
         ({"name": "probit", "form": "exact"}, "PRoBit, exact bound"),
-        ({"name": "sign", "vote": "mean", "decode": "unbiased"}, "signSGD + RR, mean of signs, unbiased decode"),
+        (
+            {"name": "sign", "epsilon": 0.5, "vote": "mean", "decode": "unbiased"},
+            "signSGD + RR, ε = 0.5, mean of signs, unbiased decode",
+        ),
         ({"name": "sign", "epsilon": 1.0}, "signSGD + RR, ε = 1"),
         ({"name": "sign", "epsilon": "none", "vote": "mean"}, "signSGD without RR, mean of signs"),
         ({"name": "jopeq", "rate_bits": 2}, "JoPEQ, R = 2"),
@@ -77,7 +80,7 @@ def test_check_tells_bits_promise_anonymity_and_attackers(tmp_path: Path) -> Non
     plan = planned(
         f"{FEDAVG}  num_devices: 10\n  attack: {{kind: invert, share: 0.25}}\n"
         "sweep:\n  learning.aggregation: [{name: cpa, stages: 2}, probit, "
-        "{name: probit, bound: adaptive, epsilon: 1, l1_clip: 0.1}, sign, mvu, mean]\n",
+        "{name: probit, bound: adaptive, epsilon: 1, l1_clip: 0.1}, {name: sign, epsilon: 0.5}, mvu, mean]\n",
         tmp_path,
     )
     told = " ".join(describe(plan.points[0].scenario))

@@ -47,7 +47,7 @@ def test_schemes_with_and_without_an_epsilon_are_told_apart() -> None:
 
 
 def test_equal_epsilons_need_no_words() -> None:
-    plan = planned(["cpa", "sign"])
+    plan = planned(["probit", "sign"])
     assert warned(plan) == ""
     assert not any("ε" in label for label in legend(plan))
     assert warned(planned(["mean", "median"])) == ""

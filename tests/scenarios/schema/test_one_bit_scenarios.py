@@ -204,7 +204,7 @@ POSSIBLE = [
     scenario({"aggregation": "probit"}),
     # C / b - ln(1 - C / b) = 1 has b = 0.231 C for C = 0.1, less than half of what the printed bound asks for.
     with_scheme(name="probit", b=0.24, epsilon=1, l1_clip=0.1, form="exact"),
-    with_scheme(name="sign", vote="mean", decode="unbiased"),
+    with_scheme(name="sign", epsilon=0.5, vote="mean", decode="unbiased"),
     with_scheme(name="cpa", dimension=2, rate_bits=4),
     with_scheme(name="jopeq", dimension=2, rate_bits=6),
     scenario({"aggregation": {"name": "cpa", "channel": "agnostic"}}, link=DROP),

@@ -38,7 +38,7 @@ def scenario(learning: Any = None, privacy: Any = NOISE, **link: Any) -> Scenari
         (
             "learning.aggregation.name",
             "protects its bits",
-            scenario({"aggregation": "sign"}, BARE),
+            scenario({"aggregation": {"name": "sign", "epsilon": 0.5}}, BARE),
         ),
         ("privacy.clip", "one power", scenario(SIGN)),
         ("privacy.clip", "norm of what", scenario({"aggregation": {"name": "cpa", **CPA}}, BARE)),

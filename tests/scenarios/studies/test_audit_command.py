@@ -131,7 +131,7 @@ learning: {algorithm: fedavg, upload: update, data: {name: digits}, num_devices:
 sweep:
   - learning.aggregation: [{name: probit, bound: adaptive, b: 5, l1_clip: 0.2, epsilon: 2}]
     label: [adaptive]
-  - learning.aggregation: [{name: sign}]
+  - learning.aggregation: [{name: sign, epsilon: 0.5}]
     privacy: [{mechanism: scheme, budget: {epsilon: 4000, delta: 0.01}}]
     learning.attack: [{kind: ones, share: 0.3}]
     label: [signs]
@@ -153,7 +153,10 @@ def test_budgets_attackers_and_rounds_are_told_with_the_bound(
 
 
 def test_an_attack_on_single_uploads_has_games_of_one_round(tmp_path: Path) -> None:
-    text = "name: a\nlink: {error_model: error_free}\nlearning: {algorithm: reconstruction, aggregation: sign}\n"
+    scheme = "{name: sign, epsilon: 0.5}"
+    text = (
+        f"name: a\nlink: {{error_model: error_free}}\nlearning: {{algorithm: reconstruction, aggregation: {scheme}}}\n"
+    )
     (point,) = audited(tmp_path, text)["points"]
     assert point["game"]["when"] == "round 1"
     assert point["claims"][0]["source"].startswith("Warner")

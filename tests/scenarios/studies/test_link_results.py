@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,9 @@ from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario
 from scenarios.store.rows import Batch, Row
 from scenarios.studies.folders import study_in
-from scenarios.studies.link.results import LinkStore
+from scenarios.studies.link.results import LinkStore, read_results
 from scenarios.studies.link.study import LinkStudy
+from scenarios.studies.link.tables import device_rows, screen_row
 from scenarios.studies.tables import export
 
 TEXT = """\
@@ -58,3 +60,19 @@ def test_devices_that_send_at_once_share_their_airtime(tmp_path: Path, access: s
         together, *each = (float(row["airtime_s"]) for row in csv.DictReader(file))
     assert each[0] == each[1] > 0
     assert together == pytest.approx(groups * each[0])
+
+
+def test_the_terminal_has_a_row_of_each_device_and_counts_where_no_error_was_seen(tmp_path: Path) -> None:
+    text = TEXT.replace("over: ebno_db, values: [0]", "over: ebno_db, num_devices: 2, values: [30]")
+    study = LinkStudy(load_scenario(write_scenario(tmp_path, text)))
+    run_study(study, folder=tmp_path / "run")
+    with LinkStore.open(tmp_path / "run", scenario_name="small-link") as store:
+        ((found,),) = read_results(store, study.plan)
+    lines = [screen_row(found, stored=True), *device_rows(found)]
+    both, *each = (re.findall(r"0 of ([\d,]+), < ([\de.-]+)", line) for line in lines)
+    assert [line.split()[:2] for line in lines[1:]] == [["device", "0"], ["device", "1"]]
+    for quantity in range(2):  # bits, packets
+        counts = [int(one[quantity][0].replace(",", "")) for one in (both, *each)]
+        assert counts[0] == counts[1] + counts[2]
+        assert float(each[0][quantity][1]) >= float(both[quantity][1]) > 0.0  # fewer observations, a looser limit
+    assert max(map(len, lines)) <= 80
