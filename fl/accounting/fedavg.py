@@ -70,7 +70,7 @@ def release_of(
     if size is None:
         raise PrivacyError(
             "the budget counts the parameters that are sent, and only the model's own function knows how many; "
-            "choose a model of the library."
+            "write learning.model: mlp."
         )
     mechanism = privacy.for_uploads
     if mechanism is None:
@@ -117,7 +117,7 @@ def scheme_within(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism 
     if budget.schedule != "uniform":
         raise PrivacyError(
             f"aggregation {scheme.name} has one epsilon for all rounds, and the schedule is {budget.schedule}; leave "
-            "schedule out."
+            "privacy.budget.schedule out."
         )
     parameter = float(budget.parameters(release, num_rounds=config.rounds)[0])
     epsilon = math.log1p(-parameter) - math.log(parameter) if release.kind == "flipped-bits" else parameter

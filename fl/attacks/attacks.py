@@ -40,7 +40,8 @@ def choose_attackers(config: Attack, *, num_devices: int, seed: int, trial: int)
         if beyond >= num_devices or len(config.devices) > num_devices:
             raise LearningError(
                 f"attack.devices names {len(config.devices)} devices up to number {beyond}, but there are only "
-                f"{num_devices}, from 0 to {num_devices - 1}; name some of these"
+                f"{num_devices}, from 0 to {num_devices - 1}; write "
+                f"devices: {[one for one in config.devices if one < num_devices][:num_devices] or [0]}"
             )
         attackers[list(config.devices)] = True
     else:
@@ -51,7 +52,8 @@ def choose_attackers(config: Attack, *, num_devices: int, seed: int, trial: int)
         raise LearningError(problem)
     if config.uses_honest_updates and attackers.all():
         raise LearningError(
-            f"all {num_devices} devices attack, but {config.kind} needs honest ones; leave at least one"
+            f"all {num_devices} devices attack, but {config.kind} needs honest ones; "
+            + ("write share: 0.2" if config.devices is None else f"write devices: {list(range(num_devices - 1))}")
         )
     return attackers
 
@@ -93,7 +95,7 @@ def attack_conflicts(attack: Attack, check: Callable[[], object]) -> Iterator[Co
         yield Conflict(
             "learning.attack.drawn learning.attack",
             "drawn sets how a share of the devices is drawn, but attack.devices names the devices",
-            "leave drawn out, or write share in place of devices",
+            "leave drawn out",
         )
     for key, field in type(attack).model_fields.items():
         kinds = [word for word in attacks.words() if key in attacks[word].reads]
@@ -101,7 +103,7 @@ def attack_conflicts(attack: Attack, check: Callable[[], object]) -> Iterator[Co
             yield Conflict(
                 f"learning.attack.{key} learning.attack",
                 f"{key} belongs to attack.kind {' or '.join(kinds)}, the kind is {attack.kind}",
-                f"leave {key} out, or change the kind",
+                f"leave {key} out",
             )
 
 

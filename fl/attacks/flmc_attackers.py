@@ -39,10 +39,10 @@ def check_attack(config: FlmcConfig, *, error_model: str) -> None:
     if attack is None:
         return
     if attack.acts_on not in open_to:
-        kinds = ", ".join(word for word in attacks.words() if attacks[word].acts_on in open_to)
+        able = sorted(word for word in attacks.words() if attacks[word].acts_on in open_to)
         raise LearningError(
             f"attack.kind {attack.kind} acts on {_PLACES[attack.acts_on]}, and scheme {config.scheme} has none; "
-            + (f"write one of the kinds {kinds}, or another scheme" if kinds else "leave attack out")
+            + (f"write kind: {able[0]}, or another of {', '.join(able)}" if able else "leave attack out")
         )
     if attack.acts_on == "air" and error_model == "error_free":
         raise LearningError(

@@ -97,10 +97,10 @@ class PartitionConfig(Frozen):
                 raise ValueError(
                     f"kind {self.kind} needs {key}; write for example {example}"
                     if not given
-                    else f"{key} belongs to kind {kind}, the kind is {self.kind}; leave it out or write kind: {kind}"
+                    else f"{key} belongs to kind {kind}, the kind is {self.kind}; leave it out, or write kind: {kind}"
                 )
         if not self.disjoint and self.samples_per_device is None:
-            raise ValueError("without disjoint every device draws from the whole set; say how many: samples_per_device")
+            raise ValueError("without disjoint every device draws from the whole set; write samples_per_device: 50")
         return self
 
 

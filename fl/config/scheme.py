@@ -64,7 +64,7 @@ SCHEME_KEYS = "learning.aggregation.name learning.aggregation"
 def belongs(key: str, owner: str, found: str) -> Conflict:
     """Return the conflict of a `key` that belongs to `owner`, where the scenario has `found` in its place."""
     problem = f"{key} belongs to {owner}, {found}"
-    return Conflict(f"learning.aggregation.{key} {SCHEME_KEYS}", problem, f"leave {key} out, or change the other")
+    return Conflict(f"learning.aggregation.{key} {SCHEME_KEYS}", problem, f"leave {key} out")
 
 
 def keep_factor(epsilon: float | None) -> float:
@@ -251,8 +251,8 @@ class Scheme(Frozen):
             if self.own_epsilon is not None:
                 return self.unprotected("declares no release, and no budget holds without it; define `release`.")
             return self.unprotected(
-                "without an epsilon protects nothing, and no budget holds that; write an epsilon under "
-                "learning.aggregation."
+                "without an epsilon protects nothing, and no budget holds that; write learning.aggregation.epsilon: "
+                "0.5."
             )
         return Release(
             kind="flipped-bits",

@@ -142,7 +142,7 @@ class FedAvgConfig(Learning):
                 "convergence_bound out"
             )
         if self.participation.straggling > 0.0 and self.local.steps == 1:
-            raise ValueError("straggling needs at least 2 local steps to leave some out; raise local.steps")
+            raise ValueError("straggling needs at least 2 local steps to leave some out; write local.steps: 5")
         return self
 
     @classmethod

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pydantic import ValidationError
+
 from fl.accounting.fedavg import training_of
 from fl.attacks.attacks import attack_conflicts, choose_attackers
 from fl.config.codec import codecs
-from fl.config.scheme import SCHEME_KEYS, schemes
+from fl.config.scheme import SCHEME_KEYS, Scheme, schemes
 from fl.data.arrays import image_facts
 from fl.footprint import samples_per_device, training_samples
 from fl.partition.split import partition_problem
@@ -34,11 +36,11 @@ def fedavg_conflicts(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechani
         config.num_values()
     except LearningError as error:
         keys = f"learning.model.outputs {_MODEL}" if "outputs" in str(error).partition("; ")[0] else _MODEL
-        yield Conflict.of(keys, error, usual="choose another model")
+        yield Conflict.of(keys, error, usual="write learning.model: mlp")
         return
     if config.downlink == "ideal" and config.downlink_codec is not None:
         problem = "downlink_codec writes what goes over a downlink, and the downlink is ideal"
-        remedy = "leave downlink_codec out, or describe a link under downlink"
+        remedy = "leave downlink_codec out, or write downlink: {power: {snr_max_db: 20}}"
         yield Conflict("learning.downlink_codec learning.downlink", problem, remedy)
     yield from _scheme(config, link=link, privacy=privacy)
     yield from _personal(config)
@@ -77,11 +79,11 @@ def _superposed(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | 
         yield Conflict(f"link.modulation {SCHEME_KEYS}", problem, f"write modulation: auto, or {symbols}")
     if response is not None and response.channel != "agnostic":
         problem = f"channel {response.channel} needs the bit errors of every device, {unseen}"
-        remedy = f"write channel: agnostic under learning.aggregation, or {orthogonal}"
+        remedy = f"write learning.aggregation.channel: agnostic, or {orthogonal}"
         yield Conflict(f"learning.aggregation.channel link.access {SCHEME_KEYS}", problem, remedy)
     if mechanism is not None and mechanism.protects == "bits":
         problem = f"mechanism {mechanism.mechanism} needs the bits of every device, {unseen}"
-        yield Conflict(f"{_MECHANISM} link.access", problem, f"write mechanism: gaussian, or {orthogonal}")
+        yield Conflict(f"{_MECHANISM} link.access", problem, orthogonal)
     for key in ("receiver_limit", "convergence_bound"):
         if getattr(config, key):
             problem = f"{key} is for the numbers of single devices, {unseen}"
@@ -93,7 +95,7 @@ def _superposed(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | 
         )
     if attack is not None and attack.acts_on == "air" and link.error_model == "error_free":
         problem = f"attack.kind {attack.kind} sends at the full power of a radio, and error_model error_free has none"
-        remedy = "write error_model: measured, or another kind"
+        remedy = "write link.error_model: measured, or another kind"
         yield Conflict("learning.attack.kind learning.attack link.error_model", problem, remedy)
 
 
@@ -112,26 +114,33 @@ def _receiver_noise(config: FedAvgConfig, *, link: LinkConfig, privacy: Receiver
 
     if link.error_model != "measured":
         problem = f"there is none with error_model {link.error_model}"
-        yield noise_fails("link.error_model", problem, "write error_model: measured")
+        yield noise_fails("link.error_model", problem, "write link.error_model: measured")
     if link.combines:
         problem = "with several antennas, or one that devices do not invert their channels for, a listener has more"
-        remedy = "write receiver: {num_antennas: 1}"
+        remedy = "write link.receiver: {num_antennas: 1}"
         yield noise_fails("link.receiver.num_antennas link.receiver", f"{problem} than one noisy sum", remedy)
     if link.mixes_carriers or not link.impairments.none:
         problem = "devices out of step, and impaired ones, arrive at amplitudes that nobody limits"
-        remedy = "leave impairments out and write ofdm.domain: frequency"
-        yield noise_fails("link.impairments link.ofdm.domain", problem, remedy)
-    if link.control.clips or link.mmse_scaling or link.power.budget is not None:
-        keys = "link.power.policy link.power.budget link.receiver.scaling"
-        remedy = "a policy of inversion, truncated-inversion or fixed without an energy budget, and scaling: unbiased"
-        yield noise_fails(keys, "power control that follows the power of payloads tells of them", f"write {remedy}")
+        for wrong, key, remedy in (
+            (not link.impairments.none, "link.impairments", "leave link.impairments out"),
+            (link.ofdm != "none" and link.ofdm.domain == "time", "link.ofdm.domain", "write domain: frequency"),
+        ):
+            if wrong:
+                yield noise_fails(key, problem, remedy)
+    for wrong, key, remedy in (
+        (link.control.clips, "link.power.policy", "write policy: inversion"),
+        (link.power.budget is not None, "link.power.budget", "leave budget out"),
+        (link.receiver.scaling == "mmse", "link.receiver.scaling", "write scaling: unbiased"),
+    ):
+        if wrong:
+            yield noise_fails(key, "power control that follows the power of payloads tells of them", remedy)
     if privacy.budget is not None and link.csi != "perfect":
         problem = "the amplitude at which devices arrive is unknown before the run with an estimated channel"
-        remedy = "write csi: perfect, or the epsilon of a round in place of the budget"
+        remedy = "write link.csi: perfect, or the epsilon of a round in place of the budget"
         yield noise_fails("privacy.budget link.csi", problem, remedy)
     if scheme.own_epsilon is not None:
         problem = f"aggregation {scheme.name} protects its bits itself, and the receiver's noise is not counted on top"
-        remedy = "leave the epsilon of the aggregation out, or write privacy: none"
+        remedy = "write privacy: none"
         yield Conflict(f"{SCHEME_KEYS} {_MECHANISM}", problem, remedy)
     form = scheme.over_air(config.num_values() or 1)
     if form is not None and form.follows_updates and privacy.clip is None and not scheme.uses_codec:
@@ -170,15 +179,24 @@ def _scheme(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | None
         if budget is not None:
             total = f"{{epsilon: {budget.epsilon:g}, delta: {budget.delta:g}}}"
             remedy = f"write privacy: {{mechanism: scheme, budget: {total}}}, so that the budget sets its epsilon"
-        elif epsilon is not None and hasattr(scheme, "epsilon"):
+        elif epsilon is not None and _takes(scheme, epsilon):
             remedy = f"write learning.aggregation.epsilon: {epsilon:g} in place of privacy"
         yield Conflict(f"{_MECHANISM} {SCHEME_KEYS}", problem, remedy)
     response, lost = scheme.response, _lost(link)
     if lost is not None and response is not None and response.channel != "agnostic":
         problem = f"channel {response.channel} needs the bit errors of the channel, but packets.policy {lost} drops "
-        remedy = "write packets.policy: accept, or channel: agnostic under learning.aggregation"
+        remedy = "write link.packets.policy: accept, or learning.aggregation.channel: agnostic"
         keys = f"link.packets.policy learning.aggregation.channel {SCHEME_KEYS}"
         yield Conflict(keys, f"{problem}packets with errors or sends them again", remedy)
+
+
+def _takes(scheme: Scheme, epsilon: float) -> bool:
+    """Return True if the scheme is valid with this epsilon and its other parameters."""
+    try:
+        schemes.read({**scheme.model_dump(exclude_unset=True), "name": scheme.name, "epsilon": epsilon})
+    except ValidationError:
+        return False
+    return True
 
 
 def _personal(learning: FedAvgConfig) -> Iterator[Conflict]:
@@ -187,12 +205,12 @@ def _personal(learning: FedAvgConfig) -> Iterator[Conflict]:
     if personal is not None and samples_per_device(learning) < 2:
         keys = "learning.partition.samples_per_device learning.num_devices learning.personal"
         problem = "a device with one sample has none to hold out for a test of its personal model"
-        yield Conflict(keys, problem, "leave personal out, or write partition.samples_per_device: 2 or more")
+        yield Conflict(keys, problem, "leave personal out, or write fewer devices")
     if learning.convergence_bound and not (
         learning.aggregation == MeanScheme() and learning.attack is None and personal is None
     ):
         problem = "the convergence bound holds for the mean of honest updates of one common model"
-        remedy = "leave convergence_bound out, or aggregation, attack and personal"
+        remedy = "leave convergence_bound out"
         yield Conflict(f"learning.convergence_bound {aggregation} learning.attack learning.personal", problem, remedy)
 
 

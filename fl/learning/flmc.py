@@ -140,7 +140,7 @@ class FlmcConfig(Learning):
             yield Conflict(keys, problem, f"write num_devices: {task.num_samples}{raised}")
         if self.debias and not self.sends.debiases:
             problem = f"debias needs scheme digital-orthogonal, the scheme is {self.scheme}"
-            remedy = "leave debias out, or use scheme: digital-orthogonal"
+            remedy = "leave debias out, or write scheme: digital-orthogonal"
             yield Conflict("learning.debias learning.scheme", problem, remedy)
         if self.debias and policy != "accept":
             problem = f"debias corrects for errors of all packets, but packets.policy {policy} leaves out wrong ones"
@@ -192,7 +192,7 @@ class FlmcConfig(Learning):
                 "the privacy bound (16) holds for one uncoded symbol per bit at one antenna; codes, antennas, "
                 "repetitions and unequal carriers give the server more information than it assumes"
             )
-            remedy = "write privacy: none, or leave coding, packets, ofdm, receiver and noma out"
+            remedy = "write privacy: none, or an uncoded link"
             keys = "privacy link.coding link.receiver.num_antennas link.packets link.ofdm link.channel"
             yield Conflict(keys, problem, remedy)
         if self.superposes and link.receiver.num_antennas > 1:
@@ -205,7 +205,7 @@ class FlmcConfig(Learning):
                 "clipping, frequency offsets and waveforms in the time domain spill symbols over other carriers, which "
                 "the bound ignores"
             )
-            remedy = "write privacy: none, or domain: frequency without cfo_hz and clipping_db"
+            remedy = "write privacy: none"
             keys = "privacy link.impairments.cfo_hz link.impairments.clipping_db link.ofdm.domain"
             yield Conflict(keys, problem, remedy)
 
@@ -213,7 +213,7 @@ class FlmcConfig(Learning):
         if privacy is None or isinstance(privacy, AmplitudeMechanism):
             return None
         what = "protects the uploads of fedavg; flmc bounds the amplitude of every round instead"
-        remedy = "leave mechanism out and write {epsilon: 5, delta: 0.01}, or use algorithm: fedavg"
+        remedy = "write privacy: {epsilon: 5, delta: 0.01}, or algorithm: fedavg"
         return Conflict("privacy.mechanism privacy learning.algorithm", f"mechanism {privacy.mechanism} {what}", remedy)
 
     def budget_conflicts(self, *, link: LinkConfig, privacy: Any) -> Iterator[Conflict]:
@@ -225,12 +225,12 @@ class FlmcConfig(Learning):
         reason = uncreditable(self, link=link)
         if reason is not None and link.error_model != "error_free":
             problem = f"a budget relies on the receiver's noise, but {reason}"
-            remedy = "write error_model: measured and an uncoded bpsk or qpsk link, or leave budget out"
+            remedy = "write privacy: none, or an uncoded bpsk or qpsk link of error_model: measured"
             yield Conflict("privacy.budget link.error_model link.modulation link.coding", problem, remedy)
         elif link.csi != "perfect" or link.error_model == "error_free":
             unknown = "unknown with an estimated channel and without a channel"
             problem = f"a budget limits the received amplitude, which is {unknown}"
-            remedy = "write csi: perfect and error_model: measured, or leave budget out"
+            remedy = "write link.csi: perfect and link.error_model: measured"
             yield Conflict("privacy.budget link.csi link.error_model", problem, remedy)
         elif privacy.calibrated:
             amplitude_caps(self, budget=privacy.budget, noise_power=sure_noise_power(link, privacy=privacy))

@@ -74,9 +74,10 @@ class ReconstructionConfig(Learning):
     def _one_plain_step_is_attacked(self) -> ReconstructionConfig:
         local, scheme = self.local, self.aggregation
         if local.optimizer != "gd" or local.l2 > 0.0 or local.proximal > 0.0:
+            unfit = {"optimizer", "batch_size", "momentum", "l2", "proximal"} & local.model_fields_set
             raise ValueError(
-                "reconstruction inverts gradient descent on the loss alone; leave optimizer, l2 and "
-                "proximal out of local"
+                "reconstruction inverts gradient descent on the loss alone; leave "
+                f"{' and '.join(f'local.{key}' for key in sorted(unfit))} out"
             )
         if scheme.uses_codec and not scheme.unbiased:
             raise ValueError(
@@ -86,7 +87,7 @@ class ReconstructionConfig(Learning):
         if (radius := getattr(scheme, "radius", "fixed")) != "fixed":
             raise ValueError(
                 f"reconstruction attacks a first round, of which a {radius} radius has no past to follow; write "
-                "radius: fixed"
+                "aggregation.radius: fixed"
             )
         return self
 
@@ -139,7 +140,7 @@ class ReconstructionConfig(Learning):
         if privacy is None or (privacy.for_uploads is not None and not privacy.calibrated):
             return None
         problem = "reconstruction attacks one upload, but this privacy is that of a whole run"
-        remedy = "write mechanism: bit-flipping, or mechanism: gaussian with an epsilon and no budget, or privacy: none"
+        remedy = "write privacy: none, or a mechanism with an epsilon and no budget"
         return Conflict("privacy.budget privacy.mechanism privacy learning.algorithm", problem, remedy)
 
     def settled(self, *, link: LinkConfig, privacy: Mechanism | None) -> Self:

@@ -95,6 +95,17 @@ class JopeqScheme(ValueScheme):
         return self.target_variance - self.quantizer.cell_moment / self.dimension
 
     @property
+    def _enough_noise(self) -> str:
+        """The remedy for a quantiser that errs by more than V: as many bits, or as small an epsilon, as it takes."""
+        finer = (self.model_copy(update={"rate_bits": bits}) for bits in range(self.rate_bits + 1, 7))
+        if (found := next((one for one in finer if one.noise_variance > 0.0), None)) is not None:
+            return f"write rate_bits: {found.rate_bits}, or a smaller epsilon"
+        epsilon = self.epsilon
+        while self.model_copy(update={"epsilon": epsilon}).noise_variance <= 0.0:
+            epsilon /= 2.0
+        return f"write epsilon: {epsilon:.3g}"
+
+    @property
     def _scale(self) -> float:
         """b of the Laplace noise, or s of the t noise."""
         return math.sqrt(self.noise_variance * (0.5 if self.dimension == 1 else T_FREEDOM - 2))
@@ -159,7 +170,7 @@ class JopeqScheme(ValueScheme):
             problem = (
                 f"JoPEQ at epsilon {self.epsilon:g} asks for noise of variance {self.target_variance:.3g}, but its "
                 f"quantiser of rate_bits {self.rate_bits} errs by {self.quantizer.cell_moment / self.dimension:.3g} "
-                "already, without privacy; lower epsilon or raise rate_bits"
+                f"already, without privacy; {self._enough_noise}"
             )
             yield Conflict.of(f"learning.aggregation.epsilon {SCHEME_KEYS}", problem)
 

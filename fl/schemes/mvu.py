@@ -92,7 +92,7 @@ class MvuScheme(ValueScheme):
         if self.epsilon > self.largest_epsilon:
             problem = (
                 f"beyond epsilon {self.largest_epsilon:g} the table of mvu gives no noticeable privacy; "
-                "write a smaller epsilon, or aggregation: mean with codec: uniform"
+                f"write epsilon: {self.largest_epsilon:g}, or aggregation: mean"
             )
             yield Conflict.of(f"learning.aggregation.epsilon {SCHEME_KEYS}", problem)
 

@@ -128,7 +128,7 @@ class ChannelConfig(Frozen):
                 f"is {self.coherence}; write coherence: doppler, or leave speed_m_s out"
             )
         if self.coherence == "symbol" and selective:
-            raise ValueError(f"{self.model} has no coherence symbol; write packet, round, run or doppler")
+            raise ValueError(f"{self.model} has no coherence symbol; write coherence: packet")
         if self.coherence == "doppler" and self.law.rician_k is None:
             raise ValueError(f"{self.law.label} has no Doppler process here; write fading: rayleigh, or fading: rician")
         return self

@@ -76,7 +76,7 @@ class CodingConfig(Frozen):
     @model_validator(mode="after")
     def _list_is_a_power_of_two(self) -> CodingConfig:
         if self.list_size & (self.list_size - 1):
-            raise ValueError(f"list_size {self.list_size} must be a power of two; use 1, 2, 4, 8, 16 or 32")
+            raise ValueError(f"list_size {self.list_size} must be a power of two up to 32; write list_size: 8")
         return self
 
     @model_validator(mode="after")
@@ -86,7 +86,7 @@ class CodingConfig(Frozen):
             if self.code not in owners and value != type(self).model_fields[key].default:
                 raise ValueError(
                     f"{key} {value} is of {' and '.join(owners)}, the code is {self.code}; "
-                    f"leave {key} out or use code: {owners[0]}"
+                    f"leave {key} out, or write code: {owners[0]}"
                 )
         return self
 
@@ -117,7 +117,7 @@ class PacketConfig(Frozen):
     @model_validator(mode="after")
     def _errors_are_noticed(self) -> PacketConfig:
         if self.policy != "accept" and self.crc == "none":
-            raise ValueError(f"policy {self.policy} notices packets in error by their CRC; leave crc out, or name one")
+            raise ValueError(f"policy {self.policy} notices packets in error by their CRC; leave crc out")
         return self
 
     def crc_name(self, payload_bits: int) -> str | None:

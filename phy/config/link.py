@@ -108,17 +108,13 @@ class LinkConfig(Frozen):
             return self
         modulation, rate = mcs_entry(self.mcs)
         if self.modulation not in ("auto", modulation):
-            raise ValueError(
-                f"mcs {self.mcs} is {modulation}, but modulation is {self.modulation}; leave modulation or mcs out"
-            )
+            raise ValueError(f"mcs {self.mcs} is {modulation}, but modulation is {self.modulation}; leave mcs out")
         coding, usual = self.coding, CodingConfig.model_fields["rate"].default
         if isinstance(coding, CodingConfig) and coding.code != "ldpc5g":
-            raise ValueError(f"mcs {self.mcs} means code ldpc5g, the code is {coding.code}; leave code or mcs out")
+            raise ValueError(f"mcs {self.mcs} means code ldpc5g, the code is {coding.code}; leave mcs out")
         # A run's own file has every default written out: no code, or the default rate.
         if isinstance(coding, CodingConfig) and coding.rate not in (rate, usual):
-            raise ValueError(
-                f"mcs {self.mcs} has rate {rate:.4f}, but coding.rate is {coding.rate:g}; leave one of them out"
-            )
+            raise ValueError(f"mcs {self.mcs} has rate {rate:.4f}, but coding.rate is {coding.rate:g}; leave mcs out")
         return self
 
     def resolve_digital(self) -> LinkConfig:

@@ -59,11 +59,13 @@ class OfdmConfig(Frozen):
             )
         if len(set(self.pilot_symbols)) < len(self.pilot_symbols):
             raise ValueError(
-                f"pilots collide: pilot_symbols {list(self.pilot_symbols)} names a symbol twice; leave one out"
+                f"pilots collide: pilot_symbols {list(self.pilot_symbols)} names a symbol twice; write "
+                f"pilot_symbols: {sorted(set(self.pilot_symbols))}"
             )
         if len(self.pilot_symbols) >= self.num_symbols:
             raise ValueError(
-                f"pilot_symbols names all {self.num_symbols} symbols of a slot, none is left for data; remove one"
+                f"pilot_symbols names all {self.num_symbols} symbols of a slot, none is left for data; write "
+                f"pilot_symbols: {list(self.pilot_symbols[:-1])}"
             )
         if self.num_carriers < 2:
             raise ValueError(
@@ -74,7 +76,7 @@ class OfdmConfig(Frozen):
         if self.cyclic_prefix_length > self.num_subcarriers:
             raise ValueError(
                 f"cyclic_prefix_length {self.cyclic_prefix_length} is longer than the OFDM symbol of "
-                f"{self.num_subcarriers} samples; write {self.num_subcarriers} or less"
+                f"{self.num_subcarriers} samples; write cyclic_prefix_length: {self.num_subcarriers} or less"
             )
         return self
 

@@ -95,19 +95,24 @@ def check_cell(cell: CellConfig, channel: ChannelConfig, *, num_devices: int) ->
     reach, highest = _MAX_DISTANCE_M[cell.scenario], _MAX_FREQUENCY_HZ[cell.scenario]
     if cell.positions_m is not None and len(cell.positions_m) != num_devices:
         raise ValueError(
-            f"positions_m lists {len(cell.positions_m)} devices, the scenario has {num_devices}; list one per device"
+            f"positions_m lists {len(cell.positions_m)} devices, the scenario has {num_devices}; write "
+            f"num_devices: {len(cell.positions_m)}, or one position per device"
         )
     farthest = cell.radius_m if cell.positions_m is None else max(float(np.hypot(*xy)) for xy in cell.positions_m)
-    for name, distance in (("a device", farthest), ("reference_distance_m", cell.reference_distance_m)):
+    device = f"write cell.radius_m: {reach:g}" if cell.positions_m is None else "leave cell.positions_m out"
+    reference = f"write cell.reference_distance_m: {reach:g}"
+    for name, distance, remedy in (
+        ("a device", farthest, device),
+        ("reference_distance_m", cell.reference_distance_m, reference),
+    ):
         if distance > reach:
             raise ValueError(
-                f"{name} at {distance:g} m is beyond {reach:g} m, where the path loss of {cell.scenario} ends; "
-                "bring it nearer"
+                f"{name} at {distance:g} m is beyond {reach:g} m, where the path loss of {cell.scenario} ends; {remedy}"
             )
     if channel.carrier_frequency_hz > highest:
         raise ValueError(
             f"carrier_frequency_hz {channel.carrier_frequency_hz:g} is above {highest:g}, where the path loss of "
-            f"{cell.scenario} ends; lower it or take another scenario"
+            f"{cell.scenario} ends; write carrier_frequency_hz: {highest:.0f}"
         )
 
 

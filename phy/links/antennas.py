@@ -117,19 +117,19 @@ def antenna_conflicts(link: LinkConfig, *, num_devices: int) -> Iterator[Conflic
             f"zf aligns {num_devices} devices with as many antennas at least, the receiver has {antennas}",
             f"write num_antennas: {num_devices}, or combining: mmse"
             if num_devices <= MAX_ANTENNAS
-            else f"write combining: mmse: a receiver has at most {MAX_ANTENNAS} antennas",
+            else "write combining: mmse",
         )
     if combining == "zf" and not channel.fades and num_devices > 1:
         yield Conflict(
             "receiver.combining channel.fading",
             "a channel without fading is the same at all antennas, so that zf cannot tell devices apart",
-            "write fading: rayleigh, or combining: mrc",
+            "write combining: mrc, or channel.fading: rayleigh",
         )
     if combining == "blind" and _has_mean(channel):
         yield Conflict(
             "receiver.combining channel.fading channel.model",
             "blind combining averages out channels of mean zero only, and a fixed path has a mean",
-            "write fading: rayleigh, or combining: mrc",
+            "write combining: mrc, or channel.fading: rayleigh",
         )
     if combining != "mrc" and link.control.name not in ("fixed", "inversion"):
         yield Conflict(

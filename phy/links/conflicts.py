@@ -23,7 +23,7 @@ def link_conflicts(link: LinkConfig, *, num_devices: int, payload_bits: int) -> 
         yield Conflict(
             "channel.gain",
             f"gain lists {len(gain)} devices, the scenario has {num_devices}",
-            f"write one number for all, or num_devices: {len(gain)}",
+            f"write num_devices: {len(gain)}, or one gain for all",
         )
         return
     yield from _cell(link, num_devices)
@@ -77,7 +77,7 @@ def _silence(link: LinkConfig) -> Iterator[Conflict]:
         yield Conflict(
             "power.cutoff_db power.policy",
             "the channel never rises above its mean, so that every device is silent",
-            "write cutoff_db: 0 or less",
+            "write cutoff_db: 0",
         )
     if varies and link.channel.coherence in ("symbol", "packet") and link.plain:
         yield Conflict(
@@ -242,32 +242,31 @@ def _superposition(link: LinkConfig, num_devices: int) -> Iterator[Conflict]:
                 "impairments.timing_offset_s channel.delay_spread_s ofdm.subcarrier_spacing_hz ofdm.domain",
                 f"a device may arrive {late_s * 1e6:.3g} us late, more than an OFDM symbol without its prefix "
                 f"({useful_s * 1e6:.3g} us), whose window it then misses",
-                "lower timing_offset_s or delay_spread_s, or narrow subcarrier_spacing_hz",
+                f"write ofdm.subcarrier_spacing_hz: {0.9 / late_s:.3g}, or a smaller timing_offset_s or delay_spread_s",
             )
     if link.ofdm == "none" and link.channel.coherence == "doppler":
         yield Conflict(
             "channel.coherence access",
             "superposition on a single carrier has block fading only",
-            "write coherence: symbol, packet, round or run, or ofdm: {num_subcarriers: 72}",
+            "write ofdm: {num_subcarriers: 72}, or another coherence",
         )
 
 
 def _one_gain(link: LinkConfig) -> Iterator[Conflict]:
     """What takes one channel gain per device and round, on a link that has several."""
     several = "but this link has several (paths, pilots, or a coherence shorter than a round)"
-    remedy = "write a flat channel of coherence: round or run, combining mrc and no csi.estimator"
     keys = "channel.coherence channel.model csi.estimator receiver.combining"
     if link.receiver.scaling == "mmse":
         yield Conflict(
             f"receiver.scaling {keys}",
             f"scaling mmse takes one channel gain per device and round, {several}",
-            f"{remedy}, or scaling: unbiased",
+            "write scaling: unbiased",
         )
     if link.power.budget is not None and not link.control.constant:
         yield Conflict(
             f"power.budget {keys} power.policy",
             f"a budget under policy {link.control.name} takes one channel gain per device and round, {several}",
-            f"{remedy}, or policy: fixed",
+            "write policy: fixed",
         )
 
 

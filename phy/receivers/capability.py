@@ -48,7 +48,7 @@ def receiver_problem(config: LinkConfig) -> tuple[str, str] | None:
         return (
             f"noma.group_size {users} is more than the {config.ofdm.num_carriers} carriers in use, and every user "
             "needs pilot carriers of its own",
-            "raise ofdm.num_subcarriers or lower noma.group_size",
+            f"write ofdm.num_subcarriers: {config.ofdm.num_subcarriers + users - config.ofdm.num_carriers}",
         )
     return _equal_powers(config)
 
@@ -70,6 +70,8 @@ def _equal_powers(config: LinkConfig) -> tuple[str, str] | None:
             return (
                 f"two users of a NOMA group arrive within {step_db:.2g} dB of each other over a channel that does not "
                 f"fade, at one antenna: at least {_CLEAR_STEP_DB} dB is needed to tell them apart",
-                "spread noma.ladder_db (or channel.gain), add antennas, or let the channel fade",
+                "leave noma.ladder_db out"
+                if config.noma.ladder_db
+                else "write channel.gain: 1.0, or receiver.num_antennas: 2",
             )
     return None

@@ -185,7 +185,7 @@ def _strength(
         remedy = "raise delta above that"
         if budget.delta > 0.0:
             enough = confidence_for(0.1 * budget.delta, num_rounds=sum(counts))
-            remedy = f"write confidence: {enough:.10g} to spend a tenth of delta on it, or raise delta"
+            remedy = f"write confidence: {enough:.10g}, or a larger delta"
         raise PrivacyError(
             f"delta is {budget.delta:g}, but evidence of the channel's noise costs {budget.evidence:.1e} in each of "
             f"{sum(counts)} rounds; {remedy}."

@@ -101,7 +101,7 @@ class BudgetConfig(Frozen):
         if budget.left(1) < 0.0:
             raise PrivacyError(
                 f"channel native pays {release.evidence:.2g} of delta {budget.delta:g} for evidence in every round, "
-                "which leaves nothing; raise confidence towards 1, or write channel: agnostic."
+                "which leaves nothing; write channel: agnostic."
             )
         return rounds_that_fit(release.event(), coordinates=release.coordinates, most=most, budget=budget)
 

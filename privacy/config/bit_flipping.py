@@ -122,14 +122,14 @@ class FlippedBits(UploadMechanism):
             yield (
                 "learning.codec.name learning.codec privacy.mechanism privacy",
                 f"flipped exponent bits of {training.codec} make weights of up to 1e38",
-                "write codec: fixed-point, or codec: uniform",
+                "write learning.codec: fixed-point, or learning.codec: uniform",
             )
         if self.channel == "native" and lost is not None:
             yield (
                 "link.packets.policy privacy.channel privacy.mechanism",
                 f"channel native counts bit errors of the channel as flips, but packets.policy {lost} drops packets "
                 "with errors or sends them again",
-                "write packets.policy: accept, or channel: agnostic",
+                "write link.packets.policy: accept, or channel: agnostic",
             )
 
 

@@ -23,6 +23,7 @@ from scenarios.schema.errors import (
     KeyPath,
     Mark,
     ScenarioError,
+    flow,
     items_of,
     mapping,
     mark_of,
@@ -174,11 +175,9 @@ def _walk(loaded: LoadedScenario, group: Any, at: KeyPath, seen: dict[str, KeyPa
     if len({len(values) for values in group.values()}) > 1:
         lengths = ", ".join(f"{path} has {len(values)}" for path, values in group.items())
         problem = f"lists that are zipped must have one length, but {lengths}"
-        raise loaded.error(
-            at,
-            problem,
-            f"shorten each to {min(map(len, group.values()))}, or write them outside zip for all combinations",
-        )
+        least = min(map(len, group.values()))
+        rows = {path: values[:least] for path, values in group.items()}
+        raise loaded.error(at, problem, f"write zip: {flow(rows)}, or the lists outside zip for all combinations")
     first: dict[str, int] = {}
     axis: Axis = []
     for number, values in enumerate(zip(*group.values(), strict=True)):

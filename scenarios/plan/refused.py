@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, combinations, compress, product
 from math import prod
 from typing import Any, NamedTuple
-
-import yaml
 
 from scenarios.schema.errors import KeyPath, ScenarioError, flow, listing, mapping, shorten, value_at
 from scenarios.schema.schema_keys import left_out_keys, schema_keys
@@ -117,16 +114,9 @@ def _is_zip(axis: Axis) -> bool:
 
 def _other_value(error: ScenarioError) -> Any:
     """The value that the remedy writes for the key of an error, `none` if it leaves the key out; None if neither."""
-    name = str(error.key).rpartition(".")[2]
-    if error.remedy.startswith("write ") and (value := _value_in(error.remedy, name)) is not None:
-        return value
-    return "none" if error.remedy.startswith(f"leave {name} out") and error.key in left_out_keys() else None
-
-
-def _value_in(remedy: str, name: str) -> Any:
-    """The first value that a remedy writes for a key; None without one."""
-    match = re.search(rf"(?:write|example) (?:[\w.]+\.)?{name}: (\{{[^{{}}]*\}}|\S*\w)", remedy)
-    return yaml.safe_load(match[1]) if match else None
+    key = tuple(str(error.key).split("."))
+    nothing = "none" if key in error.change.gone and error.key in left_out_keys() else None
+    return dict(error.change.new).get(key, nothing)
 
 
 def _with_settings(error: ScenarioError, settings: Sequence[Setting]) -> ScenarioError:
@@ -149,7 +139,8 @@ def _of_kinds(
 ) -> ScenarioError:
     """Show how to sweep whole sections, where one kind has an unknown key or lacks one that the others have not."""
     section, _, name = (error.key or "").rpartition(".")
-    lacking = _value_in(error.remedy, name) if error.problem == "the key is missing" else None
+    missing = error.problem == "the key is missing"
+    lacking = next((value for _, value in error.change.new), None) if missing else None
     steps = [one for block in blocks for axis in block for step in axis for one in step]
     whole = next((one for one in settings if one.path == section and isinstance(one.value, dict)), None)
     if lacking is not None and whole is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import isfinite
 from pathlib import Path
@@ -30,13 +30,24 @@ class Mark(NamedTuple):
     line: int | None
 
 
+class Change(NamedTuple):
+    """What a remedy does to a document: keys that go, and keys that come with their values.
+
+    Not `sure`: the keys go because the remedy leaves their values to the user.
+    """
+
+    gone: tuple[KeyPath, ...] = ()
+    new: tuple[tuple[KeyPath, Any], ...] = ()
+    sure: bool = True
+
+
 # Not frozen: Python itself writes __traceback__ and __context__ of an exception on its way up.
 @dataclass(kw_only=True, eq=False)
 class ScenarioError(Exception):
     """Bad input. The command line prints one sentence per error and exits with code 2.
 
     Fields that do not apply stay None: an unreadable file has no key, an override has no line. `others` are further
-    errors in the same scenario.
+    errors in the same scenario; `change` is what the remedy does, as far as it names values.
     """
 
     problem: str
@@ -46,6 +57,7 @@ class ScenarioError(Exception):
     key: str | None = None
     value: object = None
     others: tuple[ScenarioError, ...] = ()
+    change: Change = field(default_factory=Change)
 
     @property
     def errors(self) -> tuple[ScenarioError, ...]:

@@ -64,7 +64,10 @@ class ValueRange(Frozen):
                 f"stop {self.stop:g} is below start {self.start:g}; write start: {self.stop:g} and stop: {self.start:g}"
             )
         if self._count() > MAX_VALUES:
-            raise ValueError(f"step {self.step:g} makes {self._count()} values, at most {MAX_VALUES}; widen it")
+            widest = 1.01 * (self.stop - self.start) / (MAX_VALUES - 1)
+            raise ValueError(
+                f"step {self.step:g} makes {self._count()} values, at most {MAX_VALUES}; write step: {widest:.3g}"
+            )
         return self
 
     def _count(self) -> int:
@@ -159,7 +162,7 @@ class MeasureConfig(Frozen):
         levels = _listed(values)
         for number, value in enumerate(levels):
             if value in levels[:number]:
-                raise ValueError(f"{value:g} stands twice in the list; write each value once")
+                raise ValueError(f"{value:g} stands twice in the list; write {[*dict.fromkeys(levels)]}")
         return values
 
     @property

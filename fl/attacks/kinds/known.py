@@ -79,7 +79,8 @@ class SignFlip(_Scaled):
     def problem(self) -> str | None:
         if self.factor < 0.0:
             return None
-        return f"attack.factor {self.factor:g} leaves signs as they are; make it negative, or the kind scale"
+        negative = -self.factor or -1.0
+        return f"attack.factor {self.factor:g} leaves signs as they are; write factor: {negative:g}, or kind: scale"
 
 
 @attacks.register

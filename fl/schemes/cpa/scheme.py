@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -131,15 +132,16 @@ class CpaScheme(Scheme):
         keys = f"learning.aggregation.rate_bits learning.aggregation.dimension {SCHEME_KEYS}"
         last = self.gamma_in(learning.rounds - 1)
         if np.float32(last) < np.finfo(np.float32).tiny:
+            least = (2.0 * float(np.finfo(np.float32).tiny) / self.gamma) ** (1.0 / (learning.rounds - 1))
             problem = (
                 f"gamma has come down to {last:g} in round {learning.rounds}, which single precision does not "
-                "hold; raise gamma_decay"
+                f"hold; write gamma_decay: {math.ceil(1e4 * least) / 1e4:g} or more"
             )
             yield Conflict.of(f"learning.aggregation.gamma_decay {keys}", problem)
         if self.radius == "scaled" and (self.form, self.rate_bits, self.dimension) == ("printed", 1, 1):
             problem = (
                 "a scaled radius is found from how large quantised numbers are, and the printed form with rate_bits 1 "
-                "has two levels of one size; use form coded, or rate_bits 2"
+                "has two levels of one size; write form: coded, or rate_bits: 2"
             )
             yield Conflict.of(f"learning.aggregation.radius {keys}", problem)
         if (num_points := len(self.quantizer(1.0).points)) > _MOST_POINTS:

@@ -69,7 +69,8 @@ class ProbitScheme(Scheme):
     @model_validator(mode="after")
     def _bounds_have_their_numbers(self) -> ProbitScheme:
         if (self.bound == "clip") != (self.clip is not None):
-            raise ValueError("bound clip needs clip, and no other bound has one; write for example clip: 0.05")
+            remedy = "write bound: clip" if self.bound != "clip" else "write for example clip: 0.05"
+            raise ValueError(f"bound clip needs clip, and no other bound has one; {remedy}")
         if self.epsilon is not None and self.l1_clip is None:
             raise ValueError("epsilon needs l1_clip; add l1_clip: 1.0 and bound: adaptive, or leave epsilon out")
         return self
@@ -106,7 +107,7 @@ class ProbitScheme(Scheme):
             yield Conflict(
                 f"learning.aggregation.l1_clip {SCHEME_KEYS}",
                 "l1_clip limits updates for an epsilon, and there is neither an epsilon nor a budget that sets it",
-                "add for example epsilon: 1.0, or leave l1_clip out",
+                "leave l1_clip out, or write an epsilon",
             )
         needed = self.needed_bound(num_values)
         if not calibrated and self.bound == "fixed" and self.b < needed * (1.0 - 1e-9):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,12 @@ from typing import Any
 from pydantic import BaseModel
 
 from fl.uplink.senders import exchangeable
-from phy.config.conflict import Conflict
+from phy.config.conflict import Conflict, problem_and_remedy
 from phy.links.conflicts import link_conflicts
 from privacy.errors import PrivacyError
 from scenarios.schema.consistency.resolve import links_of, resolve_auto
-from scenarios.schema.errors import ScenarioError, together
+from scenarios.schema.errors import Change, ScenarioError, together
+from scenarios.schema.messages.lines import change_in
 from scenarios.schema.schema import Scenario
 
 Where = Callable[[str], tuple[Path | str | None, int | None] | None]
@@ -38,7 +40,15 @@ def check_consistency(scenario: Scenario, *, where: Where, conflicts: Iterable[C
         key, (file, line) = written[0] if written else (conflict.keys[0], (None, None))
         value = _value_of(scenario, key)
         found.append(
-            ScenarioError(problem=conflict.problem, remedy=conflict.remedy, file=file, line=line, key=key, value=value)
+            ScenarioError(
+                problem=conflict.problem,
+                remedy=conflict.remedy,
+                file=file,
+                line=line,
+                key=key,
+                value=value,
+                change=change_in(conflict.remedy, tuple(key.split("."))) or Change(),
+            )
         )
     if found:
         raise together(found)
@@ -109,12 +119,35 @@ def budget_conflicts(scenario: Scenario) -> Iterator[Conflict]:
     try:
         found = list(learning.budget_conflicts(link=resolve_auto(scenario).link, privacy=privacy))
         if not found and rounds_known(scenario) == 0:
-            found = [Conflict.of(f"{_BUDGET}.epsilon {_BUDGET}", budget.too_small)]
+            problem, _ = problem_and_remedy(budget.too_small)
+            found = [Conflict(f"{_BUDGET}.epsilon {_BUDGET}", problem, _enough(scenario))]
     except PrivacyError as error:
-        problem = str(error).partition("; ")[0]
+        problem, remedy = problem_and_remedy(error)
         blamed = next((keys for word, keys in _BLAMED if word in problem), "")
-        found = [Conflict.of(f"{blamed}{_BUDGET}.epsilon {_BUDGET}", error, usual="change the budget")]
+        if not remedy.startswith(("write ", "leave ")):
+            remedy = _enough(scenario)
+        section = "learning.aggregation" if privacy.protects == "scheme" else "privacy"
+        remedy = re.sub(r"write (confidence|channel): ", rf"write {section}.\1: ", remedy)
+        found = [Conflict(f"{blamed}{_BUDGET}.epsilon {_BUDGET}", problem, remedy)]
     yield from found
+
+
+def _enough(scenario: Scenario) -> str:
+    """The remedy for a budget that is too small: the first of four, sixteen... times epsilon that is enough."""
+    privacy = scenario.mechanism
+    assert privacy is not None
+    assert privacy.budget is not None
+    for power in range(1, 10):
+        epsilon = min(privacy.budget.epsilon * 4.0**power, 1e6)
+        budget = privacy.budget.model_copy(update={"epsilon": epsilon})
+        larger = scenario.model_copy(update={"privacy": privacy.model_copy(update={"budget": budget})})
+        try:
+            found = [*scenario.learning.budget_conflicts(link=resolve_auto(larger).link, privacy=larger.mechanism)]
+            if not found and rounds_known(larger) != 0:
+                return f"write {_BUDGET}.epsilon: {epsilon:g}"
+        except PrivacyError:
+            continue
+    return "write privacy: none"
 
 
 def rounds_known(scenario: Scenario) -> int | None:

@@ -68,7 +68,7 @@ def find_link_conflicts(scenario: Scenario) -> Iterator[Conflict]:
         yield Conflict(
             "measure.bits_per_batch link.packet_size_bytes",
             f"less than one packet of {packet_bits} bits",
-            f"write at least {packet_bits}, or a smaller link.packet_size_bytes",
+            f"write {packet_bits}, or auto",
         )
 
 
@@ -82,6 +82,6 @@ def _level_conflicts(scenario: Scenario) -> Iterator[Conflict]:
                 "measure.values link.channel.gain",
                 f"{measure.over} {value:g} needs a transmit power of {level:.0f} dB over N0, "
                 f"at most {MAX_LEVEL_DB:.0f} dB either way can be simulated",
-                "bring link.channel.gain nearer to 1",
+                "write link.channel.gain: 1.0",
             )
             return

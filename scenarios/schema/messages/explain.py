@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from scenarios.schema.errors import (
     MAX_SHOWN,
+    Change,
     KeyPath,
     Mark,
     ScenarioError,
@@ -22,7 +23,7 @@ from scenarios.schema.errors import (
     together,
     value_at,
 )
-from scenarios.schema.messages.forms import FORMS, Answer, Change
+from scenarios.schema.messages.forms import FORMS, Answer
 from scenarios.schema.messages.kinds import of_other_kinds
 from scenarios.schema.messages.nearest import nearest
 from scenarios.schema.messages.remedies import answer
@@ -84,7 +85,7 @@ def examine(
     """Explain the errors of a document, and those that show once their remedies are followed."""
     places, corrected = dict(marks), deepcopy(document)
     errors: list[ScenarioError] = []
-    reported: set[KeyPath] = set()
+    reported: set[tuple[KeyPath, str]] = set()
     dropped: set[KeyPath] = set()
     lost: set[KeyPath] = set()
     unseen, scenario = 0, None
@@ -97,12 +98,14 @@ def examine(
         fresh = {
             path: item
             for path, item in found.items()
-            if path not in reported and path not in dropped and path[:-1] not in dropped
+            if (path, item["msg"] if item["type"] == "value_error" else "") not in reported
+            and path not in dropped
+            and path[:-1] not in dropped
         }
         answers, more = _answers(fresh, document=corrected, marks=places, prefer=prefer)
         errors += [_as_error(one, marks=places) for one in answers]
         unseen += more
-        reported |= set(fresh)
+        reported |= {(path, _sentence(item)) for path, item in fresh.items()}
         for change in (one.change for one in answers):
             _follow(change, corrected, places)
             lost |= set() if change.sure else set(change.gone)
@@ -119,6 +122,11 @@ def examine(
         except ValidationError as further:
             error = further
     return Examined(errors, unseen, corrected, places, scenario, lost)
+
+
+def _sentence(item: Mapping[str, Any]) -> str:
+    """The sentence of a conflict within a section, which may have several; empty for the error of a value."""
+    return str(item["msg"]) if item["type"] == "value_error" else ""
 
 
 def _around(path: KeyPath) -> KeyPath:
@@ -194,7 +202,7 @@ def _answers(
         _of_card(path, missing, document) or answer(path, left[path], document=document, written=marks, prefer=prefer)
         for path in paths[:MAX_SHOWN]
     ]
-    meant = {path for one in answers for path, _ in one.change.new}
+    meant = {path for one in answers if one.path not in missing for path, _ in one.change.new}
     answers = [one for one in answers if one.path not in missing or not _is_written(one.path, meant)]
     return answers, len(paths[MAX_SHOWN:])
 
@@ -218,4 +226,6 @@ def _is_written(missing: KeyPath, meant: Iterable[KeyPath]) -> bool:
 def _as_error(one: Answer, *, marks: Mapping[KeyPath, Mark]) -> ScenarioError:
     file, line = mark_of(one.path, marks)
     key = dotted(one.path)
-    return ScenarioError(problem=one.problem, remedy=one.remedy, file=file, line=line, key=key, value=one.value)
+    return ScenarioError(
+        problem=one.problem, remedy=one.remedy, file=file, line=line, key=key, value=one.value, change=one.change
+    )

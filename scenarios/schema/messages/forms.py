@@ -7,7 +7,7 @@ from math import isfinite
 from operator import ge, gt, le, lt
 from typing import Any, NamedTuple
 
-from scenarios.schema.errors import KeyPath
+from scenarios.schema.errors import Change, KeyPath
 from scenarios.schema.labels.units import in_unit_of
 
 FORMS: dict[str, tuple[str, Any]] = {
@@ -15,6 +15,7 @@ FORMS: dict[str, tuple[str, Any]] = {
     "privacy.budget": ("a mapping with epsilon", {"epsilon": 10, "delta": 1e-5}),
     "privacy.kappa": ("a number above 0, or measured", 0.02),
     "learning.model": ("a name, or a mapping with name", {"name": "mlp", "hidden": [64, 32]}),
+    "learning.participation": ("a mapping with devices_per_round", {"devices_per_round": 6}),
     "learning.participation.devices_per_round": ("a whole number of devices", 6),
     "learning.step_size": ("a number above 0, or auto", 1e-4),
     "learning.task": ("gaussian-linear or logistic, or a mapping with that name", "gaussian-linear"),
@@ -73,17 +74,6 @@ LENGTHS = {
     "string_too_long": ("must have at most {max_length} characters", "shorten it"),
     "string_too_short": ("must not be empty", "write some text"),
 }
-
-
-class Change(NamedTuple):
-    """What a remedy does to a document: keys that go, and keys that come with their values.
-
-    Not `sure`: the keys go because the remedy leaves their values to the user.
-    """
-
-    gone: tuple[KeyPath, ...] = ()
-    new: tuple[tuple[KeyPath, Any], ...] = ()
-    sure: bool = True
 
 
 class Answer(NamedTuple):

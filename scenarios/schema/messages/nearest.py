@@ -12,7 +12,8 @@ carrier_frequency: fc; packet_errors: max_errors block_errors frame_errors; prin
 devices: clients users workers; devices_per_round: fraction share fraction_fit participants; group_size: users
 participation: sampling; trials: repetitions runs; burn_in: warmup burnin; sweep values: grid; std: sigma
 attack: byzantine; attack_share: attackers; share: fraction ratio percent; invert: flip_bits bit_flip
-steps: epochs iterations; batch_size: minibatch; learning_rate: step_size; step_size step: learning_rate lr
+steps: epochs iterations; batch_size: minibatch; learning_rate: step_size; step_size: learning_rate lr
+step: learning_rate
 optimizer: optimiser; l2: weight_decay; proximal: mu; clip: max_grad_norm; gradient_bound: clip
 data: dataset; fashion-mnist: fmnist; emnist: femnist; hidden: layers; linear: softmax logistic
 flmc: langevin sgld; gaussian_linear: linear_regression; dimension: dim; alpha: beta
@@ -56,7 +57,8 @@ def nearness(written: str, known: str) -> float:
 def is_other_word(written: str, known: str) -> bool:
     """Return True if a known name is near as another word of the field, and shares no part with what is written."""
     own, other = _split(written), _split(known)
-    return nearness(written, known) > _alike(written, own, other) and not set(own) & set(other)
+    plural = [f"{part}s" for part in own]
+    return nearness(written, known) > _alike(written, own, other) and not {*own, *plural} & {*other}
 
 
 def shares(written: str, known: str) -> bool:
@@ -73,7 +75,9 @@ def _alike(written: str, one: list[str], other: list[str]) -> float:
     if numbers[0] and numbers[0] != numbers[1]:
         return 0.0
     initials = "".join(part[0] for part in other) if len(other) > 1 else None
-    if set(one) <= set(other) or set(other) <= set(one) or "".join(one) == initials:
+    if "".join(one) == initials:
+        return 0.95
+    if set(one) <= set(other) or set(other) <= set(one):
         return 0.8 + 0.1 * alike
     common = (set(one) & set(other)) - _COMMON  # noise_variance, noise_power
     return max(alike, 0.7) if common or "".join(other).startswith("".join(one)) else alike
@@ -84,10 +88,10 @@ def _split(name: str) -> list[str]:
 
 
 def _meanings(name: str) -> list[list[str]]:
-    """The parts of a name as written, and with the synonyms of the whole name or of its parts."""
+    """The parts of a name as written, in the plural, and with the synonyms of the whole name or of its parts."""
     own = _split(name)
     whole = _SYNONYMS.get("_".join(own), [])
-    parts = product(*([part, *_SYNONYMS.get(part, [])] for part in own))
+    parts = product(*([part, f"{part}s", *_SYNONYMS.get(part, [])] for part in own))
     return [_split("_".join(words)) for words in (*((one,) for one in whole), *parts)]
 
 

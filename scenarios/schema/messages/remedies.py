@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 
 from phy.config.conflict import problem_and_remedy
 from scenarios.schema.errors import (
+    Change,
     KeyPath,
     Mark,
     dotted,
@@ -33,11 +34,11 @@ from scenarios.schema.messages.forms import (
     LIMITS,
     TYPES,
     Answer,
-    Change,
     number_in,
     numbers_in,
     share_of_devices,
 )
+from scenarios.schema.messages.lines import change_in
 from scenarios.schema.messages.nearest import nearest, nearest_words
 from scenarios.schema.schema import num_errors, validate_quickly
 from scenarios.schema.schema_keys import (
@@ -76,9 +77,10 @@ def answer(
         words = re.findall(r"[a-z_0-9]+(?:\.[a-z_0-9]+)*", problem)
         keys = [key for word in words if (key := (*path, *word.split("."))) in written]
         named = min(keys, key=lambda one: one not in prefer, default=path)
-        sure = remedy.startswith(("leave it out", f"leave {named[-1]} out")) if named else False
         word = remedy.removeprefix("did you mean ")
-        change = Change(gone=(named,), sure=sure) if word == remedy else Change(new=((named, word),))
+        change = Change(new=((named, word),)) if word != remedy else change_in(remedy, named)
+        sure = remedy.startswith("leave it out")
+        change = Change(gone=(named,), sure=sure) if change is None else change
         return Answer(named, problem, remedy, change, _scalar(value_at(document, named)))
     if kind == "no_word":
         return _without_kind(path, item["ctx"], value)
@@ -87,7 +89,9 @@ def answer(
     if kind == "extra_forbidden":
         return _unknown(path, document, written, prefer)
     if kind == "missing":
-        return Answer(path, "the key is missing", _addition(path), Change(sure=False))
+        example = _example_of(names_of(path))
+        change = Change(sure=False) if example is None or type(path[-1]) is int else Change(new=((path, example),))
+        return Answer(path, "the key is missing", _addition(path), change)
     problem, remedy, new = _wrong_value(kind, path, item, document)
     return Answer(path, problem, remedy, Change(new=((path, new),)) if new is not None else left_out, value)
 
@@ -335,7 +339,9 @@ def _choice(expected: str, given: object, path: KeyPath, document: dict[str, Any
     if len(near) > 1:
         errors = {word: num_errors(_with(document, path, word)) for word in near}
         near = [word for word in near if errors[word] == min(errors.values())]
-    remedy = f"did you mean {listing(near)}" if near else "write one of these words"
+    usual = getattr(_field(path, document), "default", None)
+    usual = usual if usual in words else words[0]
+    remedy = f"did you mean {listing(near)}" if near else f"write for example {usual}"
     return f"must be {listing(words)}", remedy, next(iter(near), None)
 
 

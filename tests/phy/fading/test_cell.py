@@ -179,13 +179,17 @@ def test_other_trials_and_seeds_are_other_places() -> None:
 @pytest.mark.parametrize(
     ("cell", "channel", "message"),
     [
-        ({"positions_m": ((1.0, 2.0),)}, {}, "positions_m lists 1 devices, the scenario has 3; list one per device"),
-        ({"radius_m": 6000.0}, {}, "a device at 6000 m is beyond 5000 m, where the path loss of umi ends; bring it"),
+        ({"positions_m": ((1.0, 2.0),)}, {}, "positions_m lists 1 devices, the scenario has 3; write num_devices: 1"),
+        (
+            {"radius_m": 6000.0},
+            {},
+            "a device at 6000 m is beyond 5000 m, where the path loss of umi ends; write cell",
+        ),
         ({"reference_distance_m": 6e3}, {}, "reference_distance_m at 6000 m is beyond 5000 m, where the path loss"),
         (
             {"scenario": "rma", "radius_m": 9000.0},
             {"carrier_frequency_hz": 40e9},
-            r"carrier_frequency_hz 4e\+10 is above 3e\+10, where the path loss of rma ends; lower it or take another",
+            r"carrier_frequency_hz 4e\+10 is above 3e\+10, where the path loss of rma ends; write carrier",
         ),
     ],
 )

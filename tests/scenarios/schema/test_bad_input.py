@@ -129,7 +129,7 @@ SENTENCES = {
     ),
     "a wrong task": (
         "name: a\nlearning: {task: foo}\n",
-        "s.yaml:2: learning.task = foo: must be gaussian-linear or logistic; write one of these words.",
+        "s.yaml:2: learning.task = foo: must be gaussian-linear or logistic; write for example gaussian-linear.",
     ),
     "keys that exclude each other": (
         "name: a\nlearning:\n  rounds: 100\n",

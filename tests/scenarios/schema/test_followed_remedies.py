@@ -26,7 +26,7 @@ ERRORS = {
         FEDAVG + "link: {ofdm: {guard_carriers: 6}}\n",
         ["write for example [5, 6]"],
     ),
-    "a constellation that is near no other": (LINK.replace("qpsk", "8psk"), ["write one of these words"]),
+    "a constellation that is near no other": (LINK.replace("qpsk", "8psk"), ["write for example auto"]),
     "an unknown key beside the only missing one, which does not take its value": (
         LINK.replace("values: [0]", "wrong: 1"),
         [

@@ -23,7 +23,7 @@ SENTENCES = {
         "did you mean fedavg.\n"
         "s.yaml:4: learning.local.optimiser = adam: unknown key; write optimizer: adam in place of optimiser: adam.\n"
         "s.yaml:4: learning.local: adam needs batch_size; write for example batch_size: 32.\n"
-        "s.yaml:5: learning.partition.alpha = 1: alpha belongs to kind dirichlet, the kind is iid; leave it out or "
+        "s.yaml:5: learning.partition.alpha = 1: alpha belongs to kind dirichlet, the kind is iid; leave it out, or "
         "write kind: dirichlet.\n"
         f"s.yaml:6: learning.aggregation.name = cap: must be {listing(schemes.words())}; did you mean cpa.\n"
         "s.yaml:6: learning.aggregation.gama = 1: unknown key; did you mean learning.aggregation.gamma.\n"

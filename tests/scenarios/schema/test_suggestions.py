@@ -73,8 +73,8 @@ SENTENCES = {
     ),
     "a constellation between two of ours": (
         "name: a\nlink: {modulation: 32qam}\n",
-        "s.yaml:2: link.modulation = 32qam: must be auto, bpsk, qpsk, 16qam, 64qam, 256qam or analog; write one of "
-        "these words.",
+        "s.yaml:2: link.modulation = 32qam: must be auto, bpsk, qpsk, 16qam, 64qam, 256qam or analog; write for "
+        "example auto.",
     ),
     "the access in the name of the scheme": (
         "name: a\nlearning: {scheme: digital-ofdma}\n",
@@ -146,8 +146,8 @@ SENTENCES = {
     ),
     "a scheme that nobody wrote yet": (
         "name: a\nlearning: {algorithm: fedavg, aggregation: krum}\n",
-        f"s.yaml:2: learning.aggregation = krum: must be {listing(schemes.words())}; write one of these "
-        "words, or a plug-in of your own (docs/plugins.md).",
+        f"s.yaml:2: learning.aggregation = krum: must be {listing(schemes.words())}; write for example "
+        "cpa, or a plug-in of your own (docs/plugins.md).",
     ),
     "a share of the devices": (
         "name: a\nlearning:\n  algorithm: fedavg\n  num_devices: 30\n  participation: {devices_per_round: 50%}\n",
@@ -279,7 +279,7 @@ SENTENCES = {
     "PRoBit with a limit and no epsilon": (
         "name: a\nlearning: {algorithm: fedavg, aggregation: {name: probit, l1_clip: 1}}\n",
         "s.yaml:2: learning.aggregation.l1_clip = 1.0: l1_clip limits updates for an epsilon, and there is neither an "
-        "epsilon nor a budget that sets it; add for example epsilon: 1.0, or leave l1_clip out.",
+        "epsilon nor a budget that sets it; leave l1_clip out, or write an epsilon.",
     ),
     "a range as text": (
         "name: a\nmeasure: {values: 0:2:20}\n",

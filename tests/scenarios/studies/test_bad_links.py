@@ -40,12 +40,12 @@ SENTENCES = {
     ),
     "a list of six": (
         LINK + "  coding:\n    code: polar5g\n    list_size: 6\n",
-        "s.yaml:6: link.coding.list_size = 6: list_size 6 must be a power of two; use 1, 2, 4, 8, 16 or 32.",
+        "s.yaml:6: link.coding.list_size = 6: list_size 6 must be a power of two up to 32; write list_size: 8.",
     ),
     "a key of another code": (
         LINK + "  coding:\n    code: turbo\n    list_size: 4\n",
-        "s.yaml:6: link.coding.list_size = 4: list_size 4 is of polar5g, the code is turbo; leave list_size out "
-        "or use code: polar5g.",
+        "s.yaml:6: link.coding.list_size = 4: list_size 4 is of polar5g, the code is turbo; leave list_size out, "
+        "or write code: polar5g.",
     ),
     "a code as a word": (
         LINK + "  coding: ldpc\n",
@@ -63,15 +63,15 @@ SENTENCES = {
     ),
     "an MCS beside another modulation": (
         LINK + "  mcs: 20\n  modulation: qpsk\n",
-        "s.yaml:4: link.mcs = 20: mcs 20 is 64qam, but modulation is qpsk; leave modulation or mcs out.",
+        "s.yaml:4: link.mcs = 20: mcs 20 is 64qam, but modulation is qpsk; leave mcs out.",
     ),
     "an MCS beside another code": (
         LINK + "  mcs: 20\n  coding: {code: turbo}\n",
-        "s.yaml:4: link.mcs = 20: mcs 20 means code ldpc5g, the code is turbo; leave code or mcs out.",
+        "s.yaml:4: link.mcs = 20: mcs 20 means code ldpc5g, the code is turbo; leave mcs out.",
     ),
     "an MCS beside another rate": (
         LINK + "  mcs: 20\n  coding: {code: ldpc5g, rate: 0.7}\n",
-        "s.yaml:4: link.mcs = 20: mcs 20 has rate 0.5537, but coding.rate is 0.7; leave one of them out.",
+        "s.yaml:4: link.mcs = 20: mcs 20 has rate 0.5537, but coding.rate is 0.7; leave mcs out.",
     ),
     "an MCS beyond the table": (
         LINK + "  mcs: 29\n",
@@ -101,8 +101,8 @@ SENTENCES = {
     "users that arrive alike": (
         LINK + "  access: noma\n  noma:\n    ladder_db: [0, 0]\n",
         "s.yaml:6: link.noma.ladder_db = [0.0, 0.0]: two users of a NOMA group arrive within 0 dB of each other "
-        "over a channel that does not fade, at one antenna: at least 0.1 dB is needed to tell them apart; spread "
-        "noma.ladder_db (or channel.gain), add antennas, or let the channel fade.",
+        "over a channel that does not fade, at one antenna: at least 0.1 dB is needed to tell them apart; leave "
+        "noma.ladder_db out.",
     ),
     "more users than pilot carriers": (
         LINK
