@@ -250,10 +250,8 @@ class Scheme(Frozen):
         if response is None or response.flip_target is None:
             if self.own_epsilon is not None:
                 return self.unprotected("declares no release, and no budget holds without it; define `release`.")
-            return self.unprotected(
-                "without an epsilon protects nothing, and no budget holds that; write learning.aggregation.epsilon: "
-                "0.5."
-            )
+            written = "learning.aggregation.epsilon: 0.5" if hasattr(self, "epsilon") else "learning.aggregation: cpa"
+            return self.unprotected(f"without an epsilon protects nothing, and no budget holds that; write {written}.")
         return Release(
             kind="flipped-bits",
             unit="device",

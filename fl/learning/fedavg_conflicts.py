@@ -138,12 +138,12 @@ def _receiver_noise(config: FedAvgConfig, *, link: LinkConfig, privacy: Receiver
         problem = "the amplitude at which devices arrive is unknown before the run with an estimated channel"
         remedy = "write link.csi: perfect, or the epsilon of a round in place of the budget"
         yield noise_fails("privacy.budget link.csi", problem, remedy)
+    form = scheme.over_air(config.num_values() or 1)
     if scheme.own_epsilon is not None:
         problem = f"aggregation {scheme.name} protects its bits itself, and the receiver's noise is not counted on top"
         remedy = "write privacy: none"
         yield Conflict(f"{SCHEME_KEYS} {_MECHANISM}", problem, remedy)
-    form = scheme.over_air(config.num_values() or 1)
-    if form is not None and form.follows_updates and privacy.clip is None and not scheme.uses_codec:
+    elif form is not None and form.follows_updates and privacy.clip is None and not scheme.uses_codec:
         problem = f"mechanism receiver-noise needs a bound on the norm of what aggregation {scheme.name} sends"
         yield Conflict(f"privacy.clip {_MECHANISM}", problem, "write privacy.clip: 1")
     if form is not None and not form.follows_updates and privacy.clip is not None:
@@ -227,7 +227,7 @@ def _samples(learning: FedAvgConfig) -> Iterator[Conflict]:
         left = "one" if data.train_samples is None else str(data.train_samples)
         keys = "learning.data.validation_samples learning.data.train_samples learning.data"
         problem = f"{held} images held out for validation do not leave {left} of {facts.num_train} to train on"
-        yield Conflict(keys, problem, f"write validation_samples: {facts.num_train - least} or less")
+        yield Conflict(keys, problem, f"write validation_samples: {min(facts.num_train // 5, facts.num_train - least)}")
 
 
 def _shares(learning: FedAvgConfig) -> Iterator[Conflict]:

@@ -86,7 +86,7 @@ def partition_problem(config: PartitionConfig, *, num_devices: int, num_samples:
         return f"samples_per_device {size} exceeds the {num_samples} training samples; write {num_samples} or less"
     if size is not None and config.disjoint and num_devices * size > num_samples:
         most = num_samples // num_devices
-        fewer = f"samples_per_device: {most}" if most else f"num_devices: {num_samples}"
+        fewer = f"partition.samples_per_device: {most}" if most else f"num_devices: {num_samples}"
         return (
             f"{num_devices} devices of {size} samples need {num_devices * size}, there are {num_samples} training "
             f"samples; write {fewer}, or disjoint: false"
@@ -96,11 +96,12 @@ def partition_problem(config: PartitionConfig, *, num_devices: int, num_samples:
     if labels > num_classes:
         return f"labels_per_device {labels} exceeds the {num_classes} labels of the set; write {num_classes} or less"
     if size is not None and size < labels:
-        return f"{size} samples_per_device cannot show {labels} labels; write samples_per_device: {labels} or more"
+        enough = f"write partition.samples_per_device: {labels} or more"
+        return f"{size} samples_per_device cannot show {labels} labels; {enough}"
     if size is None and num_devices * labels < num_classes:
         return (
             f"{num_devices} devices of {labels} labels leave {num_classes - num_devices * labels} of {num_classes} "
-            f"labels to nobody; write labels_per_device: {-(-num_classes // num_devices)} or more, or "
+            f"labels to nobody; write partition.labels_per_device: {-(-num_classes // num_devices)} or more, or "
             "samples_per_device to leave them out"
         )
     if size is None and num_devices * labels > num_samples:

@@ -99,8 +99,8 @@ def check_cell(cell: CellConfig, channel: ChannelConfig, *, num_devices: int) ->
             f"num_devices: {len(cell.positions_m)}, or one position per device"
         )
     farthest = cell.radius_m if cell.positions_m is None else max(float(np.hypot(*xy)) for xy in cell.positions_m)
-    device = f"write cell.radius_m: {reach:g}" if cell.positions_m is None else "leave cell.positions_m out"
-    reference = f"write cell.reference_distance_m: {reach:g}"
+    device = f"write radius_m: {reach:g}" if cell.positions_m is None else "leave positions_m out"
+    reference = f"write reference_distance_m: {reach:g}"
     for name, distance, remedy in (
         ("a device", farthest, device),
         ("reference_distance_m", cell.reference_distance_m, reference),

@@ -195,7 +195,7 @@ def _waveform(link: LinkConfig) -> Iterator[Conflict]:
             yield Conflict(
                 "channel.delay_spread_s ofdm.domain ofdm.num_subcarriers",
                 f"in the time domain {channel.model} is a filter of {lags:.0f} samples, at most {MAX_LAGS}",
-                "write domain: frequency, or lower delay_spread_s or the sampling rate",
+                "write ofdm.domain: frequency, or a smaller delay_spread_s",
             )
 
 

@@ -70,8 +70,6 @@ def _equal_powers(config: LinkConfig) -> tuple[str, str] | None:
             return (
                 f"two users of a NOMA group arrive within {step_db:.2g} dB of each other over a channel that does not "
                 f"fade, at one antenna: at least {_CLEAR_STEP_DB} dB is needed to tell them apart",
-                "leave noma.ladder_db out"
-                if config.noma.ladder_db
-                else "write channel.gain: 1.0, or receiver.num_antennas: 2",
+                "leave noma.ladder_db out" if config.noma.ladder_db else "write channel.gain: 1.0",
             )
     return None

@@ -214,6 +214,7 @@ def _check_path(loaded: LoadedScenario, path: str, values: Any, at: KeyPath, see
             problem = f"swept beside {other}, one inside the other"
             problem = "the path is swept twice in one block" if path == other else problem
             keep = f"keep one of them (the other is on line {line})" if line else "keep one of them"
+            keep = keep if path == other else f"leave {path} out of the sweep, or {other}"
             product = None if path == other else product_remedy({path: values, other: value_at(loaded.document, place)})
             raise refuse(problem, f"{product}, alone" if product else keep)
     seen[path] = at

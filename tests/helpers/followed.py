@@ -154,7 +154,8 @@ def _place(document: dict[str, Any], at: Path_) -> Path_:
 
 
 def _taken(document: dict[str, Any], place: Path_) -> Any:
-    return value_at(document, tuple(place[:-1])).pop(place[-1])
+    section = value_at(document, tuple(place[:-1]))  # another error may have left the key out
+    return section.pop(place[-1], None) if isinstance(section, dict) else section.pop(place[-1])
 
 
 def _rename(section: dict[str, Any], old: str | int, new: str) -> None:

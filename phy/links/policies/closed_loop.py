@@ -48,5 +48,5 @@ class ClosedLoop(PowerPolicy):
             yield Conflict(
                 "power.loop.target packets.policy",
                 f"under packets.policy {link.packets.policy} ber is measured on intact packets only",
-                "write loop.target: bler, or packets.policy: accept",
+                "write power.loop.target: bler, or packets.policy: accept",
             )

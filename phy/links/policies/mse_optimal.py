@@ -64,5 +64,5 @@ class MseOptimal(PowerPolicy):
                 "power.policy channel.coherence channel.model csi.estimator receiver.combining",
                 "mse-optimal takes one channel gain per device and round, but this link has several (paths, "
                 "pilots, or a coherence shorter than a round)",
-                "write policy: truncated-inversion",
+                "write policy: fixed",
             )

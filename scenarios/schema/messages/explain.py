@@ -98,9 +98,7 @@ def examine(
         fresh = {
             path: item
             for path, item in found.items()
-            if (path, item["msg"] if item["type"] == "value_error" else "") not in reported
-            and path not in dropped
-            and path[:-1] not in dropped
+            if (path, _sentence(item)) not in reported and path not in dropped and path[:-1] not in dropped
         }
         answers, more = _answers(fresh, document=corrected, marks=places, prefer=prefer)
         errors += [_as_error(one, marks=places) for one in answers]

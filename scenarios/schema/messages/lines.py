@@ -42,6 +42,8 @@ def change_in(remedy: str, at: KeyPath) -> Change | None:
 
 def _place(name: str, at: KeyPath) -> KeyPath:
     """The path of a key that a sentence about `at` names: from the top, or in the nearest section that has it."""
+    if name == "it":
+        return at
     parts = tuple(name.split("."))
     if parts[0] in Scenario.model_fields:
         return parts

@@ -38,6 +38,7 @@ from scenarios.schema.messages.forms import (
     numbers_in,
     share_of_devices,
 )
+from scenarios.schema.messages.kinds import kind_as_key, list_of
 from scenarios.schema.messages.lines import change_in
 from scenarios.schema.messages.nearest import nearest, nearest_words
 from scenarios.schema.schema import num_errors, validate_quickly
@@ -79,8 +80,7 @@ def answer(
         named = min(keys, key=lambda one: one not in prefer, default=path)
         word = remedy.removeprefix("did you mean ")
         change = Change(new=((named, word),)) if word != remedy else change_in(remedy, named)
-        sure = remedy.startswith("leave it out")
-        change = Change(gone=(named,), sure=sure) if change is None else change
+        change = Change(gone=(named,), sure=False) if change is None else change
         return Answer(named, problem, remedy, change, _scalar(value_at(document, named)))
     if kind == "no_word":
         return _without_kind(path, item["ctx"], value)
@@ -94,28 +94,6 @@ def answer(
         return Answer(path, "the key is missing", _addition(path), change)
     problem, remedy, new = _wrong_value(kind, path, item, document)
     return Answer(path, problem, remedy, Change(new=((path, new),)) if new is not None else left_out, value)
-
-
-def _kind_as_key(path: KeyPath, document: dict[str, Any]) -> dict[str, Any] | None:
-    """The section around a key that is the word of a kind, as `{cpa: {gamma: 0.1}}`, with that kind written."""
-    around, value = names_of(path[:-1]), value_at(document, path)
-    tag = next((tag for tag in KINDS if path[-1] in choices(f"{around}.{tag}")), None)
-    if tag is None or not isinstance(value, dict):
-        return None
-    section = mapping(value_at(document, path[:-1]))
-    others = {key: one for key, one in section.items() if key not in (tag, path[-1])}
-    return {tag: path[-1], **others, **value}
-
-
-def _list_of(path: KeyPath, document: dict[str, Any]) -> tuple[KeyPath, dict[str, Any]] | None:
-    """The list of sections, as of figures, whose key stands beside it, and the section that its keys give."""
-    around, leaf, keys = names_of(path[:-1]), path[-1], schema_keys()
-    for at in (one for one in keys if one.rpartition(".")[0] == around):
-        inside = keys.get(f"{at}.{leaf}")
-        if inside is not None and inside.indexed and not keys[at].indexed:
-            section = mapping(value_at(document, path[:-1]))
-            return tuple(at.split(".")), {key: value for key, value in section.items() if f"{at}.{key}" in keys}
-    return None
 
 
 def _scalar(value: object) -> object:
@@ -182,10 +160,10 @@ def _unknown(
         nested = f"{': {'.join(outer)}: {{{inner}: {shorten(value)}{'}' * len(outer)}"
         change = Change(gone=(path,), new=(((*path[:-1], *outer, inner), value),))
         return Answer(path, problem, f"nest it instead of dots: {nested}", change, shown)
-    if (kind := _kind_as_key(path, document)) is not None:
+    if (kind := kind_as_key(path, document)) is not None:
         new = tuple(((*path[:-1], key), one) for key, one in kind.items())
         return Answer(path, problem, f"write {dotted(path[:-1])}: {flow(kind)}", Change(gone=(path,), new=new), shown)
-    if (listed := _list_of(path, document)) is not None:
+    if (listed := list_of(path, document)) is not None:
         at, one = listed
         gone = tuple((*path[:-1], key) for key in one)
         first = next(iter(one))

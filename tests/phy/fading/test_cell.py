@@ -183,7 +183,7 @@ def test_other_trials_and_seeds_are_other_places() -> None:
         (
             {"radius_m": 6000.0},
             {},
-            "a device at 6000 m is beyond 5000 m, where the path loss of umi ends; write cell",
+            "a device at 6000 m is beyond 5000 m, where the path loss of umi ends; write radius_m",
         ),
         ({"reference_distance_m": 6e3}, {}, "reference_distance_m at 6000 m is beyond 5000 m, where the path loss"),
         (
