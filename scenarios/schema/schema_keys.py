@@ -18,7 +18,7 @@ from fl.config.learning import UNNAMED as UNNAMED_ALGORITHM
 from phy.config.by_word import ByWord, by_words_in
 from phy.config.registry import Registry, registry_of
 from privacy.config import AmplitudeBudget, PrivacyConfig
-from scenarios.schema.errors import has_parts, items_of, listing, mapping
+from scenarios.schema.errors import KeyPath, has_parts, items_of, listing, mapping, names_of, value_at
 from scenarios.schema.labels.units import in_unit_of, unit_of, without_unit
 from scenarios.schema.messages.nearest import is_other_word, nearness, shares
 from scenarios.schema.schema import Scenario
@@ -301,3 +301,25 @@ def _converted(word: str, leaf: str, value: Any) -> tuple[str | None, Any]:
         return None, value
     text = f"[{', '.join(map(str, items))}]" if isinstance(value, list) else str(items[0])
     return text, json.loads(text)
+
+
+def kind_as_key(path: KeyPath, document: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the section around a key that is the word of a kind, as `{cpa: {gamma: 0.1}}`, with that kind written."""
+    around, value = names_of(path[:-1]), value_at(document, path)
+    tag = next((tag for tag in KINDS if path[-1] in choices(f"{around}.{tag}")), None)
+    if tag is None or not isinstance(value, dict):
+        return None
+    section = mapping(value_at(document, path[:-1]))
+    others = {key: one for key, one in section.items() if key not in (tag, path[-1])}
+    return {tag: path[-1], **others, **value}
+
+
+def list_of(path: KeyPath, document: dict[str, Any]) -> tuple[KeyPath, dict[str, Any]] | None:
+    """Return the list of sections, as of figures, whose key stands beside it, and the section that its keys give."""
+    around, leaf, keys = names_of(path[:-1]), path[-1], schema_keys()
+    for at in (one for one in keys if one.rpartition(".")[0] == around):
+        inside = keys.get(f"{at}.{leaf}")
+        if inside is not None and inside.indexed and not keys[at].indexed:
+            section = mapping(value_at(document, path[:-1]))
+            return tuple(at.split(".")), {key: value for key, value in section.items() if f"{at}.{key}" in keys}
+    return None

@@ -17,6 +17,7 @@ from scenarios.schema.consistency.resolve import links_of, resolve_auto
 from scenarios.schema.errors import Change, ScenarioError, together
 from scenarios.schema.messages.lines import change_in
 from scenarios.schema.schema import Scenario
+from scenarios.schema.schema_keys import schema_keys
 
 Where = Callable[[str], tuple[Path | str | None, int | None] | None]
 """Dotted path -> file and line of the key, or None for a key that the user left out."""
@@ -47,7 +48,7 @@ def check_consistency(scenario: Scenario, *, where: Where, conflicts: Iterable[C
                 line=line,
                 key=key,
                 value=value,
-                change=change_in(conflict.remedy, tuple(key.split("."))) or Change(),
+                change=change_in(conflict.remedy, tuple(key.split(".")), known=schema_keys()) or Change(),
             )
         )
     if found:

@@ -1,14 +1,14 @@
-"""Keys of another kind of a section, kinds written as keys, and keys beside the list that has them."""
+"""Keys of one section that belong to another kind of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-from scenarios.schema.errors import Change, KeyPath, listing, mapping, names_of, value_at
+from scenarios.schema.errors import Change, KeyPath, listing, names_of
 from scenarios.schema.messages.forms import Answer
 from scenarios.schema.schema import num_errors
-from scenarios.schema.schema_keys import KINDS, SECTIONS, belongs, choices, owner_of, schema_keys
+from scenarios.schema.schema_keys import SECTIONS, belongs, owner_of, schema_keys
 
 
 def of_other_kinds(unknown: Iterable[KeyPath], document: dict[str, Any]) -> tuple[list[Answer], set[KeyPath]]:
@@ -52,25 +52,3 @@ def _is_foreign(path: KeyPath, document: dict[str, Any]) -> bool:
     within, named = f"{path[0]}.", f".{path[-1]}"
     others = (one for name, one in schema_keys().items() if name.startswith(within) and name.endswith(named))
     return not any(kind in one.fields for one in others if one is not key)
-
-
-def kind_as_key(path: KeyPath, document: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the section around a key that is the word of a kind, as `{cpa: {gamma: 0.1}}`, with that kind written."""
-    around, value = names_of(path[:-1]), value_at(document, path)
-    tag = next((tag for tag in KINDS if path[-1] in choices(f"{around}.{tag}")), None)
-    if tag is None or not isinstance(value, dict):
-        return None
-    section = mapping(value_at(document, path[:-1]))
-    others = {key: one for key, one in section.items() if key not in (tag, path[-1])}
-    return {tag: path[-1], **others, **value}
-
-
-def list_of(path: KeyPath, document: dict[str, Any]) -> tuple[KeyPath, dict[str, Any]] | None:
-    """Return the list of sections, as of figures, whose key stands beside it, and the section that its keys give."""
-    around, leaf, keys = names_of(path[:-1]), path[-1], schema_keys()
-    for at in (one for one in keys if one.rpartition(".")[0] == around):
-        inside = keys.get(f"{at}.{leaf}")
-        if inside is not None and inside.indexed and not keys[at].indexed:
-            section = mapping(value_at(document, path[:-1]))
-            return tuple(at.split(".")), {key: value for key, value in section.items() if f"{at}.{key}" in keys}
-    return None

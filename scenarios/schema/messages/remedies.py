@@ -38,7 +38,6 @@ from scenarios.schema.messages.forms import (
     numbers_in,
     share_of_devices,
 )
-from scenarios.schema.messages.kinds import kind_as_key, list_of
 from scenarios.schema.messages.lines import change_in
 from scenarios.schema.messages.nearest import nearest, nearest_words
 from scenarios.schema.schema import num_errors, validate_quickly
@@ -50,6 +49,8 @@ from scenarios.schema.schema_keys import (
     belongs,
     choices,
     keys_within,
+    kind_as_key,
+    list_of,
     meant_key,
     owner_of,
     schema_keys,
@@ -79,7 +80,7 @@ def answer(
         keys = [key for word in words if (key := (*path, *word.split("."))) in written]
         named = min(keys, key=lambda one: one not in prefer, default=path)
         word = remedy.removeprefix("did you mean ")
-        change = Change(new=((named, word),)) if word != remedy else change_in(remedy, named)
+        change = Change(new=((named, word),)) if word != remedy else change_in(remedy, named, known=schema_keys())
         change = Change(gone=(named,), sure=False) if change is None else change
         return Answer(named, problem, remedy, change, _scalar(value_at(document, named)))
     if kind == "no_word":

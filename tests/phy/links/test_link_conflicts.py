@@ -46,9 +46,7 @@ def conflicts_of(config: LinkConfig, *, num_devices: int = 4, payload_bits: int 
 IMPOSSIBLE: dict[str, tuple[LinkConfig, str, str, str]] = {
     "positions of other devices": (
         link(channel={"cell": {"positions_m": [[1, 2]]}}),
-        "channel.cell.positions_m",
-        "lists 1 devices, the scenario has 4",
-        "write num_devices: 1",
+        *("channel.cell.positions_m", "lists 1 devices, the scenario has 4", "write num_devices: 1"),
     ),
     "a frequency beyond the path loss": (
         link(channel={"cell": {"scenario": "rma"}, "carrier_frequency_hz": 31e9}),
@@ -91,9 +89,7 @@ IMPOSSIBLE: dict[str, tuple[LinkConfig, str, str, str]] = {
     "a loop on a sum": (link("superposition", power=LOOP), "power.policy", "does not measure", "inversion"),
     "a window that a device misses": (
         link("superposition", ofdm={**GRID, "domain": "time"}, impairments={"timing_offset_s": 7e-5}),
-        "impairments.timing_offset_s",
-        "70 us late",
-        "write ofdm.subcarrier_spacing_hz: ",
+        *("impairments.timing_offset_s", "70 us late", "write ofdm.subcarrier_spacing_hz: "),
     ),
     "offsets estimated with no channel to undo": (
         link(ofdm=GRID, impairments={"estimated": True}),
@@ -176,9 +172,7 @@ IMPOSSIBLE |= {
     "flips of no bits": (link("superposition", "bpsk", error_model="iid"), "error_model", "detects none", "measured"),
     "cutoff above all": (
         link(power={**SILENT, "cutoff_db": 1}),
-        "power.cutoff_db",
-        "every device is silent",
-        "cutoff_db: 0",
+        *("power.cutoff_db", "every device is silent", "cutoff_db: 0"),
     ),
     "silence within a transmission": (
         link(power=SILENT, channel={"fading": "rayleigh", "coherence": "packet"}),
