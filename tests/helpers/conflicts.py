@@ -43,7 +43,8 @@ CONFLICTS = {
     "a cutoff above all": _link("power: {policy: truncated-inversion, cutoff_db: 1}"),
     "silence within a transmission": _link(f"power: {{policy: truncated-inversion}}, {_SLOW}"),
     "an engine that lacks the link": _link(
-        f"access: orthogonal, modulation: qpsk, engine: fused, channel: {{model: cdl-a}}, {_GRID}"
+        "access: orthogonal, modulation: qpsk, engine: fused, "
+        "ofdm: {num_subcarriers: 16, cyclic_prefix_length: 4, domain: time}"
     ),
     "positions of other devices": _link("channel: {cell: {positions_m: [[1, 2]]}}"),
     "a ring beyond the path loss": _link("channel: {cell: {radius_m: 6000}}"),

@@ -6,8 +6,9 @@ import re
 from collections.abc import Collection
 from typing import Any
 
-from scenarios.schema.errors import Change, KeyPath, ScenarioError, names_of
-from scenarios.schema.yaml_marks import parse_yaml
+import yaml
+
+from scenarios.schema.errors import Change, KeyPath, names_of
 
 
 def change_in(remedy: str, at: KeyPath, *, known: Collection[str]) -> Change | None:
@@ -29,15 +30,23 @@ def change_in(remedy: str, at: KeyPath, *, known: Collection[str]) -> Change | N
         gone += [_place(replaced, at, known)] if replaced else []
         for line in re.split(r" and (?=[\w.]+: )", lines):
             named = re.match(r"([a-z_][\w.]*): ", line)
-            try:
-                read = parse_yaml(f"value: {line[named.end() if named else 0 :]}", file="remedy")
-            except ScenarioError:
-                return None
-            value = None if read is None else read.data["value"]
+            value = _value(line[named.end() if named else 0 :])
             if value is None or (isinstance(value, str) and " " in value):
                 return None
             new.append((_place(named[1], at, known) if named else at, value))
     return Change(gone=tuple(gone), new=tuple(new))
+
+
+def _value(text: str) -> Any:
+    """The value that a line writes; None for what is no value."""
+    try:
+        number = float(text)  # 1e5 is text for PyYAML
+        return int(number) if number.is_integer() else number
+    except ValueError:
+        try:
+            return yaml.safe_load(text)
+        except yaml.YAMLError:
+            return None
 
 
 def _place(name: str, at: KeyPath, known: Collection[str]) -> KeyPath:

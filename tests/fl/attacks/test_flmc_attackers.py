@@ -373,18 +373,18 @@ def test_attackers_are_the_same_in_all_rounds_and_others_in_other_trials() -> No
         ("exact", attack("sign-flip"), "measured", "acts on gradients, and scheme exact has none; leave attack out"),
         ("analog", attack("labels"), "measured", "labels acts on the labels of images, and scheme analog has none; w"),
         ("noiseless", attack(), "measured", "symbols that add up in the air, and scheme noiseless has none; write one"),
-        ("digital-orthogonal", attack(), "measured", "scheme digital-orthogonal has none; write one of the kinds dup"),
+        ("digital-orthogonal", attack(), "measured", "scheme digital-orthogonal has none; write kind: dup"),
         (
             "analog",
             attack("ones"),
             "measured",
-            "ones acts on bits, and scheme analog has none; write one of the kinds",
+            "ones acts on bits, and scheme analog has none; write kind: ",
         ),
         ("noiseless", attack("invert"), "measured", "invert acts on bits, and scheme noiseless has none"),
         ("digital", attack(), "error_free", "full power of a radio, and error_model error_free has none"),
         ("digital", attack(devices=(3, 20)), "measured", "number 20, but there are only 20, from 0 to 19"),
         ("digital", attack("zero-gradient", share=1.0), "measured", "all 20 devices attack, but zero-gradient needs"),
-        ("analog", attack("sign-flip", factor=2.0), "measured", "leaves signs as they are; make it negative"),
+        ("analog", attack("sign-flip", factor=2.0), "measured", "leaves signs as they are; write factor: -2"),
     ],
 )
 def test_an_attack_that_cannot_be_is_refused_in_one_sentence(

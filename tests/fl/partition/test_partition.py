@@ -193,7 +193,7 @@ IMPOSSIBLE = [
     (
         100,
         {"kind": "dirichlet", "alpha": 1.0, "samples_per_device": 61},
-        "write samples_per_device: 60, or disjoint: false",
+        "write partition.samples_per_device: 60, or disjoint: false",
     ),
     (2, {"kind": "iid", "samples_per_device": 6001, "disjoint": False}, "6001 exceeds the 6000 training samples"),
     (2, {"kind": "labels", "labels_per_device": 11}, "labels_per_device 11 exceeds the 10 labels"),

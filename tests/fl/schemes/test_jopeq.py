@@ -143,10 +143,11 @@ def test_where_the_quantiser_hides_more_than_was_asked_for_it_is_refused() -> No
         return [found.remedy for found in one.conflicts(FedAvgConfig(), num_values=9, calibrated=False)]
 
     assert problems(scheme(epsilon=edge * 0.999)) == []
-    assert problems(scheme(epsilon=edge * 1.001)) == ["lower epsilon or raise rate_bits"]
+    assert problems(scheme(epsilon=edge * 1.001)) == ["write rate_bits: 2, or a smaller epsilon"]
     assert problems(scheme(epsilon=edge * 1.001, rate_bits=2)) == []
     for epsilon in (5600.0, 5700.0, 1e6):  # sinh(epsilon / 8) is beyond float64
-        assert problems(scheme(epsilon=epsilon, dimension=2)) == ["lower epsilon or raise rate_bits"]
+        (remedy,) = problems(scheme(epsilon=epsilon, dimension=2))
+        assert problems(scheme(epsilon=float(remedy.removeprefix("write epsilon: ")), dimension=2)) == []
 
 
 def test_any_bits_are_some_number_within_the_radius() -> None:

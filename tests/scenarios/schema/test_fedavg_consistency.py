@@ -345,4 +345,4 @@ def test_zf_needs_an_antenna_per_device_that_the_link_simulates(coherence: str, 
 def test_zf_for_more_devices_than_antennas_are_allowed_has_a_remedy_that_is_valid() -> None:
     link = {"access": "superposition", "channel": {"fading": "rayleigh"}, "receiver": {"combining": "zf"}}
     (found,) = find_conflicts(scenario({"num_devices": 65}, link=link))
-    assert found.remedy == "write combining: mmse: a receiver has at most 64 antennas"
+    assert found.remedy == "write combining: mmse"

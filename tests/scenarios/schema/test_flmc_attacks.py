@@ -55,7 +55,7 @@ def test_more_attackers_than_devices_are_refused_with_their_line(tmp_path: Path)
     text = "name: a\nlearning:\n  num_devices: 3\n  attack: {kind: jam, devices: [0, 1, 2, 3]}\n"
     said = sentence_about(text, tmp_path)
     assert said.startswith("s.yaml:4: learning.attack.devices = [0, 1, 2, 3]: attack.devices names 4 devices up to ")
-    assert said.endswith("there are only 3, from 0 to 2; name some of these.")
+    assert said.endswith("there are only 3, from 0 to 2; write devices: [0, 1, 2].")
     assert "must be at most 1" in sentence_about(JAM.replace("0.2", "1.01"), tmp_path)
 
 

@@ -138,8 +138,9 @@ def test_the_first_remedy_works_to_the_letter(case: str, tmp_path: Path) -> None
     found = check(path)
     assert words in str(found)
     again = check(write_scenario(tmp_path, followed(path, found.errors)))
-    # That the mechanisms of one sweep count epsilon in their own ways is no mistake of the remedy.
-    assert [*again.errors, *(one for one in again.warnings if "of different kinds" not in one)] == []
+    # That the points of one sweep count epsilon or use the channel in their own ways is no mistake of the remedy.
+    own = ("of different kinds", "equal rounds are not")
+    assert [*again.errors, *(one for one in again.warnings if not any(words in one for words in own))] == []
 
 
 def test_a_budget_that_makes_bits_fair_coins_has_a_codec_and_an_epsilon_that_do_not(tmp_path: Path) -> None:

@@ -108,11 +108,12 @@ SENTENCES = {
         LINK
         + "  access: noma\n  noma: {group_size: 5}\n  ofdm:\n    num_subcarriers: 4\n    cyclic_prefix_length: 2\n",
         "s.yaml:5: link.noma.group_size = 5: noma.group_size 5 is more than the 4 carriers in use, and every "
-        "user needs pilot carriers of its own; raise ofdm.num_subcarriers or lower noma.group_size.",
+        "user needs pilot carriers of its own; write ofdm.num_subcarriers: 5.",
     ),
     "pilots that collide": (
         LINK + "  ofdm:\n    pilot_symbols: [2, 2]\n",
-        "s.yaml:5: link.ofdm.pilot_symbols: pilots collide: pilot_symbols [2, 2] names a symbol twice; leave one out.",
+        "s.yaml:5: link.ofdm.pilot_symbols: pilots collide: pilot_symbols [2, 2] names a symbol twice; write "
+        "pilot_symbols: [2].",
     ),
     "a pilot outside the slot": (
         LINK + "  ofdm:\n    pilot_symbols: [2, 14]\n",
@@ -122,7 +123,7 @@ SENTENCES = {
     "nothing but pilots": (
         LINK + "  ofdm:\n    num_symbols: 2\n    pilot_symbols: [0, 1]\n",
         "s.yaml:6: link.ofdm.pilot_symbols: pilot_symbols names all 2 symbols of a slot, none is left for data; "
-        "remove one.",
+        "write pilot_symbols: [0].",
     ),
     "an estimator without pilots": (
         LINK + "  csi: {estimator: ls}\n  ofdm:\n    pilot_symbols: []\n",
@@ -142,7 +143,7 @@ SENTENCES = {
     "a prefix longer than its symbol": (
         LINK + "  ofdm:\n    cyclic_prefix_length: 73\n",
         "s.yaml:5: link.ofdm.cyclic_prefix_length = 73: cyclic_prefix_length 73 is longer than the OFDM symbol of 72 "
-        "samples; write 72 or less.",
+        "samples; write cyclic_prefix_length: 72 or less.",
     ),
     "fewer subcarriers than devices": (
         LINK + "  multiplexing: ofdma\n  ofdm:\n    num_subcarriers: 16\n    cyclic_prefix_length: 2\n",
@@ -211,8 +212,7 @@ SENTENCES = {
     ),
     "a 3GPP channel anew for every symbol": (
         LINK + "  ofdm: {num_symbols: 14}\n  channel:\n    model: tdl-a\n    coherence: symbol\n",
-        "s.yaml:7: link.channel.coherence = symbol: tdl-a has no coherence symbol; write packet, round, run or "
-        "doppler.",
+        "s.yaml:7: link.channel.coherence = symbol: tdl-a has no coherence symbol; write coherence: packet.",
     ),
     "two kinds of fading": (
         LINK + "  ofdm: {num_symbols: 14}\n  channel:\n    model: tdl-a\n    fading: rayleigh\n",
@@ -226,7 +226,7 @@ SENTENCES = {
     "positions of fewer devices": (
         LINK + "  channel:\n    cell:\n      positions_m: [[10, 10], [20, 20]]\n",
         "s.yaml:6: link.channel.cell.positions_m = [[10.0, 10.0], [20.0, 20.0]]: positions_m lists 2 devices, "
-        "the scenario has 20; list one per device.",
+        "the scenario has 20; write learning.num_devices: 2, or one position per device.",
     ),
     "a position in space": (
         LINK + "  channel:\n    cell:\n      positions_m: [[10, 10, 3]]\n",
@@ -236,17 +236,17 @@ SENTENCES = {
     "a cell beyond its path loss": (
         LINK + "  channel:\n    cell:\n      radius_m: 6000\n",
         "s.yaml:6: link.channel.cell.radius_m = 6000.0: a device at 6000 m is beyond 5000 m, where the path loss "
-        "of umi ends; bring it nearer.",
+        "of umi ends; write radius_m: 5000.",
     ),
     "a reference beyond the path loss": (
         LINK + "  channel:\n    cell:\n      reference_distance_m: 6000\n",
         "s.yaml:6: link.channel.cell.reference_distance_m = 6000.0: reference_distance_m at 6000 m is beyond "
-        "5000 m, where the path loss of umi ends; bring it nearer.",
+        "5000 m, where the path loss of umi ends; write reference_distance_m: 5000.",
     ),
     "a frequency beyond the path loss": (
         LINK + "  channel:\n    carrier_frequency_hz: 40e9\n    cell:\n      scenario: rma\n",
         "s.yaml:5: link.channel.carrier_frequency_hz = 40000000000.0: carrier_frequency_hz 4e+10 is above 3e+10, "
-        "where the path loss of rma ends; lower it or take another scenario.",
+        "where the path loss of rma ends; write carrier_frequency_hz: 30000000000.",
     ),
     "a ring without an area": (
         LINK + "  channel:\n    cell:\n      min_distance_m: 300\n",
@@ -256,7 +256,7 @@ SENTENCES = {
     "a loop on bits that are thrown away": (
         LINK + "  packets: {policy: drop}\n  power:\n    policy: closed-loop\n",
         "s.yaml:4: link.packets.policy = drop: under packets.policy drop ber is measured on intact packets only; "
-        "write loop.target: bler, or packets.policy: accept.",
+        "write power.loop.target: bler, or packets.policy: accept.",
     ),
     "a loop of another policy": (
         LINK + "  power:\n    loop: {target_rate: 0.1}\n",
@@ -274,8 +274,7 @@ SENTENCES = {
     ),
     "dropping without a check sum": (
         LINK + "  packets:\n    policy: drop\n    crc: none\n",
-        "s.yaml:5: link.packets.policy = drop: policy drop notices packets in error by their CRC; leave crc out, "
-        "or name one.",
+        "s.yaml:5: link.packets.policy = drop: policy drop notices packets in error by their CRC; leave crc out.",
     ),
     "flips that know no packets": (
         LINK + "  error_model: iid\n  packets:\n    policy: drop\n",
@@ -332,13 +331,13 @@ SENTENCES = {
     "a device that misses its window": (
         "name: a\nlink:\n  ofdm: {domain: time}\n  impairments: {timing_offset_s: 7.0e-5}\n",
         "s.yaml:4: link.impairments.timing_offset_s = 7e-05: a device may arrive 70 us late, more than an OFDM symbol "
-        "without its prefix (66.7 us), whose window it then misses; lower timing_offset_s or delay_spread_s, or narrow "
-        "subcarrier_spacing_hz.",
+        "without its prefix (66.7 us), whose window it then misses; write "
+        "ofdm.subcarrier_spacing_hz: 1.29e+04, or a smaller timing_offset_s or delay_spread_s.",
     ),
     "Doppler on a sum over a single carrier": (
         "name: a\nlink:\n  channel: {fading: rayleigh, coherence: doppler, speed_m_s: 3}\n",
         "s.yaml:3: link.channel.coherence = doppler: superposition on a single carrier has block fading only; write "
-        "coherence: symbol, packet, round or run, or ofdm: {num_subcarriers: 72}.",
+        "ofdm: {num_subcarriers: 72}, or another coherence.",
     ),
     "a sum over several delays": (
         "name: a\nlink:\n  channel: {model: cdl-c}\n",
