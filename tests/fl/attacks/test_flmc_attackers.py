@@ -372,7 +372,12 @@ def test_attackers_are_the_same_in_all_rounds_and_others_in_other_trials() -> No
     [
         ("exact", attack("sign-flip"), "measured", "acts on gradients, and scheme exact has none; leave attack out"),
         ("analog", attack("labels"), "measured", "labels acts on the labels of images, and scheme analog has none; w"),
-        ("noiseless", attack(), "measured", "symbols that add up in the air, and scheme noiseless has none; write one"),
+        (
+            "noiseless",
+            attack(),
+            "measured",
+            "symbols that add up in the air, and scheme noiseless has none; write kind: duplicate",
+        ),
         ("digital-orthogonal", attack(), "measured", "scheme digital-orthogonal has none; write kind: dup"),
         (
             "analog",

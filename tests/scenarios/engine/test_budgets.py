@@ -95,7 +95,7 @@ def test_a_budget_is_read_and_loads_again_as_the_same(text: str, privacy: str, k
         (
             DIGITS + "  aggregation: {name: mvu}\n",
             "{mechanism: scheme, budget: {epsilon: 8, schedule: increasing}}",
-            "aggregation mvu has one epsilon for all rounds, and the schedule is increasing; leave privacy.budget.schedule out",
+            "aggregation mvu has one epsilon for all rounds, and the schedule is increasing; leave privacy.budget",
         ),
         (
             DIGITS,
