@@ -64,6 +64,10 @@ def packet_chain(spec: ChainSpec) -> PacketChain:
         from phy.engines.sionna.packets import compiled_chain
 
         return compiled_chain(spec)
+    if spec.config.access == "noma":
+        from phy.engines.fused.noma.chain import fused_noma_chain
+
+        return fused_noma_chain(spec)
     from phy.engines.fused.packets.chain import fused_chain
 
     return fused_chain(spec)

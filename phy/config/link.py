@@ -234,12 +234,20 @@ class LinkConfig(Frozen):
         link = self.resolve_mcs()
         channel, coding = link.channel, link.coding
         return (
-            link.access == "orthogonal"
+            (link.access == "orthogonal" or link._fusible_noma)
             and link.modulation in BITS_PER_SYMBOL
             and (coding == "none" or coding.fusible)
             and channel.law.rician_k is not None
             and not link.mixes_carriers
         )
+
+    @property
+    def _fusible_noma(self) -> bool:
+        """True if engine `fused` separates the users of this link: without filters over antennas and pilots."""
+        matched = self.receiver.num_antennas == 1 or self.receiver.equalizer == "zf"
+        detects = self.noma.detector == "ml" or (self.noma.detector != "lmmse" and matched)
+        known = not isinstance(self.csi, CsiEstimation)
+        return self.access == "noma" and detects and known and self.impairments.none
 
     @property
     def max_power(self) -> float:

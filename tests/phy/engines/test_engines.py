@@ -19,7 +19,8 @@ from phy.links.link import LinkError
 WITHOUT: dict[str, dict[str, Any]] = {
     "long list": {"coding": {"code": "polar5g", "list_size": 32}},
     "clipped carriers": {"ofdm": {}, "impairments": {"clipping_db": 3.0}},
-    "noma": {"access": "noma"},
+    "pilots of NOMA": {"access": "noma", "ofdm": {}, "csi": {"estimator": "ls"}},
+    "filters of NOMA": {"access": "noma", "noma": {"detector": "lmmse"}, "receiver": {"num_antennas": 2}},
     "error free": {"error_model": "error_free"},
 }
 SUM = {"access": "superposition", "modulation": "analog"}

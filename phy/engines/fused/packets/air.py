@@ -16,23 +16,21 @@ from phy.engines.fused.impairments import Impairments, clip, draw_offsets, power
 from phy.engines.fused.packets.bits import count_label_errors, fill_bytes, fill_decided, fill_labels
 from phy.engines.fused.packets.channel import (
     NONE,
-    ONE_VALUE,
     VECTOR,
+    channel_and_estimate,
     channel_line,
+    draw_noise,
+    drawn,
     fading_scratch,
-    instants_line,
     slot_taps,
     whole_vectors,
 )
 from phy.engines.fused.packets.lines import (
     CHANNEL,
-    KNOWN,
     LINE,
     NOISE,
-    ROOM,
     SYMBOL,
     add_noise_power,
-    apply_response,
     clear_matched,
     clear_noise_beyond,
     combine_antenna,
@@ -40,29 +38,18 @@ from phy.engines.fused.packets.lines import (
     draw_line,
     estimate_variance,
     fill_variance,
-    interpolate,
     map_symbols,
     noise_shares,
-    noisy_estimate,
-    perfect_estimate,
     receive_pilots,
     shrink,
-    spread_tap,
-    wanted_modes,
 )
 from phy.engines.fused.packets.plan import GIVEN_ERROR, LEAST_SQUARES, MMSE, PERFECT, PacketPlan
 from phy.engines.fused.packets.soft import APP, HARD, llrs_of_line, normalise
 from phy.engines.fused.symbols import Mapping
-from phy.numerics.compiled import inlined, lean_kernel, spliced
+from phy.numerics.compiled import lean_kernel, spliced
 from phy.numerics.workers import run_tasks
 
 SENT, FADED, NOISE_ENERGY, _NUM_ENERGIES = range(4)
-
-
-@inlined
-def _drawn(count: Any) -> Any:
-    """Whole vectors, for what is dear."""
-    return (count + VECTOR // 2 - 1) // (VECTOR // 2) * (VECTOR // 2)
 
 
 class AirRows(NamedTuple):
@@ -78,55 +65,6 @@ class AirRows(NamedTuple):
     amplitude: NDArray[np.float32]
     gain: NDArray[np.float32]
     start_s: NDArray[np.float32]
-
-
-@spliced
-def _draw_noise(
-    plan: Any, keys: Any, antenna: Any, slot: Any, first_row: Any, last_row: Any, tile: Any, width: Any, words: Any,
-    lanes: Any, count: Any,
-) -> None:  # fmt: skip
-    """Noise of `count` symbols of some data lines: of neighbours, whose draws are neighbours too, at once."""
-    plane = plan.plane
-    start = first_row
-    while start < last_row and (start - first_row) * width < count:
-        row, end = plane.data_rows[start], start + 1
-        while end < last_row and plane.data_rows[end] == row + end - start:
-            end += 1
-        column = (start - first_row) * width
-        here = min((end - start) * width, count - column)
-        first = (slot * plane.line_rows + row) * plane.width + tile * LINE
-        draw_line(keys[4], keys[5], antenna, first, words, lanes, NOISE + column, _drawn(here))
-        start = end
-
-
-@spliced
-def _estimate_line(
-    plan: Any, keys: Any, arrival: Any, antenna: Any, slot: Any, row: Any, data_row: Any, tile: Any, known: Any,
-    shrunk: Any, modes: Any, words: Any, lanes: Any, column: Any, count: Any,
-) -> None:  # fmt: skip
-    """a g h^ on a tile of a data line, into its lane from `column` on."""
-    plane, knowledge = plan.plane, plan.knowledge
-    if knowledge.kind == PERFECT:
-        perfect_estimate(lanes, arrival, column, count)
-    elif known is None or knowledge.kind == GIVEN_ERROR:
-        line, at = slot * plane.line_rows + row, KNOWN + column
-        first = (line if knowledge.error_per_line else 0) * (plane.width if knowledge.error_per_carrier else 1)
-        drawn = count if knowledge.error_per_carrier else ONE_VALUE
-        first += tile * LINE if knowledge.error_per_carrier else 0
-        draw_line(keys[2], keys[3], antenna, first, words, lanes, at, drawn)
-        if not knowledge.error_per_carrier:
-            spread_tap(lanes[at], lanes[at + ROOM], lanes, at, count)
-        noisy_estimate(lanes, arrival, knowledge.error_std, column, count)
-    elif knowledge.kind == LEAST_SQUARES:
-        start = 2 * plane.width * len(plane.pilot_rows) * antenna + tile * LINE
-        low, high = knowledge.low[data_row], knowledge.high[data_row]
-        interpolate(
-            known, start + 2 * plane.width * low, start + 2 * plane.width * high, plane.width,
-            knowledge.weight[data_row], lanes, column, count,
-        )  # fmt: skip
-    else:
-        wanted_modes(knowledge.wanted, data_row, shrunk[antenna], modes)
-        apply_response(modes, NONE, len(modes) // 2, knowledge.basis[tile], lanes, KNOWN + column, count)
 
 
 @spliced
@@ -146,7 +84,7 @@ def _hear_pilots(
                 channel_line(plan, taps, nodes, antenna, row, tile, lanes, NONE, whole_vectors(count))
                 if impairments is not None:  # the same whether pilots are turned or the channel
                     turn_line(impairments, keys[6:8], offsets, slot, tile, words, lanes, CHANNEL, count)
-                draw_line(keys[4], keys[5], antenna, first, words, lanes, NOISE, _drawn(count))
+                draw_line(keys[4], keys[5], antenna, first, words, lanes, NOISE, drawn(count))
                 start = 2 * plane.width * (pilots * antenna + pilot) + tile * LINE
                 receive_pilots(
                     plane.pilots, pilot * plane.width + tile * LINE, lanes, arrival, noise_std, known, start,
@@ -234,22 +172,11 @@ def _carry(
                     sent += energy
                     clear_matched(lanes, padded)
                     for antenna in range(antennas):
-                        for data_row in range(first_row, last_row):
-                            row, column = plane.data_rows[data_row], (data_row - first_row) * width
-                            here = min(width, count - column)
-                            if here <= 0:
-                                break
-                            if plane.along_line:
-                                instants_line(
-                                    plan, keys[0:2], waves, start_s, antenna, slot, lanes, whole_vectors(here)
-                                )
-                            else:
-                                channel_line(plan, taps, nodes, antenna, row, tile, lanes, column, whole_vectors(here))
-                            _estimate_line(
-                                plan, keys, arrival, antenna, slot, row, data_row, tile, known, shrunk, modes,
-                                words, lanes, column, whole_vectors(here),
-                            )  # fmt: skip
-                        _draw_noise(plan, keys, antenna, slot, first_row, last_row, tile, width, words, lanes, count)
+                        channel_and_estimate(
+                            plan, keys, arrival, start_s, antenna, slot, first_row, last_row, tile, width, waves, taps,
+                            nodes, known, shrunk, modes, words, lanes, count,
+                        )  # fmt: skip
+                        draw_noise(plan, keys, antenna, slot, first_row, last_row, tile, width, words, lanes, count)
                         clear_noise_beyond(lanes, count, padded)
                         found = combine_antenna(lanes, arrival, noise_std, padded)
                         faded += found[0]

@@ -7,17 +7,16 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.config import CodingConfig, LinkConfig
+from phy.config import CodingConfig
 from phy.engines.fused.fading.fades import given_room
 from phy.engines.fused.fading.rays import draw_rays, rays_of
 from phy.engines.fused.impairments import impairments_of
 from phy.engines.fused.packets.air import AirRows, carry_packets
 from phy.engines.fused.packets.channel import mean_powers
 from phy.engines.fused.packets.codec import packet_codec
-from phy.engines.fused.packets.plan import PacketPlan, plan_grid, plan_single_carrier
+from phy.engines.fused.packets.plan import num_blocks, plan_waveform
 from phy.engines.fused.packets.soft import APP, HARD, MAXLOG
 from phy.engines.fused.symbols import mapping
-from phy.frontends.resource_grid import Grid
 from phy.links.packets.chain import Arrival, ChainSpec, Departure, PacketChain
 from phy.numerics.compiled import read_only
 from phy.numerics.workers import available_threads
@@ -46,10 +45,10 @@ class FusedPacketChain(PacketChain):
         self.rows = min(max(_BITS_AT_ONCE // each, _FEWEST_ROWS), _MOST_ROWS)
         self._points = mapping(config.modulation)
         self._threads = threads or available_threads()
-        self._plan, self.channel_uses, self.airtime_s = _waveform(
+        self._plan, self.channel_uses, self.airtime_s = plan_waveform(
             config, num_symbols=self.coded_bits // self.bits_per_symbol, num_devices=spec.num_devices
         )
-        blocks = _blocks(config, spec.num_devices)
+        blocks = num_blocks(config, spec.num_devices)
         self._impairments = impairments_of(config, width=self._plan.plane.width, num_blocks=blocks)
 
     def send(
@@ -90,20 +89,6 @@ class FusedPacketChain(PacketChain):
         keys = read_only(channel_key[:, 0])
         given = read_only(draw_rays(self._rays, keys, threads=self._threads))
         return mean_powers(keys, given, read_only(start_s), plan=self._plan, threads=self._threads)[:, None]
-
-
-def _waveform(config: LinkConfig, *, num_symbols: int, num_devices: int) -> tuple[PacketPlan, int, float]:
-    """(plan, channel uses, airtime [s]) of a packet of `num_symbols` symbols."""
-    if config.ofdm == "none":
-        return plan_single_carrier(config, num_symbols=num_symbols), num_symbols, num_symbols * config.symbol_s
-    blocks = _blocks(config, num_devices)
-    grid = Grid.of(config.ofdm, num_users=1, num_symbols=num_symbols, num_blocks=blocks)
-    uses = grid.num_ofdm_symbols * (grid.num_carriers + config.ofdm.cyclic_prefix_length)
-    return plan_grid(config, grid), uses, grid.num_ofdm_symbols * config.ofdm.symbol_s
-
-
-def _blocks(config: LinkConfig, num_devices: int) -> int:
-    return num_devices if config.multiplexing == "ofdma" else 1
 
 
 @lru_cache(maxsize=32)

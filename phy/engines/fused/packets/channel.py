@@ -1,4 +1,4 @@
-"""The channel of a packet, a line of carriers at a time, and its mean power."""
+"""The channel of a packet, its estimate and noise, a line of carriers at a time, and its mean power."""
 
 from __future__ import annotations
 
@@ -9,8 +9,23 @@ from numpy.typing import NDArray
 
 from phy.engines.fused.fading.fades import PATHS, WAVES, draw_waves, tap_paths, waves_room
 from phy.engines.fused.fading.nodes import MOST_NODES
-from phy.engines.fused.packets.lines import CHANNEL, LINE, NUM_LANES, ROOM, apply_response, pass_between, spread_tap
-from phy.engines.fused.packets.plan import PacketPlan
+from phy.engines.fused.packets.lines import (
+    CHANNEL,
+    KNOWN,
+    LINE,
+    NOISE,
+    NUM_LANES,
+    ROOM,
+    apply_response,
+    draw_line,
+    interpolate,
+    noisy_estimate,
+    pass_between,
+    perfect_estimate,
+    spread_tap,
+    wanted_modes,
+)
+from phy.engines.fused.packets.plan import GIVEN_ERROR, LEAST_SQUARES, PERFECT, PacketPlan
 from phy.numerics.compiled import inlined, lean_kernel, spliced
 from phy.numerics.workers import run_tasks
 
@@ -23,6 +38,12 @@ NONE, ONE_VALUE, _IMAGINARY, _PER_INSTANT, _ROOM = (np.int64(n) for n in (0, 1, 
 def whole_vectors(count: Any) -> Any:
     """Whole vectors, two at a time."""
     return (count + VECTOR - 1) // VECTOR * VECTOR
+
+
+@inlined
+def drawn(count: Any) -> Any:
+    """Whole vectors, for what is dear."""
+    return (count + VECTOR // 2 - 1) // (VECTOR // 2) * (VECTOR // 2)
 
 
 @spliced
@@ -67,6 +88,78 @@ def channel_line(
         pass_between(nodes, place, plane.between, row, lanes, CHANNEL + column, count)
     else:
         apply_response(taps, at, at + PATHS, plane.response[tile], lanes, CHANNEL + column, count)
+
+
+@spliced
+def draw_noise(
+    plan: Any, keys: Any, antenna: Any, slot: Any, first_row: Any, last_row: Any, tile: Any, width: Any, words: Any,
+    lanes: Any, count: Any,
+) -> None:  # fmt: skip
+    """Noise of `count` symbols of some data lines: of neighbours, whose draws are neighbours too, at once."""
+    plane = plan.plane
+    start = first_row
+    while start < last_row and (start - first_row) * width < count:
+        row, end = plane.data_rows[start], start + 1
+        while end < last_row and plane.data_rows[end] == row + end - start:
+            end += 1
+        column = (start - first_row) * width
+        here = min((end - start) * width, count - column)
+        first = (slot * plane.line_rows + row) * plane.width + tile * LINE
+        draw_line(keys[4], keys[5], antenna, first, words, lanes, NOISE + column, drawn(here))
+        start = end
+
+
+@spliced
+def _estimate_line(
+    plan: Any, keys: Any, arrival: Any, antenna: Any, slot: Any, row: Any, data_row: Any, tile: Any, known: Any,
+    shrunk: Any, modes: Any, words: Any, lanes: Any, column: Any, count: Any,
+) -> None:  # fmt: skip
+    """a g h^ on a tile of a data line, into its lane from `column` on."""
+    plane, knowledge = plan.plane, plan.knowledge
+    if knowledge.kind == PERFECT:
+        perfect_estimate(lanes, arrival, column, count)
+    elif known is None or knowledge.kind == GIVEN_ERROR:
+        line, at = slot * plane.line_rows + row, KNOWN + column
+        first = (line if knowledge.error_per_line else 0) * (plane.width if knowledge.error_per_carrier else 1)
+        drawn = count if knowledge.error_per_carrier else ONE_VALUE
+        first += tile * LINE if knowledge.error_per_carrier else 0
+        draw_line(keys[2], keys[3], antenna, first, words, lanes, at, drawn)
+        if not knowledge.error_per_carrier:
+            spread_tap(lanes[at], lanes[at + ROOM], lanes, at, count)
+        noisy_estimate(lanes, arrival, knowledge.error_std, column, count)
+    elif knowledge.kind == LEAST_SQUARES:
+        start = 2 * plane.width * len(plane.pilot_rows) * antenna + tile * LINE
+        low, high = knowledge.low[data_row], knowledge.high[data_row]
+        interpolate(
+            known, start + 2 * plane.width * low, start + 2 * plane.width * high, plane.width,
+            knowledge.weight[data_row], lanes, column, count,
+        )  # fmt: skip
+    else:
+        wanted_modes(knowledge.wanted, data_row, shrunk[antenna], modes)
+        apply_response(modes, NONE, len(modes) // 2, knowledge.basis[tile], lanes, KNOWN + column, count)
+
+
+@spliced
+def channel_and_estimate(
+    plan: Any, keys: Any, arrival: Any, start_s: Any, antenna: Any, slot: Any, first_row: Any, last_row: Any, tile: Any,
+    width: Any, waves: Any, taps: Any, nodes: Any, known: Any, shrunk: Any, modes: Any, words: Any, lanes: Any,
+    count: Any,
+) -> None:  # fmt: skip
+    """h and a g h^ at one antenna on `count` symbols of some data lines side by side, into their lanes."""
+    plane = plan.plane
+    for data_row in range(first_row, last_row):
+        row, column = plane.data_rows[data_row], (data_row - first_row) * width
+        here = min(width, count - column)
+        if here <= 0:
+            break
+        if plane.along_line:
+            instants_line(plan, keys[0:2], waves, start_s, antenna, slot, lanes, whole_vectors(here))
+        else:
+            channel_line(plan, taps, nodes, antenna, row, tile, lanes, column, whole_vectors(here))
+        _estimate_line(
+            plan, keys, arrival, antenna, slot, row, data_row, tile, known, shrunk, modes, words, lanes, column,
+            whole_vectors(here),
+        )  # fmt: skip
 
 
 def fading_scratch(plan: PacketPlan) -> tuple[NDArray[Any] | None, ...]:

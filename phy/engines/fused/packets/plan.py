@@ -93,6 +93,21 @@ class PacketPlan(NamedTuple):
         return self.fades.kind != WAVES and self.knowledge.kind in (PERFECT, GIVEN_ERROR)
 
 
+def plan_waveform(config: LinkConfig, *, num_symbols: int, num_devices: int) -> tuple[PacketPlan, int, float]:
+    """(plan, channel uses, airtime [s]) of a packet of `num_symbols` symbols."""
+    if config.ofdm == "none":
+        return plan_single_carrier(config, num_symbols=num_symbols), num_symbols, num_symbols * config.symbol_s
+    blocks = num_blocks(config, num_devices)
+    grid = Grid.of(config.ofdm, num_users=1, num_symbols=num_symbols, num_blocks=blocks)
+    uses = grid.num_ofdm_symbols * (grid.num_carriers + config.ofdm.cyclic_prefix_length)
+    return plan_grid(config, grid), uses, grid.num_ofdm_symbols * config.ofdm.symbol_s
+
+
+def num_blocks(config: LinkConfig, num_devices: int) -> int:
+    """Blocks of carriers into which devices divide the grid."""
+    return num_devices if config.multiplexing == "ofdma" else 1
+
+
 def plan_single_carrier(config: LinkConfig, *, num_symbols: int) -> PacketPlan:
     """Plan of one symbol per 1 / bandwidth over a flat channel; see `phy.frontends.single_carrier`."""
     moves = motion(config.channel)
