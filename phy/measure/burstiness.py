@@ -204,9 +204,7 @@ def measure_bursts(
                 full=np.arange(packet, packet + words.shape[1]) < num_bits // packet_bits,
                 first_label=None if label_counts is not None else first_label[packets],
             )
-    return counted.finish(
-        batch, held, num_bits=num_bits, packet_bits=packet_bits, first_label=first_label, given=label_counts
-    )
+    return counted.finish(batch, held, num_bits=num_bits, packet_bits=packet_bits, given=label_counts)
 
 
 def _error_words(errors: NDArray[np.uint8], *, num_bits: int, packet_bytes: int) -> NDArray[np.uint64]:
@@ -291,13 +289,12 @@ class BurstSums:
         *,
         num_bits: int,
         packet_bits: int,
-        first_label: NDArray[np.int64],
         given: tuple[NDArray[np.int64], NDArray[np.int64]] | None,
     ) -> Burstiness:
         """The counts, with how many bits and packets they are among."""
         places = self.label_errors.shape[-1]
         on = held.astype(np.int64)
-        lengths, full, of_labels = _of_packets(num_bits, packet_bits, places, tuple(first_label.tolist()))
+        lengths, full, of_labels = _of_packets(num_bits, packet_bits, places, held.shape[-1])
         packets, label_bits = on @ full, on @ of_labels
         if given is not None:
             label_bits, label_errors = (np.asarray(part, np.int64).reshape(*batch, places) for part in given)
@@ -318,11 +315,12 @@ class BurstSums:
 
 @lru_cache(maxsize=16)
 def _of_packets(
-    num_bits: int, packet_bits: int, places: int, first_label: tuple[int, ...]
+    num_bits: int, packet_bits: int, places: int, num_packets: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Of each packet its length, whether it is full `[packets]`, and its bits at each place of a label."""
-    lengths = np.minimum(num_bits - np.arange(len(first_label)) * packet_bits, packet_bits)
-    place = (np.arange(places) - np.array(first_label, np.int64)[:, None]) % places
+    first_bits = np.arange(num_packets) * packet_bits
+    lengths = np.minimum(num_bits - first_bits, packet_bits)
+    place = (np.arange(places) - first_bits[:, None]) % places
     return (lengths, (lengths == packet_bits).astype(np.int64), np.maximum(-(-(lengths[:, None] - place) // places), 0))
 
 

@@ -145,13 +145,6 @@ def count_bursts(
         in_a_row=total[:, _RUNS:_LABELS],
         label_errors=total[:, _LABELS:],
     )
-    packet_bits = min(8 * packet_bytes, num_bits)
-    bursts = found.finish(
-        active.shape,
-        np.repeat(active.reshape(-1, 1), packets, axis=1),
-        num_bits=num_bits,
-        packet_bits=packet_bits,
-        first_label=np.arange(packets) * packet_bits,
-        given=None,
-    )
+    held, packet_bits = np.repeat(active.reshape(-1, 1), packets, axis=1), min(8 * packet_bytes, num_bits)
+    bursts = found.finish(active.shape, held, num_bits=num_bits, packet_bits=packet_bits, given=None)
     return bit_errors.reshape(active.shape), packet_errors.reshape(active.shape), bursts

@@ -19,12 +19,28 @@ from phy.engines.fused.flat.taps import (
 )
 from phy.fading.block_taps import FlatChannel, UplinkContext
 from phy.fading.gains import BlockGains
-from phy.numerics.compiled import lean_kernel, read_only
+from phy.numerics.compiled import inlined, lean_kernel, read_only
 from phy.numerics.threefry import positions
 from phy.numerics.workers import run_tasks
 
 _TILES_OF_A_TASK = 32
+_ZERO = np.float32(0.0)
 _WEIGHT, _REACHED, _ACTIVE, _PEAK, _ARRIVAL, _NUM_SUMS = range(6)
+
+
+@inlined
+def _gains_of(noise_std: Any, lanes: Any, count: Any) -> Any:
+    """Sums of |A w|^2, |A w h^| and active taps, and the largest |A w h^| and |A w h|^2."""
+    weight, reached, active, peak, arrival = 0.0, 0.0, 0.0, _ZERO, _ZERO
+    for i in range(count):
+        power = lanes[SENT_POWER + i]
+        reach = noise_std / lanes[NOISE_SCALE + i] if power > _ZERO else _ZERO
+        weight += np.float64(power)
+        reached += np.float64(reach)
+        active += 1.0 if power > _ZERO else 0.0
+        peak = max(peak, reach)
+        arrival = max(arrival, lanes[FADED_POWER + i])
+    return weight, reached, active, peak, arrival
 
 
 @lean_kernel
@@ -47,15 +63,14 @@ def _measure(
                 break
             draw_known(law, keys[row], positions(devices[row], start, 1), words, lanes, count)
             coefficients(law, gains[row], np.float32(1.0), lanes, OF_TAPS, count)
-            for i in range(count):
-                if lanes[OF_TAPS + SENT_POWER + i] > np.float32(0.0):
-                    symbols = min(block, num_symbols - (start + i) * block)
-                    reached = law.noise_std / lanes[OF_TAPS + NOISE_SCALE + i]
-                    sums[_WEIGHT] += symbols * lanes[OF_TAPS + SENT_POWER + i]
-                    sums[_REACHED] += symbols * reached
-                    sums[_ACTIVE] += symbols
-                    sums[_PEAK] = max(sums[_PEAK], reached)
-                    sums[_ARRIVAL] = max(sums[_ARRIVAL], np.sqrt(lanes[OF_TAPS + FADED_POWER + i]))
+            whole = min(num_symbols // block - start, count)
+            for first_tap, num, symbols in ((0, whole, block), (whole, count - whole, num_symbols % block)):
+                found = _gains_of(law.noise_std, lanes[OF_TAPS + first_tap :], num)
+                sums[_WEIGHT] += symbols * found[0]
+                sums[_REACHED] += symbols * found[1]
+                sums[_ACTIVE] += symbols * found[2]
+                sums[_PEAK] = max(sums[_PEAK], found[3])
+                sums[_ARRIVAL] = max(sums[_ARRIVAL], np.sqrt(found[4]))
 
 
 def measure_gains(channel: FlatChannel, context: UplinkContext, *, threads: int) -> BlockGains:

@@ -31,6 +31,8 @@ _WIDTH = TILE + 16  # lanes a power of two apart would crowd the same few lines 
 # Lanes lie in one flat array at constant distances: LLVM checks every pair of arrays of a loop for overlap, and gives
 # up on vectors where there are more than a few.
 NOISE_REAL, NOISE_IMAG, TAP_REAL, TAP_IMAG, KNOWN_REAL, KNOWN_IMAG, OF_TAPS = (i * _WIDTH for i in range(7))
+_PART, _PIECE = KNOWN_REAL, KNOWN_IMAG
+"""Places in a table, before channel knowledge is drawn."""
 NOISE_SCALE, TURN_REAL, TURN_IMAG, SENT_POWER, FADED_POWER, _COEFFICIENTS = (i * _WIDTH for i in range(6))
 """Coefficients of symbols (or, behind `OF_TAPS` or `OF_SYMBOLS`): q, both parts of h / h^, |A w|^2 and |A w h|^2."""
 OF_SYMBOLS = OF_TAPS + _COEFFICIENTS
@@ -84,30 +86,41 @@ def _law(spec: Fading, numbers: Numbers, varies: bool) -> TapLaw:
     )
 
 
-@inlined
-def _table_tap(word0: Any, word1: Any, table: Any) -> Any:
-    upper = np.uint32(word0 >> np.uint32(31))
-    tail = np.uint32(~word0) if upper == np.uint32(1) else word0
-    place = negative_log((np.float32(tail) + _HALF) * _TINY) * _PIECES_PER_NEPER
-    piece = min(np.uint32(np.int32(place)), np.uint32(PIECES - 1))
-    part = place - np.float32(np.int32(piece))
-    row = np.uint64(piece + np.uint32(PIECES) * upper)
-    amplitude = table[row, np.uint64(3)]
-    amplitude = table[row, np.uint64(2)] + part * amplitude
-    amplitude = table[row, np.uint64(1)] + part * amplitude
-    amplitude = table[row, np.uint64(0)] + part * amplitude
-    cosine, sine = cosine_and_sine(word1)
-    return amplitude * cosine, amplitude * sine
+# In three loops: LLVM makes no vectors of a loop that reads a table where it does not know.
 
 
 @inlined
-def _table_taps(table: Any, lanes: Any, count: Any) -> None:
+def _find_pieces(lanes: Any, count: Any) -> None:
+    """Piece of the table and place in it of every first word."""
     for i in range(count):
-        word0 = np.float32(lanes[TAP_REAL + i]).view(np.uint32)
-        word1 = np.float32(lanes[TAP_IMAG + i]).view(np.uint32)
-        real, imag = _table_tap(word0, word1, table)
-        lanes[TAP_REAL + i] = real
-        lanes[TAP_IMAG + i] = imag
+        word = np.float32(lanes[TAP_REAL + i]).view(np.uint32)
+        upper = np.uint32(word >> np.uint32(31))
+        tail = np.uint32(~word) if upper == np.uint32(1) else word
+        place = negative_log((np.float32(tail) + _HALF) * _TINY) * _PIECES_PER_NEPER
+        piece = min(np.uint32(np.int32(place)), np.uint32(PIECES - 1))
+        lanes[_PART + i] = place - np.float32(np.int32(piece))
+        lanes[_PIECE + i] = np.uint32(piece + np.uint32(PIECES) * upper).view(np.float32)
+
+
+@inlined
+def _look_up(table: Any, lanes: Any, count: Any) -> None:
+    """Amplitudes in the place of first words."""
+    for i in range(count):
+        part, row = lanes[_PART + i], np.uint64(np.float32(lanes[_PIECE + i]).view(np.uint32))
+        amplitude = table[row, np.uint64(3)]
+        amplitude = table[row, np.uint64(2)] + part * amplitude
+        amplitude = table[row, np.uint64(1)] + part * amplitude
+        lanes[TAP_REAL + i] = table[row, np.uint64(0)] + part * amplitude
+
+
+@inlined
+def _turn(lanes: Any, count: Any) -> None:
+    """Amplitudes turned by second words."""
+    for i in range(count):
+        cosine, sine = cosine_and_sine(np.float32(lanes[TAP_IMAG + i]).view(np.uint32))
+        amplitude = lanes[TAP_REAL + i]
+        lanes[TAP_REAL + i] = amplitude * cosine
+        lanes[TAP_IMAG + i] = amplitude * sine
 
 
 @inlined
@@ -136,7 +149,9 @@ def draw_known(law: Any, keys: Any, counters: Any, words: Any, lanes: Any, count
         _fill(_ONE, lanes, TAP_REAL, TAP_IMAG, count)
     elif law.kind == _TABLE:
         draw_lanes((keys[0], keys[1]), counters, words, TAP_REAL, TAP_IMAG, count)
-        _table_taps(law.table, lanes, count)
+        _find_pieces(lanes, count)
+        _look_up(law.table, lanes, count)
+        _turn(lanes, count)
     else:
         draw_normals((keys[0], keys[1]), counters, words, lanes, TAP_REAL, TAP_IMAG, count)
         _scatter(law.fixed_part, law.scattered_part, lanes, count)
