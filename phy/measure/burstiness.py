@@ -261,6 +261,8 @@ class BurstSums:
         per_packet = np.bitwise_count(words).sum(axis=-1, dtype=np.int64)
         self.packet_errors[rows] += per_packet @ full
         self.squared[rows] += (per_packet * per_packet) @ full
+        wrong = per_packet.any(axis=0)
+        words = words[:, wrong]
         run = words
         for length in range(MAX_RUN):
             starts = per_packet.sum(axis=-1) if length == 0 else _popcount(run)
@@ -272,12 +274,12 @@ class BurstSums:
                 following = run << _ONE
                 following[..., :-1] |= run[..., 1:] >> _HIGH
                 run = run & following
-        if first_label is None or not per_packet.any():
+        if first_label is None or not wrong.any():
             return
         if places == 1:
             self.label_errors[rows, 0] += per_packet.sum(axis=-1)
             return
-        phase = (first_label[:, None] + 64 * np.arange(words.shape[-1])) % places
+        phase = (first_label[wrong, None] + 64 * np.arange(words.shape[-1])) % places
         masks = label_masks(places)[phase] if phase.any() else label_masks(places)[:1, None]
         for place in range(places):
             self.label_errors[rows, place] += _popcount(words & masks[..., place])
