@@ -289,7 +289,7 @@ def test_every_update_is_read_as_the_server_would_aggregate_it_alone(scheme: dic
         ({"local": {"steps": 2}}, "Input should be 1"),
         ({"local": {"optimizer": "sgd", "batch_size": 1}}, "inverts gradient descent"),
         ({"aggregation": "median"}, "before aggregation median acts"),
-        ({"aggregation": {"name": "cpa", "radius": "scaled"}}, "write radius: fixed"),
+        ({"aggregation": {"name": "cpa", "radius": "scaled"}}, "write aggregation.radius: fixed"),
         ({"num_devices": 1}, "greater than or equal to 2"),
     ],
 )
