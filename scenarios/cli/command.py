@@ -91,16 +91,19 @@ def print_inspection(
     make: Callable[[], tuple[Any, Path]], *, at: Sequence[str], packets: int, allow_code: bool
 ) -> None:
     """`phyloop link --inspect`: packets of one point of the link study that `make` returns with its folder."""
+    from scenarios.studies.folders import write_report_of
     from scenarios.studies.link.inspection import TELLING, inspect_point, parse_at, sentences, write_inspection
 
     with code_allowed(allow_code or is_code_allowed()), telling():
         study, folder = make()
         found = inspect_point(folder, study.plan, at=parse_at(at), num_packets=packets)
+        page, figures = write_inspection(folder, found)
+        if found.measured is not None:  # the page of the study names those of its inspections
+            write_report_of(study, folder)
     why = f", the bit error rate nearest to {TELLING:g} of {found.fitting} points" if found.fitting > 1 else ""
     say(f"{found.setting}{why}")
     for what, sentence in sentences(found):
         say(f"  {what}: {sentence}")
-    page, figures = write_inspection(folder, found)
     print_paths(ReportPaths(html=page, figures=tuple(figure.png for figure in figures)))
 
 

@@ -28,7 +28,7 @@ def print_comparison(found: Comparison, *, out: Path) -> None:
     for what, sentence in found.summary:
         print()
         say(printable(f"{what}: {sentence}"))
-    if not found.results:
+    if not found.summary:
         say(UNMATCHED)
     with writing(out.parent, "the page"):
         replace_text(out, comparison_page(found, command=shlex.join(["phyloop", *sys.argv[1:]])))

@@ -340,7 +340,7 @@ def claimed_and_proved(found: Sequence[PointClaims], plan: Plan) -> Iterator[tup
         yield "Claimed privacy", f"ε {_span(epsilons)} per {scope}, as published ({_points(len(epsilons))})."
     finite = [epsilon for epsilon in proved if math.isfinite(epsilon)]
     if finite:
-        fast = ", by the accountant renyi; another may prove less" if len(plan.points) > MOST_POINTS else ""
+        fast = ", by the Rényi accountant; another may prove a smaller ε" if len(plan.points) > MOST_POINTS else ""
         yield "Proved privacy", f"ε {_span(finite)} for the whole run ({_points(len(finite))}){fast}."
     if len(proved) > len(finite):
         yield "Not proved", f"no finite ε holds for the whole run at {_points(len(proved) - len(finite))}."

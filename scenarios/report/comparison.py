@@ -123,6 +123,7 @@ class Comparison:
 def compared(runs: Sequence[Compared], *, by: str) -> Comparison:
     """Compare runs of one kind, each with the first, in the metrics that all of them have.
 
+    A metric that is equal everywhere has a sentence, but neither figure nor table.
     Sweep points are matched by the values of the settings that all runs sweep.
     """
     first, shared = runs[0], shared_paths(runs)
@@ -133,19 +134,19 @@ def compared(runs: Sequence[Compared], *, by: str) -> Comparison:
     summary: list[tuple[str, str]] = []
     figures: list[Drawing] = []
     for metric in (one for one in first.metrics if all(one in run.metrics for run in runs[1:])):
-        drawing = _joined(runs, FigureConfig(x=by, y=metric))
-        figures += [drawing] if drawing.panels else []
         pairs = []
-        cells = list(first.cells(metric, shared, by))
+        cells = [cell for alike in _by_key(first.cells(metric, shared, by)).values() for cell in alike]
         for run in runs[1:]:
-            partners: dict[str, list[Cell]] = {}
-            for cell in run.cells(metric, shared, by):
-                partners.setdefault(cell.key, []).append(cell)
+            partners = _by_key(run.cells(metric, shared, by))
             matched = [(x, y) for x in cells for y in partners.get(x.key, ())]
             paired = run.seed == first.seed
             found = [(run, x, y, difference(x, y, paired=paired)) for x, y in matched]
             pairs += found
             summary += [(f"{axis_label(metric)}, {run.name} less {first.name}", _in_short(found))] if found else []
+        if pairs and all(one.verdict == "equal" for *_, one in pairs):
+            continue
+        drawing = _joined(runs, FigureConfig(x=by, y=metric))
+        figures += [drawing] if drawing.panels else []
         if pairs:
             results[metric] = _table(pairs, first, paired={run.name: run.seed == first.seed for run in runs})
     left = (*heads, "setting", "run")
@@ -161,6 +162,14 @@ def compared(runs: Sequence[Compared], *, by: str) -> Comparison:
 def shared_paths(runs: Sequence[Compared]) -> list[str]:
     """Return the swept paths of the first run that all others sweep, too."""
     return [path for path in runs[0].swept if all(path in run.swept for run in runs[1:])]
+
+
+def _by_key(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
+    """Sort the cells of a run by their key; those without another of their key need no settings of their own."""
+    found: dict[str, list[Cell]] = {}
+    for cell in cells:
+        found.setdefault(cell.key, []).append(cell)
+    return {key: alike if len(alike) > 1 else [replace(alike[0], own="")] for key, alike in found.items()}
 
 
 _Pair = tuple[Compared, Cell, Cell, Difference]
@@ -189,6 +198,8 @@ def _in_short(pairs: Sequence[_Pair]) -> str:
     known = [(x, one.mean, one.verdict) for _, x, _, one in pairs if one.mean is not None and isfinite(one.mean.mean)]
     if not known:
         return "no trial of equal number is finished in both."
+    if all(verdict == "equal" for *_, verdict in known):
+        return "equal in all trials at all sweep points."
     clear = [mean.mean for _, mean, verdict in known if verdict == "yes"]
     x, largest, _ = max(known, key=lambda one: abs(one[1].mean))
     where = f" ({x.setting})" if x.setting else ""
@@ -251,7 +262,7 @@ def comparison_page(found: Comparison, *, command: str) -> str:
         head,
         head,
         {
-            "In short": [Part(items=found.summary), Part(text="" if found.results else UNMATCHED)],
+            "In short": [Part(items=found.summary), Part(text="" if found.summary else UNMATCHED)],
             "Settings that differ": [Part(table=found.settings), Part(text=same)],
             "Figures": pictures,
             "Differences": [Part(soft=LEAD if tables else ""), *tables],

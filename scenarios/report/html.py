@@ -34,11 +34,11 @@ FIGURES = "figures"
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """A part of a section, in this order: heading, text, small text, list, table, lines of code; or a picture.
+    """A part of a section, in this order: heading, text, small text, list, links, table, lines of code; or a picture.
 
-    In text, `word` is code and **word** is bold. `items` begin with bold words, or none. With `fold` the part is closed
-    behind these words. `curves` describes a figure that a browser draws; its picture is for paper, and where no script
-    runs.
+    In text, `word` is code and **word** is bold. `links` are words and the path of another page. `items` begin with
+    bold words, or none. With `fold` the part is closed behind these words. `curves` describes a figure that a browser
+    draws; its picture is for paper, and where no script runs.
     """
 
     head: str = ""
@@ -46,6 +46,7 @@ class Part:
     soft: str = ""
     items: Sequence[tuple[str, str]] = ()
     numbered: bool = False
+    links: Sequence[tuple[str, Path]] = ()
     table: Table | None = None
     code: str = ""
     image: str = ""
@@ -57,7 +58,7 @@ class Part:
         """False where there is nothing to show: a table without a row, or no text at all."""
         if self.table is not None:
             return bool(self.table.rows)
-        return any((self.head, self.text, self.soft, self.items, self.code, self.image))
+        return any((self.head, self.text, self.soft, self.items, self.links, self.code, self.image))
 
 
 @dataclass(frozen=True, kw_only=True)

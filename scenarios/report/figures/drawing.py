@@ -43,12 +43,13 @@ class Curve:
 
 @dataclass(frozen=True, kw_only=True)
 class Drawing:
-    """A figure before it is drawn: panels in order, each with a title and its curves."""
+    """A figure before it is drawn: panels in order, each with a title and its curves; `theory` names what is dashed."""
 
     config: FigureConfig
     panels: tuple[tuple[str, tuple[Curve, ...]], ...]
     caption: str
     seed: int | None = None
+    theory: str = "closed form"
 
 
 DATA = ("series", "panel", "quantity", "mean", "low", "high", "n")

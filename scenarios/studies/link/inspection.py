@@ -29,10 +29,9 @@ from scenarios.report.tables.table import Table
 from scenarios.schema.errors import ScenarioError, listing
 from scenarios.schema.schema import Axis, FigureConfig
 from scenarios.schema.yaml_marks import parse_yaml
-from scenarios.studies.link.level import PLAIN_LABELS
 from scenarios.studies.link.plan import Curve, LinkPlan, LinkPoint
 from scenarios.studies.link.results import LinkStore, PointResult, draw_payload, read_results
-from scenarios.studies.link.tables import rate
+from scenarios.studies.link.tables import in_words, place, rate
 
 if TYPE_CHECKING:
     from phy.inspection import Inspection
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 AT = "--at"
 TELLING = 1e-2
 """Bit error rate at which packets show most: some errors, and not in every symbol."""
-FOLDER = "inspect"
+THEORY = "independent flips at the same rate"
 PACKETS = 32
 """Packets of each device that are inspected unless asked otherwise."""
 
@@ -63,8 +62,7 @@ class Inspected:
     @property
     def setting(self) -> str:
         """Curve and value on the axis in words."""
-        axis = PLAIN_LABELS[self.curve.measure.over].removesuffix(" [dB]")
-        return f"{self.curve.label}, {axis} = {self.point.value_db:g} dB"
+        return in_words(self.curve, self.point)
 
 
 # --- choice of the point --------------------------------------------------------------------------
@@ -207,7 +205,7 @@ def write_inspection(folder: Path, found: Inspected) -> tuple[Path, tuple[Figure
     """Write figures and a page into a folder of this point below `folder`; returns the page and the figures."""
     from scenarios.report.figures.radio import draw_radio
 
-    own = folder / FOLDER / f"curve-{found.curve.point.index + 1}-{found.point.value_db:g}dB"
+    own = folder / place(found.curve, found.point)
     packets, scenario = found.packets, found.curve.point.scenario
     figures = (*draw_radio(own, packets, setting=found.setting), *write_figures(own, _runs(found)))
     errors, constellation, *channel = figures
@@ -226,8 +224,9 @@ def write_inspection(folder: Path, found: Inspected) -> tuple[Path, tuple[Figure
             "Sionna's blocks, which take the same random numbers and differ by rounding alone."
         ),
     )
+    back = [("The page of the study", Path("..", "..", PAGE))] if (folder / PAGE).is_file() else []
     sections = {
-        "In short": [Part(items=list(sentences(found)))],
+        "In short": [Part(items=list(sentences(found))), Part(links=back)],
         "Error positions": pictures([errors, *runs]),
         "Constellation": pictures([constellation]),
         "Channel": pictures(channel),
@@ -247,10 +246,11 @@ def _runs(found: Inspected) -> Iterator[Drawing]:
         return
     spots = (Spot(x=k, y=float(n / runs.sum()), n=int(n)) for k, n in enumerate(runs, start=1) if n)
     theory = (Spot(x=k, y=float(share)) for k, share in enumerate(geometric_shares(counts), start=1))
-    curve = DrawnCurve(label="", series=0, spots=tuple(spots), theory=tuple(theory))
+    curve = DrawnCurve(label="as received", series=0, spots=tuple(spots), theory=tuple(theory))
     config = FigureConfig(x="run_length", y="share_of_runs", y_scale="log", title="Runs of wrong bits")
+    seed = found.curve.point.scenario.seed
     caption = f"Marks: {runs.sum():,} runs by their length, as received. Dashed: independent flips at the same rate."
-    yield Drawing(config=config, panels=(("", (curve,)),), caption=caption, seed=found.curve.point.scenario.seed)
+    yield Drawing(config=config, panels=(("", (curve,)),), caption=caption, seed=seed, theory=THEORY)
 
 
 def sentences(found: Inspected) -> Iterator[tuple[str, str]]:

@@ -25,7 +25,7 @@ from scenarios.store.store import Store
 from scenarios.studies.link.level import PLAIN_LABELS, theory
 from scenarios.studies.link.plan import Curve, LinkPlan
 from scenarios.studies.link.results import PointResult, Results, read_results
-from scenarios.studies.link.tables import TIME_NOTE, axis_sentence, cells, heads, rate, stop_sentence
+from scenarios.studies.link.tables import TIME_NOTE, axis_sentence, cells, heads, inspections, rate, stop_sentence
 
 AS_COUNTED = "As counted: when to stop was decided on all devices together."
 DENSE = 201
@@ -208,6 +208,7 @@ def write_study_report(folder: Path, plan: LinkPlan, *, store: Store) -> ReportP
         sections={
             "In short": [Part(items=list(answers(plan, results)))],
             "Figures": pictures(figures, numbered=True),
+            "Packets looked at": [Part(links=inspections(folder, plan))],
             "Results per point": measured,
             "Device by device": [Part(soft=AS_COUNTED, table=devices)],
             "Bursts of errors": errors if bursts.rows else [],

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
+from scenarios.report.html import PAGE
 from scenarios.report.settings import columns_of_settings
 from scenarios.report.tables.summaries import rate_text
 from scenarios.schema.schema import Axis
@@ -14,7 +16,7 @@ from scenarios.studies.link.level import AMOUNTS, COUNTS, MEANINGS, PLAIN_LABELS
 
 if TYPE_CHECKING:
     from phy.measure.monte_carlo import RateEstimate, StopReason
-    from scenarios.studies.link.plan import Curve, LinkPlan
+    from scenarios.studies.link.plan import Curve, LinkPlan, LinkPoint
     from scenarios.studies.link.results import PointResult, Results
 
 REASONS: dict[StopReason, str] = {
@@ -203,3 +205,22 @@ def _row(result: PointResult, device: int | None) -> dict[str, Any]:
             row[name] = estimate.rate
             row[f"{name}_unbiased"] = int(estimate.rate not in (None, estimate.errors / estimate.observations))
     return row
+
+
+# --- pages of inspected points -----------------------------------------------------------------------
+
+
+def in_words(curve: Curve, point: LinkPoint) -> str:
+    """Return curve and value on the axis."""
+    return f"{curve.label}, {PLAIN_LABELS[curve.measure.over].removesuffix(' [dB]')} = {point.value_db:g} dB"
+
+
+def place(curve: Curve, point: LinkPoint) -> Path:
+    """Return where the figures and the page of a point lie in the folder of its study."""
+    return Path("inspect", f"curve-{curve.point.index + 1}-{point.value_db:g}dB")
+
+
+def inspections(folder: Path, plan: LinkPlan) -> list[tuple[str, Path]]:
+    """Return the points that were inspected, in words, and their pages within the folder of the study."""
+    pages = ((in_words(curve, one), place(curve, one) / PAGE) for curve in plan.curves for one in curve.points)
+    return [(words, page) for words, page in pages if (folder / page).is_file()]

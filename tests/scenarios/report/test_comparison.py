@@ -136,9 +136,27 @@ def test_points_are_matched_by_the_settings_that_all_runs_sweep(tmp_path: Path) 
     assert [float((row["difference"] or "").split()[0]) for row in found] == [1.0, 3.0]
 
 
+def test_settings_that_tell_no_points_apart_are_left_out(tmp_path: Path) -> None:
+    zipped = TEXT.replace(
+        "{link.power.snr_max_db: [10, 20]}",
+        "{zip: {link.power.snr_max_db: [10, 20], learning.step_size: [1e-3, 2e-3]}}",
+    )
+    one = store(tmp_path / "one", NOISE, 1 + NOISE, text=zipped)
+    other = store(tmp_path / "other", 1 + NOISE, 2 + NOISE, overrides=("learning.num_devices=8",))
+    assert [row["setting"] for row in rows(compare_folders([one, other]))] == ["P₀/N₀ = 10 dB", "P₀/N₀ = 20 dB"]
+
+
+def test_a_metric_without_a_difference_has_a_sentence_alone(tmp_path: Path) -> None:
+    found = compare_folders([store(tmp_path / name, NOISE, 1 + NOISE) for name in ("one", "other")])
+    assert (found.results, found.figures) == ({}, [])
+    assert {sentence for _, sentence in found.summary} == {"equal in all trials at all sweep points."}
+    assert UNMATCHED not in comparison_page(found, command="")
+
+
 def test_a_run_has_one_look_in_all_panels_and_the_named_axis(tmp_path: Path) -> None:
     text = TEXT.replace("[10, 20]}", "[10, 20], learning.scheme: [digital, analog]}")
-    folders = [store(tmp_path / name, *(k + NOISE**2 for k in range(4)), text=text) for name in ("one", "other")]
+    one, other = ([shift + k + NOISE**2 for k in range(4)] for shift in (0, 1))
+    folders = [store(tmp_path / "one", *one, text=text), store(tmp_path / "other", *other, text=text)]
     (drawing,) = compare_folders(folders).figures
     assert (drawing.config.x, len(drawing.panels)) == ("link.power.snr_max_db", 2)
     assert {(c.label, c.series) for _, curves in drawing.panels for c in curves} == {("one", 0), ("other", 1)}

@@ -136,7 +136,7 @@ def test_lines_join_points_only_where_no_closed_form_shows_the_way(tmp_path: Pat
     assert styles["QPSK, no fading"] == "None"
     assert styles["QPSK, Rayleigh fading"] != "None"
     assert styles["16-QAM, no fading"] != "None"
-    assert styles["theory"] == "--"
+    assert styles["closed form"] == "--"
 
 
 def test_the_same_results_give_the_same_picture(tmp_path: Path) -> None:

@@ -176,5 +176,8 @@ def test_the_command_names_the_point_and_its_files(study: tuple[Path, LinkPlan])
     assert done.returncode == 0, done.stderr
     assert "the bit error rate nearest to 0.01 of 2 points" in " ".join(done.stdout.split())
     assert "report.html" in done.stdout.splitlines()[-1]
+    place = done.stdout.split()[-1].removeprefix(f"{folder}/")
+    assert f'<a href="./{place}">' in (folder / "report.html").read_text()
+    assert '<a href="./../../report.html">' in (folder / place).read_text()
     sentence = phyloop(*arguments, "--inspect", "--at", "ebno_db=6dB")  # a word is no level
     assert (sentence.returncode, len(sentence.stderr.splitlines())) == (2, 1)
