@@ -17,6 +17,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
 from coded import ldpc, polar, trellis
+from noma import noma
 from rivals import Chain, Rival, digital
 
 from phy.coding.modulation import pack_bits
@@ -299,5 +300,9 @@ EVERY = (
     polar(4),
     polar(8),
     FEW[4],
+    noma("sic"),
+    noma("ml"),
+    noma("sic", coded=True),
+    noma("sic-codeword", coded=True),
     superposition_over_ofdm(),
 )

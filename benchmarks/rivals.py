@@ -36,11 +36,12 @@ class Chain:
     rivals: Mapping[str, Callable[[], Rival]]
 
 
-def digital(link: Mapping[str, Any], *, engine: str, num_bits: int) -> Rival:
-    """One device sends random packed bits over `link`; another round each time."""
+def digital(link: Mapping[str, Any], *, engine: str, num_bits: int, num_devices: int = 1) -> Rival:
+    """Each device sends random packed bits over `link`; another round each time. `num_bits`: of all."""
     config = LinkConfig.model_validate({"access": "orthogonal", **link, "engine": engine})
-    uplink = compile_digital(config, num_devices=1, num_bits=num_bits)
-    payload = np.random.default_rng(1).integers(0, 256, (1, 1, num_bits // 8), dtype=np.uint8)
+    each = num_bits // num_devices
+    uplink = compile_digital(config, num_devices=num_devices, num_bits=each)
+    payload = np.random.default_rng(1).integers(0, 256, (1, num_devices, each // 8), dtype=np.uint8)
     rounds = itertools.count()
     return Rival(
         num_bits,
