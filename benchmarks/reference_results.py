@@ -1,8 +1,9 @@
 """Store results of runs of library scenarios as reference results: `python benchmarks/reference_results.py RUN ..`.
 
 Writes `scenarios/library/reference/<scenario>.csv`: a row per sweep point and metric that the scenario shows, or per
-sweep point and error rate of a link study. Values over the rounds of figures go to `reference/curves/<scenario>.csv`.
-A run of fewer trials may be stored; the file holds their number.
+sweep point and error rate of a link study. Values over the rounds of figures go to `reference/curves/<scenario>.csv`,
+the candidates of a search by `phyloop tune` to `reference/tune/<scenario>.csv`. A run of fewer trials may be stored;
+the file holds their number.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fl.config.measured import LINK_RATES
+from scenarios.engine.study import Study
 from scenarios.plan.points import Plan, Point, is_shown, value_of
 from scenarios.report.figures.curves import Shown
 from scenarios.report.figures.learning import over_rounds
@@ -30,6 +32,7 @@ from scenarios.studies.folders import study_in
 from scenarios.studies.learning import LearningStudy
 from scenarios.studies.link.results import read_results
 from scenarios.studies.link.study import LinkStudy
+from scenarios.studies.tune.report import CANDIDATES
 
 Row = dict[str, Any]
 
@@ -40,6 +43,8 @@ MOST_ROUNDS = 25
 def write(folder: Path, *, into: Path = REFERENCE) -> Path:
     """Write the results of a run folder into the reference file of its scenario; returns the file."""
     study = study_in(folder)
+    if (candidates := folder / CANDIDATES).is_file():
+        return _write_search(candidates, into, study)
     with study.store.open_existing(folder) as store:
         root, source = store.read_scenario().root, f"phyloop {study.store.study} {study.name}"
         if isinstance(study, LearningStudy) and root["trials"] < (usual := load_scenario(study.name).scenario.trials):
@@ -53,15 +58,38 @@ def write(folder: Path, *, into: Path = REFERENCE) -> Path:
             rows, curves = [*learning_rows(study.plan, store, paths)], [*curve_rows(study.plan, store, paths)]
         else:
             raise SystemExit(f"{folder}: results of phyloop {study.store.study} are not stored.")
-        run = tuple(store.runs.values())[-1]
-    commit = run.provenance["commit"]
-    version = run.provenance["versions"]["phyloop"] + (f" ({commit[:7]})" if commit else "")
-    origin: Row = {"seed": study.plan.seed, "version": version, "date": run.started_at[:10]}
-    origin["source"] = source
+        origin = _origin(store, study.plan.seed, source)
     if curves:
         (into / "curves").mkdir(exist_ok=True)
         _write(into / "curves" / f"{study.name}.csv", (*paths, "axis", "x"), curves, {})
     return _write(into / f"{study.name}.csv", paths, rows, origin)
+
+
+def _write_search(candidates: Path, into: Path, study: Study) -> Path:
+    """Write the candidates of a finished search."""
+    name = study.name.removesuffix("-tune")
+    with study.store.open_existing(candidates.parent) as store:
+        origin = _origin(store, study.plan.seed, f"phyloop tune {name}")
+    with candidates.open(encoding="utf-8", newline="") as file:
+        rows = [{key: _short(text) for key, text in row.items()} for row in csv.DictReader(file)]
+    (into / "tune").mkdir(exist_ok=True)
+    return _write(into / "tune" / f"{name}.csv", [one for one in rows[0] if one not in COLUMNS], rows, origin)
+
+
+def _short(text: str) -> str:
+    """A number with five digits, any other text as it is."""
+    try:
+        return f"{float(text):.5g}"
+    except ValueError:
+        return text
+
+
+def _origin(store: Store, seed: int, source: str) -> Row:
+    """Seed, version, date and command of the last run in a store."""
+    run = tuple(store.runs.values())[-1]
+    commit = run.provenance["commit"]
+    version = run.provenance["versions"]["phyloop"] + (f" ({commit[:7]})" if commit else "")
+    return {"seed": seed, "version": version, "date": run.started_at[:10], "source": source}
 
 
 def learning_rows(plan: Plan, store: Store, paths: Sequence[str]) -> Iterator[Row]:

@@ -205,17 +205,20 @@ def test_a_page_of_the_gallery_draws_stored_results(name: str, figures: int, tmp
 def test_a_page_without_stored_results_says_so_and_gives_an_estimate_apart_from_measured_times(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    known = gallery.times()
     monkeypatch.setattr(gallery, "read_reference", lambda _: [])
-    monkeypatch.setattr(gallery, "times", lambda: {"cpa-table6": gallery.Time(None, 36.0, 21, "1 task", "2026-11-24")})
+    time = gallery.Time(None, 36.0, 21, "1 task", "Not run: the time.", "2026-11-24")
+    monkeypatch.setattr(gallery, "times", lambda: {**known, "cpa-table6": time})
     text = scenario_page("cpa-table6", tmp_path)
     assert "No results of this scenario are stored" in text
     assert not list(tmp_path.rglob("*.svg"))
-    # 21 tasks of 36 s on two cores.
-    assert "Not run here: a task takes about 36 s of one core (from 1 task; AMD EPYC, 2026-11-24)" in text
-    assert "all 21 tasks about 6.3 min on two cores" in text
+    # 21 tasks of 36 s.
+    assert "Processor time: about 36 s for a task (from 1 task; AMD EPYC, 2026-11-24), about 13 min for all 21" in text
+    assert "at least 6.3 min on two cores" in text
+    assert "- Not run: the time." in text
     gallery.write(tmp_path)
     (line,) = [one for one in (tmp_path / "index.md").read_text().splitlines() if one.startswith("| [`cpa-table6`]")]
-    assert line.endswith("| none |  | 6.3 min |")
+    assert line.endswith("| none | about 13 min | about 6.3 min |")
 
 
 def scenario_page(name: str, folder: Path) -> str:
@@ -232,10 +235,10 @@ def test_a_page_of_the_gallery_has_the_claims_whose_row_names_the_scenario() -> 
     assert claims_of("cpa-table") == claims_of("link-uncoded") == []
 
 
-def test_every_time_is_that_of_a_scenario_and_either_of_a_run_or_of_a_task() -> None:
-    assert gallery.times().keys() <= dict(library_names()).keys()
+def test_every_scenario_has_the_time_of_a_run_or_of_a_task_with_the_reason() -> None:
+    assert gallery.times().keys() == dict(library_names()).keys()
     for name, time in gallery.times().items():
-        assert (time.run_s is None) == (time.task_s > 0) == bool(time.measured), name
+        assert (time.run_s is None) == (time.task_s > 0) == bool(time.measured) == bool(time.why), name
         assert time.run_s is not None or time.tasks > 1
 
 

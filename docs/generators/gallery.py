@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from docs.generators.claims import claims_of
-from docs.generators.gallery_results import all_results, results
+from docs.generators.gallery_results import all_results, results, search
 from docs.generators.markdown import code, page, table, toctree
 from scenarios.cli.library import SYSTEMS
 from scenarios.engine.limits import estimate
@@ -27,38 +27,38 @@ PAPERS = {"flmc": "zhang-2022", "bitflip": "li-2025", "cpa": "lang-2023", "probi
 TIMES = Path(__file__).with_name("times.csv")
 """Processor time (user and system) of `phyloop run` or `link` in one thread, on an AMD EPYC with AVX-512.
 
-Kernels were compiled before. Of scenarios that were not run: that of a task, and what was measured for it.
+Kernels were compiled before. Where no full run was measured: that of a task, what was measured for it, and why.
 """
 
 
 class Time(NamedTuple):
-    """Processor time of a whole run [s], or of one of `tasks` tasks where no run was made."""
+    """Processor time of a whole run [s], or of one of `tasks` tasks where no whole run was measured."""
 
     run_s: float | None
     task_s: float
     tasks: int
     measured: str
+    why: str
     date: str
 
     @property
-    def estimate_s(self) -> float:
-        """Time of all tasks on two cores [s]."""
-        return self.task_s * self.tasks / 2
+    def total_s(self) -> float:
+        """Processor time of all tasks, measured or estimated [s]."""
+        return self.task_s * self.tasks if self.run_s is None else self.run_s
 
 
 @cache
 def times() -> dict[str, Time]:
-    """Return the measured time of each scenario that has one."""
+    """Return the time of every scenario."""
     with TIMES.open(encoding="utf-8", newline="") as lines:
-        rows = list(csv.DictReader(lines))
-    return {row["scenario"]: _time(row) for row in rows}
+        return {row["scenario"]: _time(row) for row in csv.DictReader(lines)}
 
 
 def _time(row: dict[str, str]) -> Time:
     run_s = float(row["run_s"]) if row["run_s"] else None
     plan = library_plan(row["scenario"])
     tasks = 0 if plan is None else len(plan.points) * plan.trials
-    return Time(run_s, float(row["task_s"] or 0), tasks, row["measured"], row["date"])
+    return Time(run_s, float(row["task_s"] or 0), tasks, row["measured"], row["why"], row["date"])
 
 
 def duration(seconds: float) -> str:
@@ -83,7 +83,7 @@ def write(folder: Path) -> None:
     parts = [
         f"## {title}\n\n"
         + table(
-            ("scenario", "content", "results", "time of one core", "not run here: about, on two cores"),
+            ("scenario", "content", "results", "processor time", "on two cores, at least"),
             (
                 (f"[`{n}`]({n}.md)", about, "stored" if read_reference(n) else "none", *_time_cells(n))
                 for n, about in entries
@@ -99,8 +99,9 @@ def write(folder: Path) -> None:
             "description, stored results with their figures if there are any, what they show, claims of the paper "
             "with our verdicts, and the YAML file. `phyloop run NAME` computes a scenario, `phyloop link NAME` one of "
             "links.",
-            "Times were measured in one thread of an AMD EPYC with AVX-512, with kernels compiled before. An estimate "
-            "is the measured time of a task times the number of tasks, over two cores.",
+            "Processor time is that of one thread of an AMD EPYC with AVX-512 that other work shared, with kernels "
+            "compiled before. Two cores need half of it or more. *About* marks an estimate: the time of a task times the "
+            "number of tasks. The page of the scenario says why.",
             *parts,
             toctree(*(name for name, _ in names)),
         ),
@@ -109,9 +110,9 @@ def write(folder: Path) -> None:
 
 
 def _time_cells(name: str) -> tuple[str, str]:
-    if (time := times().get(name)) is None:
-        return "", ""
-    return ("", duration(time.estimate_s)) if time.run_s is None else (duration(time.run_s), "")
+    time = times()[name]
+    about = "about " if time.run_s is None else ""
+    return f"{about}{duration(time.total_s)}", f"{about}{duration(time.total_s / 2)}"
 
 
 def _first_sentence(loaded: LoadedScenario) -> str:
@@ -135,6 +136,7 @@ def scenario_page(name: str, loaded: LoadedScenario, *, folder: Path) -> Iterato
     if loaded.scenario.report.notes:
         yield "## What it shows"
         yield loaded.scenario.report.notes
+    yield from search(name)
     if claims := claims_of(name):
         yield "## Claims of the paper and our verdicts"
         yield table(("item", "result of the paper", "here"), ((one.item, one.published, one.here) for one in claims))
@@ -156,12 +158,13 @@ def _facts(name: str, loaded: LoadedScenario, plan: Plan | None) -> Iterator[str
         cost, tasks = estimate(plan), len(plan.points) * plan.trials
         yield f"Size: {len(plan.points)} sweep points × {plan.trials} trials = {tasks} tasks, seed {plan.seed}"
         yield f"Estimated memory: {byte_size(cost.memory_bytes)}; disk: {byte_size(cost.disk_bytes)}"
-    if (time := times().get(name)) is None:
-        yield "Time: not measured; the command measures it at its start and shows the time left"
-    elif time.run_s is not None:
-        yield f"Time: {duration(time.run_s)} of one core, at least half of that on two (AMD EPYC, {time.date})"
+    time = times()[name]
+    total, half = duration(time.total_s), duration(time.total_s / 2)
+    if time.run_s is not None:
+        yield f"Processor time: {total}, at least {half} on two cores (AMD EPYC, {time.date})"
     else:
         yield (
-            f"Not run here: a task takes about {duration(time.task_s)} of one core (from {time.measured}; AMD EPYC, "
-            f"{time.date}), all {time.tasks} tasks about {duration(time.estimate_s)} on two cores"
+            f"Processor time: about {duration(time.task_s)} for a task (from {time.measured}; AMD EPYC, {time.date}), "
+            f"about {total} for all {time.tasks} tasks, at least {half} on two cores"
         )
+        yield time.why

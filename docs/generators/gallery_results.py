@@ -59,6 +59,41 @@ def all_results(name: str) -> str:
     return table([heads.get(one, one) for one in columns], ([row[one] for one in columns] for row in cells))
 
 
+def search(name: str) -> Iterator[str]:
+    """Yield the stored search for settings of a scenario: how candidates were compared, and the table of all."""
+    if not (rows := read_reference(f"tune/{name}")):
+        return
+    first = rows[0]
+    yield "## Search for its settings"
+    yield (
+        f"`{first['source']}`, phyloop {first['version']}, {first['date']}. Candidates were compared on validation "
+        f"images and on trials of seed {first['seed']}, from which no trial above draws. "
+        "Where the interval of a difference contains zero, the two candidates are not told apart."
+    )
+    numbers = ("rounds", "n", "difference", "difference_low", "difference_high", "chosen")
+    paths = [path for path in _paths(rows) if path not in numbers]
+    heads = (
+        *map(axis_label, paths),
+        "rounds",
+        "mean and 95 % interval",
+        "difference from the best",
+        "trials",
+        "chosen",
+    )
+    cells = (
+        (
+            *(row[path] for path in paths),
+            row["rounds"],
+            _value(row | {"trials": row["n"]}),
+            row["difference"] and f"{row['difference']} [{row['difference_low']}, {row['difference_high']}]",
+            row["n"],
+            "yes" if row["chosen"] == "True" else "",
+        )
+        for row in rows
+    )
+    yield table(heads, cells)
+
+
 def _cells(row: Row) -> Row:
     counts = f"{int(row['errors']):,} of {int(row['total']):,}" if row.get("total") else ""
     return {"value and 95 % interval": _value(row), "errors": counts, "trials": row.get("trials", "")}

@@ -17,19 +17,22 @@ from benchmarks.reference_results import MOST_ROUNDS, telling_paths, thinned, wr
 from phy.measure.monte_carlo import Stop
 from scenarios.engine.run import run_study
 from scenarios.plan.plan import expand
+from scenarios.plan.points import value_of
 from scenarios.report import published
 from scenarios.report.figures.drawing import Spot
 from scenarios.report.published import COLUMNS, REFERENCE, library_plan, number_of, read_reference
 from scenarios.report.settings import cells_of
 from scenarios.report.tables.quantities import RATES
 from scenarios.report.tables.summaries import Mean
-from scenarios.schema.labels.labels import axis_label
+from scenarios.schema.labels.labels import axis_label, setting_cell
 from scenarios.schema.loader import load_scenario
 from scenarios.studies.link.plan import expand_link
 from scenarios.studies.link.results import read_results, write_point
 from scenarios.studies.link.study import LinkStudy
+from scenarios.studies.tune.plan import plan_tuning, tuning_seed
 
 STORED = sorted(path.stem for path in REFERENCE.glob("*.csv"))
+SEARCHES = sorted(path.stem for path in (REFERENCE / "tune").glob("*.csv"))
 CURVES = sorted(path.stem for path in (REFERENCE / "curves").iterdir())
 
 SMALL_LINK = """\
@@ -78,6 +81,20 @@ def test_a_stored_number_lies_in_its_interval_and_a_rate_has_its_counts(name: st
             # Links that stopped on errors have the unbiased estimate, which is not quite errors over total.
             for rate in (float(row["mean"] or 0), number.value):
                 assert number.low * (1 - 1e-4) <= rate <= number.high * (1 + 1e-4)  # five digits are kept
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_stored_search_chose_the_values_that_its_scenario_reports(name: str) -> None:
+    tuning = plan_tuning(load_scenario(name))
+    rows = read_reference(f"tune/{name}")
+    assert {row["seed"] for row in rows} == {str(tuning_seed(tuning.loaded.scenario.seed))}
+    assert len(rows) == len(tuning.choices) * len(tuning.candidates) * len(tuning.stages[:1])
+    paths = (*tuning.choices[0].settings, *tuning.candidates[0])
+    chosen = {tuple(row[path] for path in paths) for row in rows if row["chosen"] == "True"}
+    assert len(chosen) == len(tuning.choices)
+    plan = library_plan(name)
+    assert plan is not None
+    assert chosen == {tuple(setting_cell(path, value_of(point, path)) for path in paths) for point in plan.points}
 
 
 def test_results_of_a_run_are_written_and_stand_on_the_page_of_the_next(
