@@ -111,7 +111,7 @@ def our_step(case: Case, *, clip: float | None) -> Callable[[], object]:
         source="random",
     )
     dealt = Partition(devices=tuple(np.arange(total).reshape(case.num_devices, -1)), labels=y, num_classes=case.classes)
-    model, local = case.built(), LocalConfig(learning_rate=0.1, clip=clip)
+    model, local = case.built(), LocalConfig(learning_rate=0.1, clip=clip, steps=1)
     learner = LocalTrainer(model, config=local, data=data, partition=dealt, seed=1, trial=0)
     start, devices = model.initial_weights(), np.arange(case.num_devices)
     return lambda: learner.train(start, devices=devices, round_index=0).weights

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 from phy.numerics.lazy_tensorflow import tf
 
 _THIN = 8
-"""Input channels below which one product over all patches is faster than thin products per place of the kernel."""
+"""Input channels below which a product per row of the kernel is faster than thin products per place."""
 
 Sums = Mapping[int, Any]
 """Per variable, by its identity: sum over the samples of each device `[D, *shape]`."""
@@ -39,33 +39,22 @@ class Window:
     dilation: tuple[int, int]
     padding: str
 
-    def patches(self, images: Any) -> Any:
-        """Return the inputs of each output pixel: `[N, H, W, C]` to `[N, P, kernel rows * kernel columns * C]`."""
-        sees = tf.image.extract_patches(
-            images, [1, *self.kernel, 1], [1, *self.strides, 1], [1, *self.dilation, 1], self.padding
-        )
-        return tf.reshape(sees, [sees.shape[0], -1, sees.shape[-1]])
+    def seen(self, images: Any, size: tuple[int, int], *, joined: bool) -> list[Any]:
+        """Inputs of all P output pixels, an image of `size`, from `images` `[N, H, W, C]`.
 
-    def per_sample_gradients(self, images: Any, back: Any) -> Any:
-        """a_i^T g_i as `[N, kernel rows * kernel columns, C, o]`, one product per place of the kernel.
-
-        `back` is `[N, H', W', o]`. No patches are copied out, which takes three times as long as the products.
+        One `[N, P, C]` per place of the kernel, row by row, or with `joined` one `[N, P, kernel columns * C]` per row.
         """
-        samples, high, wide, out = back.shape
-        images = tf.pad(images, [(0, 0), *self._margins(images.shape[1:3], (high, wide)), (0, 0)])
-        flat = tf.reshape(back, [samples, high * wide, out])
-        products = []
-        for row in range(self.kernel[0]):
-            for column in range(self.kernel[1]):
-                top, left = row * self.dilation[0], column * self.dilation[1]
-                seen = images[
-                    :,
-                    top : top + (high - 1) * self.strides[0] + 1 : self.strides[0],
-                    left : left + (wide - 1) * self.strides[1] + 1 : self.strides[1],
-                ]
-                seen = tf.reshape(seen, [samples, high * wide, images.shape[-1]])
-                products.append(tf.matmul(seen, flat, transpose_a=True))
-        return tf.stack(products, axis=1)
+        samples, (high, wide) = images.shape[0], size
+        images = tf.pad(images, [(0, 0), *self._margins(images.shape[1:3], size), (0, 0)])
+        lefts, tops = (range(0, many * gap, gap) for many, gap in zip(self.kernel[::-1], self.dilation[::-1], strict=True))
+        (down, across), seen = self.strides, []
+        columns = [images[:, :, left : left + (wide - 1) * across + 1 : across] for left in lefts]
+        if joined:
+            columns = [tf.concat(columns, axis=3)]
+        for top in tops:
+            rows = slice(top, top + (high - 1) * down + 1, down)
+            seen += [tf.reshape(column[:, rows], [samples, high * wide, -1]) for column in columns]
+        return seen
 
     def _margins(self, size: tuple[int, int], out: tuple[int, int]) -> list[tuple[int, int]]:
         """Zeros before and after, rows and columns; TensorFlow's "SAME" puts the odd one behind."""
@@ -104,8 +93,7 @@ class LinearTap:
         fan_in = int(math.prod(self.kernel.shape[:-1]))
         if prefers_ghost(positions=positions, fan_in=fan_in, fan_out=fan_out):
             return positions * (fan_in + fan_out + 2 * positions) if positions > 1 else fan_out
-        channels = int(self.inputs.shape[-1])
-        seen = channels if self.window is None or channels >= _THIN else fan_in
+        seen = fan_in if self.window is None else fan_in // self.window.kernel[0]
         return 2 * fan_in * fan_out + 2 * positions * seen
 
     def squared_norms(self, back: Any) -> Norms:
@@ -117,14 +105,11 @@ class LinearTap:
         per_sample: Any = None
         fan_in = math.prod(self.kernel.shape[:-1])
         if prefers_ghost(positions=rows_back.shape[1], fan_in=fan_in, fan_out=back.shape[-1]):
-            rows = self._rows()
+            rows = tf.concat(self._seen(joined=True), axis=2)
             norms += _ghost_squared_norms(rows, rows_back)
         else:
-            # Few channels make thin products: one over all patches is faster then.
-            if self.window is not None and self.inputs.shape[-1] >= _THIN:
-                per_sample = _flat(self.window.per_sample_gradients(self.inputs, back))
-            else:
-                per_sample = _flat(tf.matmul(self._rows(), rows_back, transpose_a=True))
+            seen = self._seen(joined=self.inputs.shape[-1] < _THIN)
+            per_sample = _flat(tf.stack([tf.matmul(part, rows_back, transpose_a=True) for part in seen], axis=1))
             norms += tf.reduce_sum(tf.square(per_sample), axis=1)
 
         def summed(weights: Any, num_devices: int) -> Sums:
@@ -141,10 +126,11 @@ class LinearTap:
 
         return norms, summed
 
-    def _rows(self) -> Any:
+    def _seen(self, *, joined: bool) -> list[Any]:
+        """a in pieces `[N, P, ..]` of d, as `Window.seen` cuts it."""
         if self.window is not None:
-            return self.window.patches(self.inputs)
-        return tf.reshape(self.inputs, [self.inputs.shape[0], -1, self.inputs.shape[-1]])
+            return self.window.seen(self.inputs, self.output.shape[1:3], joined=joined)
+        return [tf.reshape(self.inputs, [self.inputs.shape[0], -1, self.inputs.shape[-1]])]
 
 
 @dataclass(frozen=True, kw_only=True)
