@@ -69,7 +69,7 @@ def _write_search(candidates: Path, into: Path, study: Study) -> Path:
     """Write the candidates of a finished search."""
     name = study.name.removesuffix("-tune")
     with study.store.open_existing(candidates.parent) as store:
-        origin = _origin(store, study.plan.seed, f"phyloop tune {name}")
+        origin = _origin(store, store.read_scenario().root["seed"], f"phyloop tune {name}")
     with candidates.open(encoding="utf-8", newline="") as file:
         rows = [{key: _short(text) for key, text in row.items()} for row in csv.DictReader(file)]
     (into / "tune").mkdir(exist_ok=True)

@@ -100,8 +100,8 @@ def write(folder: Path) -> None:
             "with our verdicts, and the YAML file. `phyloop run NAME` computes a scenario, `phyloop link NAME` one of "
             "links.",
             "Processor time is that of one thread of an AMD EPYC with AVX-512 that other work shared, with kernels "
-            "compiled before. Two cores need half of it or more. *About* marks an estimate: the time of a task times the "
-            "number of tasks. The page of the scenario says why.",
+            "compiled before. Two cores need half of it or more. *About* marks an estimate: the time of a task times "
+            "the number of tasks. The page of the scenario says why.",
             *parts,
             toctree(*(name for name, _ in names)),
         ),

@@ -46,7 +46,9 @@ class Window:
         """
         samples, (high, wide) = images.shape[0], size
         images = tf.pad(images, [(0, 0), *self._margins(images.shape[1:3], size), (0, 0)])
-        lefts, tops = (range(0, many * gap, gap) for many, gap in zip(self.kernel[::-1], self.dilation[::-1], strict=True))
+        lefts, tops = (
+            range(0, many * gap, gap) for many, gap in zip(self.kernel[::-1], self.dilation[::-1], strict=True)
+        )
         (down, across), seen = self.strides, []
         columns = [images[:, :, left : left + (wide - 1) * across + 1 : across] for left in lefts]
         if joined:

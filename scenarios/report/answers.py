@@ -18,7 +18,7 @@ from scenarios.report.figures.learning import figures_of
 from scenarios.report.html import Part
 from scenarios.report.settings import axes_of, said
 from scenarios.report.tables.quantities import sense
-from scenarios.report.tables.summaries import FEWEST_TRIALS, Mean, PointSummary, mean_interval
+from scenarios.report.tables.summaries import FEWEST_TRIALS, Mean, PointSummary, mean_interval, told_by
 from scenarios.report.tables.table import Table
 from scenarios.schema.labels.labels import axis_label
 from scenarios.schema.schema import FigureConfig
@@ -63,14 +63,15 @@ class Difference:
 
 
 def answer(plan: Plan, summaries: Sequence[PointSummary]) -> list[Part]:
-    """The comparison of the first figure whose quantity is one number per trial; nothing without one."""
+    """The comparison of the first figure whose quantity is one number per trial; nothing without one.
+
+    Of a figure with budgets it is the quantity within the largest one.
+    """
     measured = {name for summary in summaries for name in summary.metrics}
-    configs = figures_of(plan, measured)
-    names = [config.y for config in configs if config.y in measured]
-    if not names:
+    shown = ((config, name) for config in figures_of(plan, measured) for name in told_by(config))
+    config, metric = next(((config, name) for config, name in shown if name in measured), (None, ""))
+    if config is None:
         return []
-    metric = names[0]
-    config = next(config for config in configs if config.y == metric)
     found = [s for s in summaries if is_shown(config, s.point) and np.isfinite(_mean(s, metric))]
     values = {s.point.index: s.trials.get(metric, {}) for s in found}
     settings, references = _contests(config, plan, found)

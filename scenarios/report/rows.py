@@ -23,7 +23,7 @@ from scenarios.report.figures.learning import figures_of
 from scenarios.report.figures.style import render
 from scenarios.report.settings import point_table, setting_in_words, short_setting
 from scenarios.report.tables.quantities import CODED, RATES, word_of
-from scenarios.report.tables.summaries import PointSummary, done_series
+from scenarios.report.tables.summaries import PointSummary, done_series, told_by
 from scenarios.report.tables.table import Table, in_groups
 from scenarios.schema.labels.labels import axis_label
 from scenarios.schema.schema import FigureConfig
@@ -50,7 +50,7 @@ def metrics_rows(plan: Plan, summaries: Sequence[PointSummary]) -> Table:
         return name in PRIVACY and summary.point.scenario.learning.algorithm == "fedavg"
 
     measured = dict.fromkeys(name for s in summaries for name in s.metrics if not elsewhere(name, s))
-    drawn = (config.y for config in figures_of(plan, measured))
+    drawn = (name for config in figures_of(plan, measured) for name in told_by(config))
     names = dict.fromkeys(name for name in (*drawn, *measured) if name in measured)
     if not any(s.metrics["empty_rounds"].mean for s in summaries if "empty_rounds" in s.metrics):
         names.pop("empty_rounds", None)
@@ -73,7 +73,7 @@ def results_table(
     `proved`: the epsilon of the run by index of the point, in a column of its own where there is one.
     """
     measured = {name: None for s in summaries for name in (*s.metrics, *s.rates)}
-    drawn = (config.y for config in figures_of(plan, measured))
+    drawn = (name for config in figures_of(plan, measured) for name in told_by(config))
     names = [name for name in dict.fromkeys([*drawn, "bit_error_rate"]) if name in measured][:2]
 
     def row(s: PointSummary) -> tuple[tuple[str, ...], tuple[str, ...]]:

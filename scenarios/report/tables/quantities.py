@@ -70,7 +70,8 @@ CODED: dict[str, tuple[str, ...]] = {
 
 def sense(metric: str) -> int:
     """Return 1 where larger values are better, -1 where smaller ones are, 0 where neither is."""
-    return int(metric.endswith(LARGER_IS_BETTER)) - int(metric.endswith(SMALLER_IS_BETTER))
+    quantity = metric.partition(WITHIN)[0]
+    return int(quantity.endswith(LARGER_IS_BETTER)) - int(quantity.endswith(SMALLER_IS_BETTER))
 
 
 def word_of(metric: str, value: float) -> str:

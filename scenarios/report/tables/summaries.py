@@ -181,8 +181,8 @@ def summarise(store: Store, plan: Plan) -> tuple[PointSummary, ...]:
             for name, value in metrics.items():
                 if not np.isnan(value):  # not measured in this trial
                     values.setdefault(name, {})[numbers[task_id]] = value
+        values |= _within_budgets(store, point, {task_id: numbers[task_id] for task_id in done})
         means = {name: mean_interval(np.array([*column.values()])) for name, column in values.items()}
-        means |= _within_budgets(store, point, done)
         counts, link = _counts(store, point, done), point.scenario.link
         rates = {name: observed_rate(name, one, link=link) for name, one in counts.items() if one.observations}
         failed = len(statuses) - len(done)
@@ -207,11 +207,20 @@ def budget_names(config: FigureConfig) -> dict[str, float]:
     return {f"{config.y}{WITHIN}{amount:g} {config.x}": amount for amount in config.budgets}
 
 
-def _within_budgets(store: Store, point: Point, done: Sequence[str]) -> dict[str, Mean]:
-    """Means of a number of the last round whose x is within each budget; none where a trial has no such round."""
+def told_by(config: FigureConfig) -> list[str]:
+    """Return the metrics that sum a figure up: within its budgets, the largest first, then of whole trials."""
+    budgets = budget_names(config)
+    return [*sorted(budgets, key=lambda name: -budgets[name]), config.y]
+
+
+def _within_budgets(store: Store, point: Point, done: Mapping[str, int]) -> dict[str, dict[int, float]]:
+    """A number of the last round whose x is within each budget, by trial; none where a trial has no such round.
+
+    `done`: task identities and their trials.
+    """
     figures = [one for one in point.scenario.report.figures if one.budgets and is_shown(one, point)]
-    trials = list(done_series(store, done, "rounds")) if figures else []
-    found: dict[str, Mean] = {}
+    trials = list(done_series(store, [*done], "rounds")) if figures else []
+    found: dict[str, dict[int, float]] = {}
     for config in figures:
         x = [along_run(config.x, rounds, link=point.scenario.link) for rounds in trials]
         for name, amount in budget_names(config).items():
@@ -221,7 +230,7 @@ def _within_budgets(store: Store, point: Point, done: Sequence[str]) -> dict[str
                 if at is not None and config.y in rounds
             ]
             if values and all(map(len, values)):
-                found[name] = mean_interval(np.concatenate(values))
+                found[name] = dict(zip(done.values(), map(float, np.concatenate(values)), strict=True))
     return found
 
 

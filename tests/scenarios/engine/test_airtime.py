@@ -172,6 +172,7 @@ def test_within_a_budget_a_number_is_that_of_the_last_round_that_it_pays_for(
     name = f"squared_error within {budget:g} {x}"
     expected = [a_trial(t).rounds["squared_error"][rounds - 1] for t, rounds in enumerate(last)]
     assert first.metrics[name].mean == pytest.approx(np.mean(expected))
+    assert first.trials[name] == dict(enumerate(expected))
     # Nothing is paid for with a thousandth, and the second point is not in the figure.
     assert set(first.metrics) == {"mse", name}
     assert set(second.metrics) == {"mse"}

@@ -15,7 +15,7 @@ from privacy.events.claims import Claim
 from scenarios.plan.points import Plan
 from scenarios.report.answers import Difference, answer
 from scenarios.report.claims import MOST_POINTS, PointClaims, claimed_and_proved
-from scenarios.report.tables.summaries import summarise, with_interval
+from scenarios.report.tables.summaries import PointSummary, mean_interval, summarise, with_interval
 from scenarios.store.store import Store
 
 SNR, SCHEME, MODEL = "link.power.snr_max_db", "learning.scheme", "link.error_model"
@@ -87,6 +87,29 @@ def test_larger_accuracies_are_better(tmp_path: Path) -> None:
     plan = plan_of(settings, y="test_accuracy", series="label", learning=FEDAVG)
     said, _ = answered(tmp_path, plan, {0: 0.5 + NOISE / 100, 1: 0.75 + NOISE / 100}, metric="test_accuracy")
     assert said["Best"].startswith("other, ")
+
+
+def test_at_a_budget_the_numbers_within_it_are_compared() -> None:
+    figure = {"x": "elapsed_s", "y": "mse", "budgets": [0.5, 2.0], "series": SCHEME}
+    settings = [{SCHEME: scheme} for scheme in ("analog", "digital")]
+    plan = make_plan(settings, trials=6, report={"figures": [figure]})
+    name = "mse within 2 elapsed_s"
+    trials = {index: dict(enumerate(index + NOISE**2)) for index in range(2)}
+    summaries = [
+        PointSummary(
+            point=plan.points[index],
+            done=6,
+            failed=0,
+            # The whole runs are the other way round.
+            metrics={"mse": mean_interval(np.array([1.0 - index])), name: mean_interval(np.array([*one.values()]))},
+            trials={name: one},
+        )
+        for index, one in trials.items()
+    ]
+    said = dict(answer(plan, summaries)[0].items)
+    assert said["Best"].startswith("analog, ")
+    assert "a clear difference" in said["Best"]
+    assert said["Compared"].endswith("up to 2, the smaller the better.")
 
 
 def test_measured_errors_are_compared_with_independent_ones_in_pairs(tmp_path: Path) -> None:
