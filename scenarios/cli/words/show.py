@@ -279,19 +279,18 @@ def _print_words(console: Console, kind: str) -> None:
 def _print_thing(console: Console, registry: Registry[Any], one: Meaning, *, only: str | None) -> None:
     cls, words = registry[one.word], {*registry.words()} - {one.word}
     about, doc = one.about, inspect.getdoc(cls) or ""
+    several = len(get_args(cls.model_fields[registry.tag].annotation)) > 1  # words of this class
     if " ".join(doc.split()).startswith(about):
         console.print(doc, markup=False)
     else:
-        console.print(
-            about if len(get_args(cls.model_fields[registry.tag].annotation)) > 1 else f"{about}\n\n{doc}", markup=False
-        )
+        console.print(about if several else f"{about}\n\n{doc}", markup=False)
     for form in written(registry, cls, one.word):
         console.print(f"written as {form}", markup=False)
     others = {name for other in registry.classes() for name in getattr(other, "reads", ())} - {
         *getattr(cls, "reads", ())
     }
     rows = [row for row in parameters(cls, leave_out=registry.tag) if row[0] not in others and only in (None, row[0])]
-    rows = [row for row in rows if only or not is_of_another(row[3], one.word, words)]
+    rows = [row for row in rows if only or not several or not is_of_another(row[3], one.word, words)]
     if rows:
         console.print()
         _print_table(

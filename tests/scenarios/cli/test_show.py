@@ -143,6 +143,12 @@ def test_a_word_of_several_meanings_has_a_line_of_each_with_the_path_to_all_of_i
     assert capsys.readouterr().out.count("\n") >= 3
 
 
+def test_a_scheme_shows_all_its_parameters_whatever_words_describe_them(capsys: pytest.CaptureFixture[str]) -> None:
+    # "mean or majority", of which mean is another aggregation.
+    assert "vote majority mean or majority" in shown("learning.aggregation=sign", capsys)
+    assert "radius fixed fixed, scaled or decaying" in shown("cpa", capsys)
+
+
 @pytest.mark.parametrize(
     ("word", "shown_keys", "hidden"),
     [
