@@ -6,12 +6,10 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
-
 from fl.accounting.fedavg import training_of
 from fl.attacks.attacks import attack_conflicts, choose_attackers
 from fl.config.codec import codecs
-from fl.config.scheme import SCHEME_KEYS, Scheme, schemes
+from fl.config.scheme import SCHEME_KEYS, schemes
 from fl.data.arrays import image_facts
 from fl.footprint import samples_per_device, training_samples
 from fl.partition.split import partition_problem
@@ -174,29 +172,13 @@ def _scheme(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | None
         yield Conflict(f"learning.codec.name learning.codec {SCHEME_KEYS}", problem, remedy)
     if privacy is not None and privacy.protects not in ("scheme", "sum"):
         problem = f"aggregation {scheme.name} protects its bits itself, and privacy is for mechanisms on plain numbers"
-        epsilon, budget = getattr(privacy, "epsilon", None), privacy.budget
-        remedy = "leave privacy out"
-        if budget is not None:
-            total = f"{{epsilon: {budget.epsilon:g}, delta: {budget.delta:g}}}"
-            remedy = f"write privacy: {{mechanism: scheme, budget: {total}}}, so that the budget sets its epsilon"
-        elif epsilon is not None and _takes(scheme, epsilon):
-            remedy = f"write learning.aggregation.epsilon: {epsilon:g} in place of privacy"
-        yield Conflict(f"{_MECHANISM} {SCHEME_KEYS}", problem, remedy)
+        yield Conflict(f"{_MECHANISM} {SCHEME_KEYS}", problem, "leave privacy out")
     response, lost = scheme.response, _lost(link)
     if lost is not None and response is not None and response.channel != "agnostic":
         problem = f"channel {response.channel} needs the bit errors of the channel, but packets.policy {lost} drops "
         remedy = "write link.packets.policy: accept, or learning.aggregation.channel: agnostic"
         keys = f"link.packets.policy learning.aggregation.channel {SCHEME_KEYS}"
         yield Conflict(keys, f"{problem}packets with errors or sends them again", remedy)
-
-
-def _takes(scheme: Scheme, epsilon: float) -> bool:
-    """Return True if the scheme is valid with this epsilon and its other parameters."""
-    try:
-        schemes.read({**scheme.model_dump(exclude_unset=True), "name": scheme.name, "epsilon": epsilon})
-    except ValidationError:
-        return False
-    return True
 
 
 def _personal(learning: FedAvgConfig) -> Iterator[Conflict]:

@@ -175,7 +175,12 @@ def _walk(loaded: LoadedScenario, group: Any, at: KeyPath, seen: dict[str, KeyPa
     if len({len(values) for values in group.values()}) > 1:
         lengths = ", ".join(f"{path} has {len(values)}" for path, values in group.items())
         problem = f"lists that are zipped must have one length, but {lengths}"
-        least = min(map(len, group.values()))
+        least = min(len(values) for path, values in group.items() if path != "label")
+        if "label" in group:
+            kinds = [
+                mapping(one).get("name", one) for path, values in group.items() if path != "label" for one in values
+            ]
+            group = group | {"label": [*group["label"], *map(shorten, kinds[len(group["label"]) :])]}
         rows = {path: values[:least] for path, values in group.items()}
         raise loaded.error(at, problem, f"write zip: {flow(rows)}, or the lists outside zip for all combinations")
     first: dict[str, int] = {}

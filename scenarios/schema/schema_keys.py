@@ -152,6 +152,15 @@ def left_out_keys() -> frozenset[str]:
     return frozenset(path for path in paths if "none" not in choices(path))
 
 
+def in_dots(value: Any, path: str = "") -> dict[str, Any]:
+    """Return the values of nested sections by dotted paths; a mapping that is no section, such as a range, is one."""
+    inside = mapping(value)
+    if path and not any(f"{path}.{key}" in schema_keys() for key in inside):
+        return {path: value}
+    parts = (in_dots(item, f"{path}.{key}" if path else key) for key, item in inside.items())
+    return {key: item for part in parts for key, item in part.items()}
+
+
 def belongs(name: str, kind: str) -> bool:
     """Return True if a section of this kind has a key of its own."""
     return name in schema_keys() and kind in schema_keys()[name].variants

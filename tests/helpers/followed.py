@@ -18,7 +18,7 @@ Path_ = list[str | int]
 
 _NEXT = re.compile(
     r", or | or (?:less|more)|, (?:so|as|in|which|the|and|with|for) | \(| for (?=\d|a )"
-    r"| beside | under | without | in place of | in the sweep|: (?=the|all)"
+    r"| beside | under | without | in place of | and leave | in the sweep|: (?=the|all)"
 )
 """Where the first of several remedies may end."""
 
@@ -36,7 +36,9 @@ def _follow(document: dict[str, Any], error: ScenarioError) -> None:
     place = _place(document, at)
     if match := re.match(r"did you mean ([\w.-]*\w)", remedy):
         word = match[1]
-        if not error.problem.startswith(("unknown key", "the sweep names a path")):
+        if at[:2] == ["tune", "keys"]:
+            _rename(document["tune"]["keys"], place[-1], word)
+        elif not error.problem.startswith(("unknown key", "the sweep names a path")):
             _put(document, place, word)
         elif place[0] == "sweep":
             _rename(value_at(document, tuple(place[:-1])), place[-1], word)
@@ -44,6 +46,8 @@ def _follow(document: dict[str, Any], error: ScenarioError) -> None:
             _put(document, [*at[:-1], _parts(word)[-1]] if 0 in at else _parts(word), _taken(document, place))
     elif remedy.startswith("leave it out"):
         _taken(document, place)
+    elif match := re.match(r"write (\w+) in place of (\w+)$", remedy):
+        _put(document, [*place[:-1], match[1]], _taken(document, place))
     elif match := re.match(r"leave ([\w., ]+?) out\b", remedy):
         for name in re.split(r", | and ", match[1]):
             _taken(document, _place(document, _resolved(name, at)))
@@ -71,7 +75,8 @@ def _follow(document: dict[str, Any], error: ScenarioError) -> None:
 def _write(document: dict[str, Any], text: str, at: Path_, place: Path_, error: ScenarioError) -> None:
     """Write what comes after `write`: a value, or keys with their values, and take away what they replace."""
     rest, gone = text, re.search(r" in place of (.+?)(?: in the sweep|: |, or |$)", text)
-    in_sweep = " in the sweep" in text
+    in_sweep = " in the sweep" in text or error.problem.startswith("must be a list of at least one value")
+    in_tune = at[:2] == ["tune", "keys"]
     while rest:
         match = re.match(r"([A-Za-z_][\w.]*): ", rest)
         end, value = _longest(rest[match.end() :] if match else rest, error.remedy)
@@ -81,7 +86,7 @@ def _write(document: dict[str, Any], text: str, at: Path_, place: Path_, error: 
         else:
             under = re.match(r" under ([\w.]+)", rest)
             named = [*_parts(under[1]), *_parts(match[1])] if under else _resolved(match[1], at, swept=in_sweep)
-            target = _place(document, named)
+            target = ["tune", "keys", match[1]] if in_tune else _place(document, named)
             if gone:
                 for name in re.split(r", | and ", gone[1]):
                     around = [
@@ -143,10 +148,13 @@ def _resolved(key: str, at: Path_, *, swept: bool = False) -> Path_:
 
 def _place(document: dict[str, Any], at: Path_) -> Path_:
     """A key path, or its place in the sweep if it is swept."""
-    if value_at(document, tuple(at)) is not None or "sweep" not in document:
+    if value_at(document, tuple(at)) is not None:
         return at
+    for depth in range(1, len(at)):  # a key that is written with dots
+        if value_at(document, (*at[:depth], name := ".".join(map(str, at[depth:])))) is not None:
+            return [*at[:depth], name]
     name = ".".join(str(part) for part in at if part != "sweep" and isinstance(part, str))
-    for place, block in blocks_of(document["sweep"]).items():
+    for place, block in blocks_of(document.get("sweep")).items():
         for group_at, group in groups_of(block, place):
             if isinstance(group, dict) and name in group:
                 return [*group_at, name]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from math import inf, isfinite, log
+from math import ceil, inf, isfinite, log, pi
 
 _FACTORS = {
     "_m_s": {"m/s": 1.0, "mps": 1.0, "km/h": 1 / 3.6, "km_h": 1 / 3.6, "kmh": 1 / 3.6, "kmph": 1 / 3.6},
     "_s": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9},
     "_hz": {"hz": 1.0, "khz": 1e3, "mhz": 1e6, "ghz": 1e9},
+    "_j": {"j": 1.0, "mj": 1e-3, "uj": 1e-6, "µj": 1e-6, "kj": 1e3},
+    "_deg": {"deg": 1.0, "rad": 180 / pi},
     "_m": {"m": 1.0, "km": 1e3},
     "_db": {"db": 1.0},
     "seconds": {"s": 1.0, "min": 60.0, "minutes": 60.0, "h": 3600.0, "hours": 3600.0},
@@ -31,7 +33,7 @@ def unit_of(key: str) -> str:
     """Return ` m/s` for `speed_m_s`: the unit that the name of a key ends in; empty for others."""
     ending = next(one for one in _FACTORS if key.endswith(one))
     unit = next(iter(_FACTORS[ending]))
-    return " " + {"hz": "Hz", "db": "dB"}.get(unit, unit) if ending else ""
+    return " " + {"hz": "Hz", "db": "dB", "j": "J"}.get(unit, unit) if ending else ""
 
 
 def without_unit(key: str) -> str:
@@ -68,6 +70,8 @@ def range_in(value: object) -> dict[str, int | float] | None:
         start, step, stop = match.groups()
     elif match := _CALL.fullmatch(written):
         start, stop, step = match.groups()
+        width = float(step or 1)
+        stop = float(start) + width * (ceil((float(stop) - float(start)) / width) - 1)  # Python leaves the end out
     else:
         return None
     numbers = {"start": float(start), "stop": float(stop), "step": float(step or 1)}

@@ -28,7 +28,7 @@ constant: awgn; fixed: constant; rayleigh: jakes; speed: velocity; nakagami_m: m
 num_subcarriers: fft_size n_fft nfft fft; subcarrier_spacing_hz: scs; cyclic_prefix: cp
 iterations: iter; rate: code_rate; crc24a: 24; iid: bsc
 retransmissions: retries; retransmit: arq; drop: discard; retransmit_combine: harq; packet packet_errors: block
-packet_error_rate: bler fer; bit_error_rate: ber; max_seconds: time_limit timeout; seconds: minutes
+packet_error_rate: bler fer; bit_error_rate: ber; max_seconds: time_limit timeout; seconds: minutes time
 start: begin from min; stop: end to max; name: title kind type; kind: name type; code model: type
 update: gradient gradients delta; model: weights parameters; report: plots
 y: metric; y_scale: logy log_y; x_scale: logx log_x; round: iteration epoch; series: hue curves

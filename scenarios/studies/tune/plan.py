@@ -28,7 +28,7 @@ from scenarios.schema.labels.labels import axis_label, setting_label
 from scenarios.schema.loader import LoadedScenario, validated
 from scenarios.schema.messages.nearest import nearest_words
 from scenarios.schema.schema import Axis, TuneConfig
-from scenarios.schema.schema_keys import keys_within, meant_key, schema_keys
+from scenarios.schema.schema_keys import in_dots, keys_within, meant_key, schema_keys
 from scenarios.studies.link.plan import expand_link, of_link
 
 SEEDS = 1 << 63
@@ -238,7 +238,8 @@ def plan_tuning(loaded: LoadedScenario) -> Tuning:
 
 def _candidates(loaded: LoadedScenario, config: TuneConfig) -> tuple[Settings, ...]:
     swept = _swept(loaded)
-    known = [one for one in keys_within(loaded.document) if not schema_keys()[one].indexed]
+    tunable = (one for one in keys_within(loaded.document) if not schema_keys()[one].indexed)
+    known = [one for one in tunable if one.startswith(("link.", "learning.", "privacy.", "measure."))]
     values: dict[str, list[Any]] = {}
     errors = []
     for path, written in config.keys.items():
@@ -246,6 +247,9 @@ def _candidates(loaded: LoadedScenario, config: TuneConfig) -> tuple[Settings, .
         other = next((one for one in swept if one.startswith(f"{path}.") or path.startswith(f"{one}.")), "")
         if path not in schema_keys() or schema_keys()[path].indexed:
             problem, remedy = "names no key of a scenario", meant_key(path, among=known).remedy
+        elif path not in (inside := in_dots({path: written})):
+            problem = "names a section, and a key is tuned by its dotted path"
+            remedy = f"write {' and '.join(f'{key}: {flow(one)}' for key, one in inside.items())} in place of {path}"
         elif other:
             problem = f"is tuned and {other} swept, one inside the other"
             remedy = f"leave {other} out of the sweep, or {path} out of tune.keys"

@@ -123,7 +123,7 @@ def test_values_are_plain_data(tmp_path: Path) -> None:
         ("  learning.rounds: [300]\n  zip: {learning.rounds: [300]}\n", "s.yaml:4: learning.rounds: the path is swept twice in one block; keep one of them (the other is on line 3)."),
         ("  privacy: [none]\n  privacy.epsilon: [300]\n", "s.yaml:4: privacy.epsilon: swept beside privacy, one inside the other; leave privacy.epsilon out of the sweep, or privacy."),
         ("  zip: {learning.rounds: [300, 400], label: [a]}\n", "s.yaml:3: sweep.zip: lists that are zipped must have one length, but learning.rounds has 2, label has 1; "
-        "write zip: {learning.rounds: [300], label: [a]}, or the lists outside zip for all combinations."),
+        "write zip: {learning.rounds: [300, 400], label: [a, \"400\"]}, or the lists outside zip for all combinations."),
         ("  zip: 5\n", "s.yaml:3: sweep.zip = 5: must be a mapping of dotted paths to lists of one length, or a list of such mappings; write for example zip: {learning.scheme: [analog, digital], label: [A, B]}."),
         ("  seed: [1, 2]\n", "s.yaml:3: seed: seed cannot be swept; leave it out, and raise trials: every trial has "
                              "its own random numbers."),

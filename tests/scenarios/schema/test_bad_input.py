@@ -97,7 +97,7 @@ SENTENCES = {
     ),
     "no trials": (
         "name: a\ntrials: 0\n",
-        "s.yaml:2: trials = 0: must be at least 1; write for example 3.",
+        "s.yaml:2: trials = 0: must be at least 1; write 1 or more.",
     ),
     "an unknown word": (
         "name: a\nlearning: {scheme: analogue}\n",
@@ -141,8 +141,8 @@ SENTENCES = {
         "s.yaml:2: link.bogus_ = 1: unknown key; leave it out: the keys of link are access, modulation, mcs, "
         "coding, packets, channel, ofdm, csi, receiver, noma, multiplexing, impairments, power, error_model, "
         "engine, bandwidth_hz, packet_size_bytes and probe_bits.\n"
-        "s.yaml:3: trials = 0: must be at least 1; write for example 3.\n"
-        "s.yaml:4: seed = -1: must be at least 0; write for example 0.",
+        "s.yaml:3: trials = 0: must be at least 1; write 1 or more.\n"
+        "s.yaml:4: seed = -1: must be at least 0; write 0 or more.",
     ),
     "conflicts of learning and of the link": (
         "name: a\nlearning: {num_devices: 570, task: logistic}\nlink:\n  csi: {estimator: ls}\n",
@@ -153,7 +153,7 @@ SENTENCES = {
     ),
     "values of one sweep that are wrong for different reasons": (
         "name: a\nsweep:\n  learning.num_devices:\n    - 0\n    - 5\n    - many\n",
-        "s.yaml:4: learning.num_devices = 0: must be at least 1; write for example 20.\n"
+        "s.yaml:4: learning.num_devices = 0: must be at least 1; write 1 or more.\n"
         "s.yaml:6: learning.num_devices = many: must be a whole number; write for example 20.",
     ),
     "one mistake at every sweep point": (
@@ -291,7 +291,7 @@ def test_a_cycle_of_bases_names_the_files(tmp_path: Path) -> None:
 def test_an_error_in_a_base_names_the_base(tmp_path: Path) -> None:
     (tmp_path / "other.yaml").write_text("name: b\nseed: -1\n")
     assert sentence_about("base: other.yaml\nname: a\n", tmp_path) == (
-        "other.yaml:2: seed = -1: must be at least 0; write for example 0."
+        "other.yaml:2: seed = -1: must be at least 0; write 0 or more."
     )
 
 

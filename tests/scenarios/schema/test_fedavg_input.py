@@ -146,7 +146,7 @@ def test_another_kind_drops_the_keys_of_the_base(tmp_path: Path) -> None:
         (f"{FEDAVG}  model: my.nets:build\n", "s.yaml:4: learning.model = my.nets:build: must be cnn2, "),
         (
             f"{FEDAVG}  rounds: 0\n",
-            "s.yaml:4: learning.rounds = 0: must be at least 1; write for example 50.",
+            "s.yaml:4: learning.rounds = 0: must be at least 1; write 1 or more.",
         ),
         (
             f"{FEDAVG}  local: {{stepz: 3}}\n",

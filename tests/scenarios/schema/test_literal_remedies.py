@@ -21,6 +21,7 @@ learning:
   num_devices: 20
   rounds: 30
 """
+HELD_OUT = FEDAVG.replace("data: digits", "data: {name: digits, validation_samples: 300}")
 AIR = FEDAVG.replace("modulation: qpsk", "access: superposition")
 FLMC = """\
 name: a
@@ -72,7 +73,7 @@ MISTAKES = {
     ),
     "privacy beside a scheme with an epsilon of its own": (
         FEDAVG + "  aggregation: cpa\nprivacy: {epsilon: 2}\n",
-        "write learning.aggregation.epsilon: 2 in place of privacy.",
+        "; leave privacy out.",
     ),
     "batches and momentum of gradient descent": (
         FEDAVG.replace("steps: 1", "steps: 1, batch_size: 8, momentum: 0.5"),
@@ -116,6 +117,55 @@ MISTAKES = {
         FEDAVG + "sweep: {link.access: [superposition, orthogonal], learning.aggregation: [mean, median]}\n",
         "write zip: {link.access: [superposition, orthogonal, orthogonal], learning.aggregation: [mean, mean, median], "
         "link.modulation: [auto, qpsk, qpsk]} in place of link.access and learning.aggregation in the sweep.",
+    ),
+    "candidates without keys": (
+        HELD_OUT + "tune: {learning.local.learning_rate: [0.02, 0.2]}\n",
+        "write keys: {learning.local.learning_rate: [0.02, 0.2]} and leave learning.local.learning_rate out.",
+    ),
+    "candidates in sections without keys": (
+        HELD_OUT + "tune: {learning: {local: {learning_rate: [0.02, 0.2]}}}\n",
+        "write keys: {learning.local.learning_rate: [0.02, 0.2]} and leave learning out.",
+    ),
+    "candidates in a grid": (
+        HELD_OUT + "tune: {grid: {learning.local.steps: [1, 5]}}\n",
+        "; write keys in place of grid.",
+    ),
+    "candidates in a sweep": (
+        HELD_OUT + "tune: {sweep: {learning.local.steps: [1, 5]}}\n",
+        "; write keys in place of sweep.",
+    ),
+    "candidates of a key without its section": (
+        HELD_OUT + "tune: {keys: {learning_rate: [0.02, 0.2]}}\n",
+        "did you mean learning.local.learning_rate",
+    ),
+    "candidates of a key in sections": (
+        HELD_OUT + "tune: {keys: {learning: {local: {learning_rate: [0.02, 0.2]}}}}\n",
+        "write learning.local.learning_rate: [0.02, 0.2] in place of learning.",
+    ),
+    "labels that are too few": (
+        FEDAVG + "sweep: {zip: {learning.aggregation: [mean, median, {name: trimmed-mean}], label: [a, b]}}\n",
+        "write zip: {learning.aggregation: [mean, median, {name: trimmed-mean}], label: [a, b, trimmed-mean]},",
+    ),
+    "bits beyond the limit": (
+        FEDAVG.replace("gd, clip: 1", "sgd, batch_size: 8") + "  aggregation: {name: cpa, rate_bits: 8}\n",
+        "write 6 or less.",
+    ),
+    "a number of values in place of a step": (
+        LINK.replace("[0, 10]", "{start: 0, stop: 20, num: 11}"),
+        "write step: 2 in place of num.",
+    ),
+    "an angle in radians": (
+        FEDAVG.replace("link: {", "link: {impairments: {phase_error_rad: 0.5}, "),
+        "write link.impairments.phase_error_deg: 28.6479.",
+    ),
+    "an energy in microjoules": (
+        FEDAVG.replace("snr_max_db: 20", "snr_max_db: 20, budget: {energy_uj: 1.5}"),
+        "write link.power.budget.energy_j: 1.5e-06.",
+    ),
+    "a time in minutes": (LINK.replace("stop: {", "stop: {max_time_min: 2, "), "write measure.stop.max_seconds: 120."),
+    "a range as Python's": (
+        FEDAVG + "sweep: {link.power.snr_max_db: 'range(0, 30, 10)'}\n",
+        "write link.power.snr_max_db: [0, 10, 20].",
     ),
     "mechanisms of which one needs kappa": (
         FEDAVG.replace("rounds: 30", "rounds: 30\n  codec: {name: uniform, bits: 8, bound: 0.05}")

@@ -351,7 +351,7 @@ SENTENCES = {
     ),
     "too many antennas": (
         LINK + "  receiver: {num_antennas: 65}\n",
-        "s.yaml:4: link.receiver.num_antennas = 65: must be at most 64; write for example 1.",
+        "s.yaml:4: link.receiver.num_antennas = 65: must be at most 64; write 64 or less.",
     ),
     "a grid as a word": (
         LINK + "  ofdm: yes\n",
