@@ -18,7 +18,7 @@ from fl.config.learning import UNNAMED as UNNAMED_ALGORITHM
 from phy.config.by_word import ByWord, by_words_in
 from phy.config.registry import Registry, registry_of
 from privacy.config import AmplitudeBudget, PrivacyConfig
-from scenarios.schema.errors import KeyPath, has_parts, items_of, listing, mapping, names_of, value_at
+from scenarios.schema.errors import KeyPath, flow, has_parts, items_of, listing, mapping, names_of, value_at
 from scenarios.schema.labels.units import in_unit_of, unit_of, without_unit
 from scenarios.schema.messages.nearest import is_other_word, nearness, shares
 from scenarios.schema.schema import Scenario
@@ -332,3 +332,33 @@ def list_of(path: KeyPath, document: dict[str, Any]) -> tuple[KeyPath, dict[str,
             section = mapping(value_at(document, path[:-1]))
             return tuple(at.split(".")), {key: value for key, value in section.items() if f"{at}.{key}" in keys}
     return None
+
+
+def candidates_meant(leaf: str, section: dict[str, Any]) -> tuple[str, dict[str, Any], list[str]] | None:
+    """Remedy for an unknown key of a search, the keys that are meant, and what they replace; None if it is no such key.
+
+    Candidates may stand under another word than keys, or beside it.
+    """
+    flat = {one: in_dots({one: value}) for one, value in section.items()}
+    beside = {
+        one: keys
+        for one, keys in flat.items()
+        if all(key.startswith(("link.", "learning.", "privacy.")) for key in keys)
+    }
+    if leaf in beside:
+        keys = mapping(section.get("keys")) | {path: value for one in beside.values() for path, value in one.items()}
+        return f"write keys: {flow(keys)} and leave {listing(beside, last='and')} out", keys, [*beside]
+    if "keys" not in section and isinstance(section[leaf], dict):
+        return f"write keys in place of {leaf}", section[leaf], [leaf]
+    return None
+
+
+def step_of(leaf: str | int, section: dict[str, Any]) -> int | float | None:
+    """The step of a range that gives a number of values in place of it, as `num: 11`; None for anything else."""
+    start, stop, number = (section.get(key) for key in ("start", "stop", str(leaf)))
+    if not isinstance(start, int | float) or not isinstance(stop, int | float) or "step" in section:
+        return None
+    if type(number) is not int or number < 2:
+        return None
+    step = float(f"{(stop - start) / (number - 1):.6g}")
+    return int(step) if step.is_integer() else step

@@ -47,14 +47,15 @@ from scenarios.schema.schema_keys import (
     TAGS,
     allows,
     belongs,
+    candidates_meant,
     choices,
-    in_dots,
     keys_within,
     kind_as_key,
     list_of,
     meant_key,
     owner_of,
     schema_keys,
+    step_of,
 )
 
 _SWEPT = ("link.", "learning.", "privacy.")
@@ -157,11 +158,11 @@ def _unknown(
     """A key that the section does not have; a key beside it that is `swept` may be the one that was meant."""
     name, leaf, value = names_of(path), path[-1], value_at(document, path)
     problem, shown = "unknown key", _scalar(value)
-    if path[0] == "tune" and len(path) == 2 and (meant := _candidates(str(leaf), document["tune"])) is not None:
-        remedy, keys, gone = meant
-        change = Change(gone=tuple(("tune", one) for one in gone), new=((("tune", "keys"), keys),))
+    if path[0] == "tune" and len(path) == 2 and (found := candidates_meant(str(leaf), document["tune"])) is not None:
+        remedy, keys, replaced = found
+        change = Change(gone=tuple(("tune", one) for one in replaced), new=((("tune", "keys"), keys),))
         return Answer(path, problem, remedy, change, shown)
-    if (step := _step_of(leaf, mapping(value_at(document, path[:-1])))) is not None:
+    if (step := step_of(leaf, mapping(value_at(document, path[:-1])))) is not None:
         change = Change(gone=(path,), new=(((*path[:-1], "step"), step),))
         return Answer(path, problem, f"write step: {flow(step)} in place of {leaf}", change, shown)
     if isinstance(leaf, str) and "." in leaf:
@@ -196,30 +197,6 @@ def _unknown(
     converted = value if text is None else json.loads(text)
     parts: list[str | int] = [*path[:-1], near.rpartition(".")[2]] if _beside(near, name) else [*near.split(".")]
     return Answer(path, problem, remedy, Change(gone=(path,), new=((tuple(parts), converted),)), shown)
-
-
-def _candidates(leaf: str, section: dict[str, Any]) -> tuple[str, dict[str, Any], list[str]] | None:
-    """Remedy for an unknown key of a search, the keys that are meant, and what they replace; None if it is no such key.
-
-    Candidates may stand under another word than keys, or beside it.
-    """
-    flat = {one: in_dots({one: value}) for one, value in section.items()}
-    beside = {one: keys for one, keys in flat.items() if all(key.startswith(_SWEPT) for key in keys)}
-    if leaf in beside:
-        keys = mapping(section.get("keys")) | {path: value for one in beside.values() for path, value in one.items()}
-        return f"write keys: {flow(keys)} and leave {listing(beside, last='and')} out", keys, [*beside]
-    if "keys" not in section and isinstance(section[leaf], dict):
-        return f"write keys in place of {leaf}", section[leaf], [leaf]
-    return None
-
-
-def _step_of(leaf: str | int, section: dict[str, Any]) -> int | float | None:
-    """The step of a range that gives a number of values in place of it, as `num: 11`; None for anything else."""
-    start, stop, number = (section.get(key) for key in ("start", "stop", str(leaf)))
-    ends = isinstance(start, int | float) and isinstance(stop, int | float) and "step" not in section
-    if not (ends and type(number) is int and number > 1):
-        return None
-    return number_in(f"{(stop - start) / (number - 1):.6g}")
 
 
 def _variant(path: KeyPath, document: dict[str, Any]) -> str:
