@@ -32,8 +32,8 @@ def scenario(learning: Any = None, privacy: Any = NOISE, **link: Any) -> Scenari
         ("link.receiver.num_antennas", "several antennas", scenario(receiver={"num_antennas": 4})),
         ("link.impairments", "out of step", scenario(impairments={"phase_error_deg": 5})),
         ("link.power.policy", "power of payloads", scenario(power={"policy": "mse-optimal"})),
-        ("link.power.policy", "power of payloads", scenario(receiver={"scaling": "mmse"})),
-        ("link.power.policy", "power of payloads", scenario(power={"budget": {"energy_j": 1.0}})),
+        ("link.receiver.scaling", "power of payloads", scenario(receiver={"scaling": "mmse"})),
+        ("link.power.budget", "power of payloads", scenario(power={"budget": {"energy_j": 1.0}})),
         ("privacy.budget", "before the run", scenario(None, BUDGET, csi={"error_variance": 0.1})),
         (
             "learning.aggregation.name",
