@@ -88,11 +88,12 @@ def _split(name: str) -> list[str]:
 
 
 def _meanings(name: str) -> list[list[str]]:
-    """The parts of a name as written, in the plural, and with the synonyms of the whole name or of its parts."""
+    """The parts of a name as written, with the last in the plural, and with synonyms of the whole name or of parts."""
     own = _split(name)
     whole = _SYNONYMS.get("_".join(own), [])
-    parts = product(*([part, f"{part}s", *_SYNONYMS.get(part, [])] for part in own))
-    return [_split("_".join(words)) for words in (*((one,) for one in whole), *parts)]
+    parts = product(*([part, *_SYNONYMS.get(part, [])] for part in own))
+    plural = [(*own[:-1], f"{own[-1]}s")] if own else []
+    return [_split("_".join(words)) for words in (*((one,) for one in whole), *parts, *plural)]
 
 
 def nearest_words(written: object, known: Iterable[str], *, least: float = 0.6) -> list[str]:

@@ -67,7 +67,7 @@ def test_check_tells_of_codec_studies_and_of_several_algorithms_at_once(tmp_path
     assert cells(moments)[0]["bits"] == "2,300"
     both = planned("name: a\nsweep: {learning: [{scheme: digital, step_size: 1e-4}, {algorithm: fedavg}]}\n", tmp_path)
     assert [one.title for one in listings(both)] == [
-        "Receive amplitude A at most:",
+        "Receive amplitude A is limited by the LMC cap at 1 of 1 sweep points.",
         "What one device sends in a round:",
     ]
     assert listings(planned("name: a\nlearning: {algorithm: bit-distance}\n", tmp_path)) == []
