@@ -8,7 +8,7 @@ import pytest
 
 from fl.config.scheme import Scheme, schemes
 
-PRIVATE: dict[str, dict[str, Any]] = {"probit": {"epsilon": 1.0, "l1_clip": 0.01}}
+PRIVATE: dict[str, dict[str, Any]] = {"probit": {"epsilon": 1.0, "l1_clip": 0.01}, "sign": {"epsilon": 0.5}}
 WITH_EPSILON = [
     one
     for one in schemes.words()
