@@ -26,7 +26,7 @@ from scenarios.report.published import without_others
 from scenarios.report.rows import results_table
 from scenarios.report.settings import setting_in_words
 from scenarios.report.tables.summaries import FEWEST_TRIALS, summarise
-from scenarios.report.tables.table import Table
+from scenarios.report.tables.table import Table, say
 from scenarios.schema.loader import LoadedScenario, as_yaml, resolved_root
 from scenarios.store.checkpoints import CHECKPOINTS, CheckpointPolicy, discard
 from scenarios.store.store import Store
@@ -123,10 +123,10 @@ class LearningStudy(Study):
             outcome.results.print()
             more = len(self.plan.points) - MOST_RESULTS
             left = f"... and {more} more sweep points: see the report. " if more > 0 else ""
-            print(f"{left}Brackets are 95 % intervals, of means from {FEWEST_TRIALS} trials on.\n")
+            say(f"{left}Brackets are 95 % intervals, of means from {FEWEST_TRIALS} trials on.\n")
         found = f", {outcome.found} found done" if outcome.found else ""
         if outcome.complete:
-            print(f"all {outcome.planned} tasks are finished: 0 computed{found}; phyloop report draws figures again")
+            say(f"all {outcome.planned} tasks are finished: 0 computed{found}; phyloop report draws figures again")
         else:
             print(f"{outcome.planned} tasks: {outcome.computed} computed{found} in {seconds:.0f} s")
         if outcome.failed:
