@@ -50,7 +50,6 @@ class SignScheme(Scheme):
     name: Literal["sign"]
     epsilon: EpsilonOrNone = Field(
         default=None,
-        examples=[0.5],
         description="of randomized response, per number and round; none: no response, as in Bernstein et al. 2018",
     )
     vote: Literal["mean", "majority"] = Field(

@@ -309,6 +309,8 @@ def _beyond(kind: str, name: str, item: dict[str, Any], field: FieldInfo | None)
     if (near := likely_unit(leaf, value, holds=lambda one: holds(one, limit), usual=number)) is not None:
         return problem, f"write {near}", float(near.partition(" ")[0])
     alone = ", or none" if field is not None and allows(field, None) else ""
+    if alone and default is None and value == 0:  # 0 for none
+        return problem, "write none", None
     example = number if example is None else example
     if isinstance(example, float | int) and holds(example, limit) and not (type(number) is int and holds(limit, limit)):
         return problem, f"write for example {flow(example)}{alone}", None

@@ -86,7 +86,7 @@ SENTENCES = {
     ),
     "zero for none": (
         "name: a\nlearning: {algorithm: fedavg, aggregation: {name: sign, epsilon: 0}}\n",
-        "s.yaml:2: learning.aggregation.epsilon = 0: must be above 1e-06; write for example 0.5, or none.",
+        "s.yaml:2: learning.aggregation.epsilon = 0: must be above 1e-06; write none.",
     ),
     "words of YAML 1.1 for none, and for a section with defaults alone": (
         "name: a\nlearning: {algorithm: fedavg, personal: true}\nprivacy: no\n",
