@@ -34,6 +34,9 @@ UNNAMED: dict[type[BaseModel], str] = {PrivacyConfig: "amplitude", AmplitudeBudg
 """Members of a union for a section that names none."""
 SECTIONS = {"learning": ("algorithm", UNNAMED_ALGORITHM), "privacy": ("mechanism", UNNAMED[PrivacyConfig])}
 
+_COUNTS = {"num", "n", "count", "number", "points", "values", "samples", "size"}
+"""Parts of keys that give a range by the number of its values."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SchemaKey:
@@ -358,7 +361,7 @@ def step_of(leaf: str | int, section: dict[str, Any]) -> int | float | None:
     start, stop, number = (section.get(key) for key in ("start", "stop", str(leaf)))
     if not isinstance(start, int | float) or not isinstance(stop, int | float) or "step" in section:
         return None
-    if type(number) is not int or number < 2:
+    if type(number) is not int or number < 2 or stop <= start or not _COUNTS & {*str(leaf).split("_")}:
         return None
     step = float(f"{(stop - start) / (number - 1):.6g}")
     return int(step) if step.is_integer() else step

@@ -70,7 +70,8 @@ def range_in(value: object) -> dict[str, int | float] | None:
         start, step, stop = match.groups()
     elif match := _CALL.fullmatch(written):
         start, stop, step = match.groups()
-        width = float(step or 1)
+        if (width := float(step or 1)) == 0.0:
+            return None
         stop = float(start) + width * (ceil((float(stop) - float(start)) / width) - 1)  # Python leaves the end out
     else:
         return None
@@ -119,3 +120,19 @@ def byte_size(number: int) -> str:
         if number >= size:
             return f"{number / size:.{1 if number < 10 * size else 0}f} {unit}"
     return f"{-(-number // 1000)} kB"
+
+
+def number_in(text: str) -> int | float | None:
+    """Return the finite number that a text is; None for other texts."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return int(number) if number.is_integer() else number if isfinite(number) else None
+
+
+def numbers_in(value: object) -> list[int | float] | None:
+    """Return the numbers of a text that separates several; None for other values."""
+    words = re.split(r"[\s;,]+", value.strip(" ;,[]")) if isinstance(value, str) else []
+    numbers = [number for word in words if (number := number_in(word)) is not None]
+    return numbers if len(numbers) == len(words) > 1 else None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from math import isfinite
 from operator import ge, gt, le, lt
 from typing import Any, NamedTuple
 
@@ -98,19 +96,3 @@ def share_of_devices(value: object, num_devices: object) -> str | None:
         return None
     number = num_devices if type(num_devices) is int and num_devices > 0 else 20
     return f"write {max(1, round(share * number))} for {100.0 * share:g} % of {number} devices"
-
-
-def number_in(text: str) -> int | float | None:
-    """Return the finite number that a text is; None for other texts."""
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return int(number) if number.is_integer() else number if isfinite(number) else None
-
-
-def numbers_in(value: object) -> list[int | float] | None:
-    """Return the numbers of a text that separates several; None for other values."""
-    words = re.split(r"[\s;,]+", value.strip(" ;,[]")) if isinstance(value, str) else []
-    numbers = [number for word in words if (number := number_in(word)) is not None]
-    return numbers if len(numbers) == len(words) > 1 else None

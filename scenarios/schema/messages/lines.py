@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from scenarios.schema.errors import Change, KeyPath, names_of
+from scenarios.schema.labels.units import number_in
 
 
 def change_in(remedy: str, at: KeyPath, *, known: Collection[str]) -> Change | None:
@@ -39,14 +40,12 @@ def change_in(remedy: str, at: KeyPath, *, known: Collection[str]) -> Change | N
 
 def _value(text: str) -> Any:
     """The value that a line writes; None for what is no value."""
+    if (number := number_in(text)) is not None:  # 1e5 is text for PyYAML
+        return number
     try:
-        number = float(text)  # 1e5 is text for PyYAML
-        return int(number) if number.is_integer() else number
-    except ValueError:
-        try:
-            return yaml.safe_load(text)
-        except yaml.YAMLError:
-            return None
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        return None
 
 
 def _place(name: str, at: KeyPath, known: Collection[str]) -> KeyPath:

@@ -27,15 +27,13 @@ from scenarios.schema.errors import (
     shorten,
     value_at,
 )
-from scenarios.schema.labels.units import in_unit_of, likely_unit, range_in, unit_of
+from scenarios.schema.labels.units import in_unit_of, likely_unit, number_in, numbers_in, range_in, unit_of
 from scenarios.schema.messages.forms import (
     FORMS,
     LENGTHS,
     LIMITS,
     TYPES,
     Answer,
-    number_in,
-    numbers_in,
     share_of_devices,
 )
 from scenarios.schema.messages.lines import change_in

@@ -154,6 +154,14 @@ MISTAKES = {
         LINK.replace("[0, 10]", "{start: 0, stop: 20, num: 11}"),
         "write step: 2 in place of num.",
     ),
+    "a misspelt step, whose number is no number of values": (
+        LINK.replace("[0, 10]", "{start: 0, stop: 20, stp: 2}"),
+        "did you mean measure.values.step.",
+    ),
+    "a range of Python with a step of 0": (
+        LINK.replace("[0, 10]", "'range(0, 20, 0)'"),
+        "write for example {start: 0, stop: 20, step: 2}.",
+    ),
     "an angle in radians": (
         FEDAVG.replace("link: {", "link: {impairments: {phase_error_rad: 0.5}, "),
         "write link.impairments.phase_error_deg: 28.6479.",
