@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fl.arrays import F64
+from fl.config.task import TaskConfig
 from fl.tasks import build_task
 from fl.uplink.channel_credit import sure_noise_power
 from phy.config import LinkConfig
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 _SHARE_OF_STABLE_STEP = 0.15
 """The paper's analog step, 1.28e-4, is 0.155 of 2 / (mu + L) on its data."""
+
+_FEW_PRODUCTS = 10_000_000
+"""Products of two inputs, N m^2, that the data of a trial take in some 0.1 s."""
 
 
 def step_size(config: FlmcConfig, *, strong_convexity: F64, smoothness: F64) -> F64:
@@ -115,12 +119,16 @@ class Caps:
         return None if self.power is None or self.lmc is None else min(self.power, self.lmc, self.privacy)
 
 
+def _drawn_at_once(task: TaskConfig) -> bool:
+    return task.name == "gaussian-linear" and task.num_samples * task.dimension**2 <= _FEW_PRODUCTS
+
+
 def caps_of(
     learning: FlmcConfig, *, link: LinkConfig, privacy: Mechanism | None, seed: int | None = None
 ) -> Caps | None:
     """Return the caps at one sweep point; None without a radio.
 
-    With a `seed`, the LMC cap of an automatic step is that of the first trial's data, where these are drawn at once.
+    With a `seed`, the LMC cap of an automatic step is that of the first trial's data, where these are drawn in 0.1 s.
     """
     if not learning.uses_radio or link.error_model == "error_free":
         return None
@@ -133,7 +141,7 @@ def caps_of(
     if learning.step_size != "auto" or learning.resolved_lmc_cap == "none":
         eta = 1.0 if learning.step_size == "auto" else learning.step_size
         lmc = float(lmc_amplitude_cap(learning, eta, noise_power=link.channel.noise_power))
-    elif seed is not None and learning.task.name == "gaussian-linear":
+    elif seed is not None and _drawn_at_once(learning.task):
         task = build_task(learning.task, num_devices=learning.num_devices, seed=seed, trials=(0,))
         lmc = float(sampling_of(learning, link=link, privacy=None, task=task).lmc[0])
     bound = round_privacy(learning, link=link, privacy=privacy if isinstance(privacy, PrivacyConfig) else None)

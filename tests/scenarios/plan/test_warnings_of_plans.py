@@ -53,6 +53,12 @@ def test_check_counts_what_limits_the_amplitude_unasked(tmp_path, capsys: pytest
     assert "Receive amplitude A is limited by the privacy cap at 1 and the LMC cap at 4 of 5 sweep points." in said
 
 
+def test_a_check_draws_no_data_that_take_long() -> None:
+    learning = {**FLMC, "task": {"name": "gaussian-linear", "num_samples": 1_000_000, "dimension": 1000}}
+    plan = expand(load_scenario({"name": "a", "link": FLAT, "learning": learning}))
+    assert binding_caps(plan.points) == {"depends on the data": 1}
+
+
 def test_the_figure_that_check_proposes_for_equal_channel_uses_is_valid_and_silences_the_warning() -> None:
     sweep = {"learning.aggregation": ["mean", "probit"], "link.power.snr_max_db": [10, 20]}
     (warned,) = [one for one in found(sweep, FEDAVG) if "channel uses" in one]
