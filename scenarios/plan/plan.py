@@ -175,13 +175,11 @@ def _walk(loaded: LoadedScenario, group: Any, at: KeyPath, seen: dict[str, KeyPa
     if len({len(values) for values in group.values()}) > 1:
         lengths = ", ".join(f"{path} has {len(values)}" for path, values in group.items())
         problem = f"lists that are zipped must have one length, but {lengths}"
-        least = min(len(values) for path, values in group.items() if path != "label")
-        if "label" in group:
-            kinds = [
-                mapping(one).get("name", one) for path, values in group.items() if path != "label" for one in values
-            ]
-            group = group | {"label": [*group["label"], *map(shorten, kinds[len(group["label"]) :])]}
-        rows = {path: values[:least] for path, values in group.items()}
+        others = [values for path, values in group.items() if path != "label"]
+        if "label" in group:  # rows without a label have that of their first value
+            kinds = [shorten(mapping(one).get("name", one)) for one in others[0]]
+            group = group | {"label": [*group["label"], *kinds[len(group["label"]) :]]}
+        rows = {path: values[: min(map(len, others))] for path, values in group.items()}
         raise loaded.error(at, problem, f"write zip: {flow(rows)}, or the lists outside zip for all combinations")
     first: dict[str, int] = {}
     axis: Axis = []
@@ -215,13 +213,13 @@ def _check_path(loaded: LoadedScenario, path: str, values: Any, at: KeyPath, see
         raise together([wrong, *(error for step in steps[:_MAX_REFUSED] for error in _of_values(loaded, [step]))])
     for other, place in seen.items():
         if path == other or path.startswith(other + ".") or other.startswith(path + "."):
-            line = mark_of(place, loaded.marks)[1]
-            problem = f"swept beside {other}, one inside the other"
-            problem = "the path is swept twice in one block" if path == other else problem
-            keep = f"keep one of them (the other is on line {line})" if line else "keep one of them"
-            keep = keep if path == other else f"leave {path} out of the sweep, or {other}"
-            product = None if path == other else product_remedy({path: values, other: value_at(loaded.document, place)})
-            raise refuse(problem, f"{product}, alone" if product else keep)
+            if path == other:
+                line = mark_of(place, loaded.marks)[1]
+                keep = f"keep one of them (the other is on line {line})" if line else "keep one of them"
+                raise refuse("the path is swept twice in one block", keep)
+            product = product_remedy({path: values, other: value_at(loaded.document, place)})
+            remedy = f"{product}, alone" if product else f"leave {path} out of the sweep, or {other}"
+            raise refuse(f"swept beside {other}, one inside the other", remedy)
     seen[path] = at
 
 
