@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
@@ -15,7 +14,8 @@ import yaml
 from phy.config.by_word import by_words_in, registry_in
 from phy.config.registry import Registry, registries
 from scenarios.schema.errors import flow
-from scenarios.schema.schema_keys import OWNERS, choices, schema_keys
+from scenarios.schema.overrides import set_path
+from scenarios.schema.schema_keys import OWNERS, choices, in_dots, schema_keys
 
 KEYS_BY_KIND = {
     "access": "link.access",
@@ -88,10 +88,8 @@ class Meaning(NamedTuple):
         fedavg = {"algorithm": "fedavg", "data": "digits", "model": "linear"}
         if self.kind != "algorithm":
             document["learning"] = {"algorithm": "flmc"} if self.kind == "flmc scheme" else fedavg
-        for part in reversed(self.path.split(".")):
-            value = {part: value}
-        for more in (value, _of(_words()["beside"], self) or {}):
-            _merge(document, deepcopy(more))
+        for path, one in {self.path: value, **in_dots(_of(_words()["beside"], self))}.items():
+            set_path(document, path, one)
         return {
             "name": "my-study",
             **{one: document[one] for one in ("link", "learning", "privacy") if one in document},
@@ -166,13 +164,3 @@ def _of(table: Mapping[str, Mapping[str, Any]], meaning: Meaning) -> Any:
     entries = table.get(meaning.path, {})
     starred = (entry for name, entry in entries.items() if name[-1] == "*" and meaning.word.startswith(name[:-1]))
     return entries.get(meaning.word, next(starred, None))
-
-
-def _merge(into: dict[str, Any], more: Mapping[str, Any]) -> None:
-    for key, value in more.items():
-        if isinstance(value, dict) and isinstance(into.get(key), str):
-            into[key] = {"kind" if key == "attack" else "name": into[key]}
-        if isinstance(value, dict) and isinstance(into.get(key), dict):
-            _merge(into[key], value)
-        else:
-            into[key] = value
