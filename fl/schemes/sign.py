@@ -69,10 +69,9 @@ class SignScheme(Scheme):
 
     @classmethod
     def variant(cls, settings: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
-        epsilon = settings.get("epsilon")
-        if epsilon == "none":
-            return "signSGD without RR", ("epsilon",)
-        return settings["name"] if epsilon is None else "signSGD + RR", ()
+        if settings.get("epsilon") in (None, "none"):
+            return settings["name"], ("epsilon",)
+        return "signSGD + RR", ()
 
     def upload_bits(self, num_values: int) -> int:
         return num_values
