@@ -228,12 +228,14 @@ class FedAvgConfig(Learning):
         size = self.num_values()
         parameters = "a number of parameters set by its function" if size is None else f"{size:,} parameters"
         steps = f"{local.steps} local step{'s' if local.steps > 1 else ''}"
-        active = self.participation.devices_per_round
+        part = self.participation
+        absent = ((part.dropout, "uploads are never sent"), (part.straggling, "devices stop before their last step"))
         return [
             f"{data.name}, {train:,} training and {test:,} test images of {height} x {width}{colours}, "
             f"{facts.num_classes} classes{held}{place}",
             f"{partition.kind} over {self.num_devices} devices, {about}{each:,} samples each"
-            + (f", {active} of them in a round" if active is not None else ""),
+            + (f", {part.devices_per_round} of them in a round" if part.devices_per_round is not None else "")
+            + "".join(f", {100 * share:g} % of {what}" for share, what in absent if share),
             f"{self.model.name}, {parameters}, {self.rounds} rounds of {steps} ({local.optimizer}), "
             f"{self.sent(label, link=link)}",
             *self.aggregation.describe(size),

@@ -59,7 +59,7 @@ def test_the_bits_that_check_tells_are_those_that_the_scheme_sends(
             "signSGD + RR, ε = 0.5, mean of signs, unbiased decode",
         ),
         ({"name": "sign", "epsilon": 1.0}, "signSGD + RR, ε = 1"),
-        ({"name": "sign", "epsilon": "none", "vote": "mean"}, "signSGD without RR, mean of signs"),
+        ({"name": "sign", "epsilon": "none", "vote": "mean"}, "signSGD, mean of signs"),
         ({"name": "jopeq", "rate_bits": 2}, "JoPEQ, R = 2"),
         ({"name": "jopeq", "as_coded": True}, "JoPEQ, as coded"),
         ({"name": "geometric-median"}, "geometric median"),
@@ -101,6 +101,13 @@ def test_check_tells_bits_promise_anonymity_and_attackers(tmp_path: Path) -> Non
     assert [row["epsilon"] for row in rows] == ["0.5 per number", "", "1 per round", *["0.5 per number"] * 2, ""]
     assert [row["target p"] for row in rows] == ["0.3775", "", "", "0.3775", "", ""]
     assert [row["bits"] for row in rows] == ["1,300", "650", "650", "650", "650", "5,200"]
+
+
+def test_check_tells_dropout_and_straggling(tmp_path: Path) -> None:
+    part = "  num_devices: 20\n  participation: {devices_per_round: 6, dropout: 0.05, straggling: 0.3}\n"
+    told = " ".join(describe(planned(f"{FEDAVG}{part}", tmp_path).points[0].scenario))
+    assert "6 of them in a round, 5 % of uploads are never sent, 30 % of devices stop before their last step" in told
+    assert "never sent" not in " ".join(describe(planned(FEDAVG, tmp_path).points[0].scenario))
 
 
 @pytest.mark.parametrize("name", ["laplace", "jopeq"])
