@@ -172,7 +172,10 @@ def _scheme(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | None
         yield Conflict(f"learning.codec.name learning.codec {SCHEME_KEYS}", problem, remedy)
     if privacy is not None and privacy.protects not in ("scheme", "sum"):
         problem = f"aggregation {scheme.name} protects its bits itself, and privacy is for mechanisms on plain numbers"
-        yield Conflict(f"{_MECHANISM} {SCHEME_KEYS}", problem, "leave privacy out")
+        remedy = "leave privacy out"
+        if privacy.budget is not None and hasattr(scheme, "epsilon"):
+            remedy += ", or write privacy.mechanism: scheme, so that the budget sets its epsilon"
+        yield Conflict(f"{_MECHANISM} {SCHEME_KEYS}", problem, remedy)
     response, lost = scheme.response, _lost(link)
     if lost is not None and response is not None and response.channel != "agnostic":
         problem = f"channel {response.channel} needs the bit errors of the channel, but packets.policy {lost} drops "
