@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import log10
@@ -259,4 +260,15 @@ def study_warnings(plan: LinkPlan) -> list[str]:
     of_links = [sentence for curve in plan.curves for sentence in link_warnings(curve.link)]
     rates = [rate_warning(curve, plan.measure.over) for curve in plan.curves]
     unused = unused_keys(curve.point.scenario for curve in plan.curves)
-    return list(dict.fromkeys([*of_links, *filter(None, rates), *unused]))
+    return list(dict.fromkeys([*of_links, *_range_meant(plan.measure), *filter(None, rates), *unused]))
+
+
+def _range_meant(measure: MeasureConfig) -> Iterator[str]:
+    """Yield a warning for three values that are not in ascending order, but may be start, stop and step."""
+    match measure.values:
+        case (start, stop, step) if start < stop and 0.0 < step < stop:
+            meant = f"{{start: {start:g}, stop: {stop:g}, step: {step:g}}}"
+            yield (
+                f"measure.values: the list has {start:g}, {stop:g} and {step:g} dB alone; for all of {start:g} to "
+                f"{stop:g} dB in steps of {step:g} write measure.values: {meant}, or the list in ascending order"
+            )

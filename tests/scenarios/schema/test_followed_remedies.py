@@ -84,6 +84,11 @@ def test_one_check_has_the_remedies_of_all_mistakes(case: str, tmp_path: Path) -
 
 
 WARNINGS = {
+    "a list of start, stop and step": (
+        LINK.replace("[0]", "[0, 20, 2]"),
+        "measure.values: the list has 0, 20 and 2 dB alone; for all of 0 to 20 dB in steps of 2 write measure.values: "
+        "{start: 0, stop: 20, step: 2}",
+    ),
     "a codec beside amplitudes in the air": (
         FEDAVG + "  codec: uniform\nlink: {access: superposition}\n",
         "learning.codec: has no effect, because numbers add up in the air as they are",
@@ -96,7 +101,7 @@ WARNINGS = {
 
 
 @pytest.mark.parametrize("case", WARNINGS, ids=lambda case: case.replace(" ", "_"))
-def test_a_key_without_effect_is_a_warning(case: str, tmp_path: Path) -> None:
+def test_what_was_likely_not_meant_is_a_warning(case: str, tmp_path: Path) -> None:
     text, sentence = WARNINGS[case]
     checked = check(write_scenario(tmp_path, text))
     assert checked.ok
