@@ -1,11 +1,12 @@
-"""One round of compressed private aggregation with up to a million devices, local training included.
+"""One round of a one-bit scheme with up to a million devices, local training included.
 
     python benchmarks/million_devices.py                 # 1,000 to 1,000,000 devices, each in a process of its own
     python benchmarks/million_devices.py --most 100000 --scheme probit
 
 A scenario goes the product's own way: YAML, `load_scenario`, `Federation`. Linear model (7,850 numbers), 5 images per
-device, one bit per number over uncoded QPSK and Rayleigh fading; the rounds timed come after one of 2,000 devices
-that compiles. Exit 1 if time grows faster than linearly from 1,000 devices on, or a million of them take 90 s or 4 GB.
+device, one bit per number over uncoded QPSK and Rayleigh fading. CPA has randomized response at its epsilon of 0.5;
+PRoBit and signSGD have none, as by default. The rounds timed come after one of 2,000 devices that compiles. Exit 1 if
+time grows faster than linearly from 1,000 devices on, or a million of them take 90 s or 4 GB.
 """
 
 from __future__ import annotations
