@@ -54,7 +54,7 @@ def test_check_counts_what_limits_the_amplitude_unasked(tmp_path, capsys: pytest
 
 
 def test_a_check_draws_no_data_that_take_long() -> None:
-    learning = {**FLMC, "task": {"name": "gaussian-linear", "num_samples": 1_000_000, "dimension": 1000}}
+    learning = {**FLMC, "task": {"name": "gaussian-linear", "num_samples": 100_000, "dimension": 20}}
     plan = expand(load_scenario({"name": "a", "link": FLAT, "learning": learning}))
     assert binding_caps(plan.points) == {"depends on the data": 1}
 
