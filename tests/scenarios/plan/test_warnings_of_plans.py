@@ -34,7 +34,7 @@ def test_a_swept_epsilon_that_the_lmc_cap_leaves_without_effect_is_the_first_war
         ({"privacy.epsilon": [0.1, 50]}, FLMC, False),  # one value of the sweep binds
         ({"link.power.snr_max_db": [20, 30]}, FLMC, True),  # the LMC cap lies below all powers
         ({"link.power.snr_max_db": [20, 30]}, {**FLMC, "lmc_cap": "none"}, True),  # privacy does
-        ({"learning.step_size": [1e-3, 2e-3]}, FLMC, False),  # a step acts beside its cap, too
+        ({"learning.step_size": [1e-3, 2e-3]}, {**FLMC, "lmc_cap": "none"}, False),  # a step acts beside its cap, too
     ],
 )
 def test_only_sweeps_whose_cap_never_binds_are_warned_of(sweep: Any, learning: Any, names: bool) -> None:
@@ -67,7 +67,15 @@ def test_the_figure_that_check_proposes_for_equal_channel_uses_is_valid_and_sile
     document = yaml.safe_load(warned.partition("write ")[2])
     (figure,) = document["report"]["figures"]
     assert figure["budgets"] == [325_000]  # 50 rounds of 6,500
+    assert figure["panels"] == "link.power.snr_max_db"
     assert not any("channel uses" in one for one in found(sweep, FEDAVG, **document))
+
+
+@pytest.mark.parametrize(("access", "uses"), [("superposition", "325"), ("noma", "13,000")])
+def test_channel_uses_count_two_numbers_of_a_sum_or_four_devices_at_once(access: str, uses: str) -> None:
+    sentences = found({"link.access": ["orthogonal", access]}, FEDAVG, link={"noma": {"group_size": 4}})
+    (warned,) = [one for one in sentences if "channel uses" in one]
+    assert f"52,000 channel uses with orthogonal and {uses} with" in warned
 
 
 @pytest.mark.parametrize("schemes", [["probit", "cpa"], ["mean", "median"]])
