@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
@@ -160,7 +161,5 @@ def _words() -> Any:
 
 
 def _of(table: Mapping[str, Mapping[str, Any]], meaning: Meaning) -> Any:
-    """The entry of a word, or of the first beginning with a star that fits; None without."""
-    entries = table.get(meaning.path, {})
-    starred = (entry for name, entry in entries.items() if name[-1] == "*" and meaning.word.startswith(name[:-1]))
-    return entries.get(meaning.word, next(starred, None))
+    """The first entry whose name, which may end in a star, is that of a word; None without."""
+    return next((one for name, one in table.get(meaning.path, {}).items() if fnmatchcase(meaning.word, name)), None)
