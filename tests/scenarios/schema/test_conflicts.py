@@ -54,6 +54,20 @@ def test_the_remedy_of_a_conflict_ends_it_to_the_letter(case: str, folder: Path)
     assert left == []
 
 
+@pytest.mark.parametrize(
+    ("case", "epsilon"), [("a budget of less than a round", "0.01"), ("a budget that leaves too little", "1e-6")]
+)
+def test_a_budget_that_is_too_small_is_raised_no_more_than_fourfold_too_far(
+    case: str, epsilon: str, folder: Path
+) -> None:
+    (sentence,), _, _ = outcome(case, folder)
+    enough = float(sentence.partition("write privacy.budget.epsilon: ")[2].removesuffix("."))
+    fourth = CONFLICTS[case].replace(f"budget: {{epsilon: {epsilon},", f"budget: {{epsilon: {enough / 4.0},")
+    (folder / "fourth.yaml").write_text(f"name: a\n{fourth}\n", encoding="utf-8")
+    assert enough > float(epsilon)
+    assert check(folder / "fourth.yaml").errors != ()
+
+
 def test_every_conflict_is_reached_but_for_a_few(folder: Path) -> None:
     reached = {place for case in CONFLICTS for place in outcome(case, folder)[2]}
     missed = [
