@@ -229,12 +229,12 @@ def meant_key(
         return Meant(best, None, f"write {best} at the top of the file, outside {section.partition('.')[0]}")
     narrower = {*leaf.split("_")} < {*word.split("_")}  # snr_db and snr_max_db
     means_more = told or is_other_word(leaf, word) or (unit_of(word) and (narrower or not unit_of(leaf)))
-    more = _description(best, kind)
+    more = description_of(best, kind)
     return Meant(best, None, f"did you mean {best}{f' ({more})' if means_more else ''}")
 
 
-def _description(path: str, kind: str) -> str:
-    """The description of a key without the reason of its default."""
+def description_of(path: str, kind: str = "") -> str:
+    """Return the description of a key without the reason of its default."""
     return str(schema_keys()[path].meant(kind).description).partition(";")[0]
 
 
@@ -246,7 +246,7 @@ def _told_by(path: str, known: Iterable[str], kind: str) -> str | None:
         return {word.lower() if len(word) > 1 else word for word in re.findall(r"[^\W_]+", text)}
 
     beside = (one for one in known if one.rpartition(".")[0] == section != "")
-    told = [one for one in beside if words(without_unit(leaf)) <= words(_description(one, kind))]
+    told = [one for one in beside if words(without_unit(leaf)) <= words(description_of(one, kind))]
     return told[0] if len(told) == 1 else None
 
 

@@ -16,7 +16,7 @@ from phy.config.by_word import by_words_in, registry_in
 from phy.config.registry import Registry, registries
 from scenarios.schema.errors import flow
 from scenarios.schema.overrides import set_path
-from scenarios.schema.schema_keys import OWNERS, choices, in_dots, schema_keys
+from scenarios.schema.schema_keys import OWNERS, choices, description_of, in_dots, schema_keys
 
 KEYS_BY_KIND = {
     "access": "link.access",
@@ -59,7 +59,7 @@ class Meaning(NamedTuple):
             return str(line)
         if self.registry is not None:
             return first_paragraph(self.registry[self.word])
-        return str(schema_keys()[self.path].meant(self.word).description).partition(";")[0]
+        return description_of(self.path, self.word)
 
     def keys_beside(self) -> list[str]:
         """The keys beside the key that describe the word."""
@@ -70,7 +70,7 @@ class Meaning(NamedTuple):
         beside = [one for one in keys if one.rpartition(".")[0] == section and one != self.path]
         if leaf in OWNERS:
             return [one for one in beside if self.word in keys[one].variants]
-        gone = [one for one in beside if is_of_another(str(keys[one].meant().description), self.word, others)]
+        gone = [one for one in beside if is_of_another(description_of(one), self.word, others)]
         by_word = [part for one in gone for part in by_words_in(keys[one].meant().metadata)]
         gone += [f"{section}.{name}" for part in by_word for name in part.beside]
         return [one for one in beside if one not in gone]

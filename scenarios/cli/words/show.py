@@ -31,7 +31,7 @@ from scenarios.cli.words.meanings import (
 from scenarios.schema.errors import ScenarioError, flow, listing
 from scenarios.schema.messages.forms import FORMS
 from scenarios.schema.messages.nearest import nearest, nearness
-from scenarios.schema.schema_keys import OWNERS, TAGS, UNNAMED, choices, schema_keys
+from scenarios.schema.schema_keys import OWNERS, TAGS, UNNAMED, choices, description_of, schema_keys
 
 
 def show(what: str | None) -> None:
@@ -99,18 +99,15 @@ def _print_meanings(console: Console, what: str) -> bool:
     named = [key for key in schema_keys() if key.endswith(f".{what}") and "downlink" not in key]
     metrics = dict.fromkeys(name for names in _measured().values() for name in names)
     metric = next((name for name in metrics if nearness(what, name) == 1.0), None)  # bler: packet_error_rate
-    if max(len(found), len(named)) > 1 or len(found) + len(named) + (metric is not None) > 2:
+    rows = {f"{one.path}={what}": one.about for one in found} | {key: description_of(key) for key in named}
+    rows |= {} if metric is None else {f"metric {metric}": "a metric, see phyloop show metrics"}
+    if max(len(found), len(named)) > 1 or len(rows) > 2:
         table = Table(box=None, pad_edge=False, show_header=False)
-        for one in found:
-            table.add_row(f"[bold]{one.path}={what}[/bold]", escape(one.about))
-        for key in named:
-            table.add_row(f"[bold]{key}[/bold]", escape(str(schema_keys()[key].meant().description).partition(";")[0]))
-        if metric is not None:
-            table.add_row(f"[bold]metric {metric}[/bold]", "a metric, see phyloop show metrics")
-        console.print(f"{what} has {len(found) + len(named) + (metric is not None)} meanings:", markup=False)
+        for name, about in rows.items():
+            table.add_row(f"[bold]{name}[/bold]", escape(about))
+        console.print(f"{what} has {len(rows)} meanings:", markup=False)
         console.print(table)
-        example = f"{found[0].path}={what}" if found else named[0]
-        console.print(f"\nphyloop show {example} explains the first of them in full.", markup=False)
+        console.print(f"\nphyloop show {next(iter(rows))} explains the first of them in full.", markup=False)
         return True
     for one in found:
         _print_meaning(console, one)

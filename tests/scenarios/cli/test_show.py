@@ -26,7 +26,7 @@ from scenarios.cli.words.show import show
 from scenarios.plan.plan import expand
 from scenarios.schema.errors import ScenarioError, listing
 from scenarios.schema.loader import load_scenario
-from scenarios.schema.schema_keys import choices, schema_keys
+from scenarios.schema.schema_keys import choices, description_of
 from scenarios.studies.check import check
 
 
@@ -129,7 +129,7 @@ def test_every_word_of_the_table_of_meanings_is_one_that_a_scenario_may_write() 
 def test_every_word_without_a_class_has_a_meaning_of_its_own(path: str) -> None:
     kind = next(one for one, key in KEYS_BY_KIND.items() if key == path)
     told = [Meaning(path, word, kind).about for word in choices(path)]
-    about = str(schema_keys()[path].meant().description).partition(";")[0]
+    about = description_of(path)
     assert about not in told
 
 
