@@ -34,6 +34,9 @@ UNNAMED: dict[type[BaseModel], str] = {PrivacyConfig: "amplitude", AmplitudeBudg
 """Members of a union for a section that names none."""
 SECTIONS = {"learning": ("algorithm", UNNAMED_ALGORITHM), "privacy": ("mechanism", UNNAMED[PrivacyConfig])}
 
+SETTINGS = ("link.", "learning.", "privacy.")
+"""Beginnings of the keys that may be swept and tuned."""
+
 _COUNTS = {"num", "n", "count", "number", "points", "values", "samples", "size"}
 """Parts of keys that give a range by the number of its values."""
 
@@ -343,11 +346,7 @@ def candidates_meant(leaf: str, section: dict[str, Any]) -> tuple[str, dict[str,
     Candidates may stand under another word than keys, or beside it.
     """
     flat = {one: in_dots({one: value}) for one, value in section.items()}
-    beside = {
-        one: keys
-        for one, keys in flat.items()
-        if all(key.startswith(("link.", "learning.", "privacy.")) for key in keys)
-    }
+    beside = {one: keys for one, keys in flat.items() if all(key.startswith(SETTINGS) for key in keys)}
     if leaf in beside:
         keys = mapping(section.get("keys")) | {path: value for one in beside.values() for path, value in one.items()}
         return f"write keys: {flow(keys)} and leave {listing(beside, last='and')} out", keys, [*beside]

@@ -42,6 +42,7 @@ from scenarios.schema.schema import num_errors, validate_quickly
 from scenarios.schema.schema_keys import (
     KINDS,
     SECTIONS,
+    SETTINGS,
     TAGS,
     allows,
     belongs,
@@ -55,8 +56,6 @@ from scenarios.schema.schema_keys import (
     schema_keys,
     step_of,
 )
-
-_SWEPT = ("link.", "learning.", "privacy.")
 
 
 def answer(
@@ -243,7 +242,7 @@ def _wrong_value(kind: str, path: KeyPath, item: dict[str, Any], document: dict[
     fits = isinstance(value, dict) or any(allows(one, [value]) for one in fields)
     if kind in ("tuple_type", "list_type") and (fits or name not in FORMS) and not isinstance(value, list):
         return TYPES[kind][0], f"write [{flow(value)}]", [value]
-    if isinstance(value, list) and value and dotted(path) == name and name.startswith(_SWEPT):
+    if isinstance(value, list) and value and dotted(path) == name and name.startswith(SETTINGS):
         words = [word for tag in ("", *(f".{one}" for one in TAGS)) for word in choices(f"{name}{tag}")]
         if all(item in words or any(allows(one, item) for one in fields) for item in value):
             return "must be one value", f"move the list into the sweep: {name}: {shorten(value)}", value[0]
