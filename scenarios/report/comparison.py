@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import hypot, isfinite
+from math import hypot, isclose, isfinite
 from typing import Any
 
-from scenarios.report.answers import Difference, Values
+from scenarios.report.answers import ROUNDING, Difference, Values
 from scenarios.report.figures.draw import draw
 from scenarios.report.figures.drawing import Curve, Drawing
 from scenarios.report.figures.interactive import describe
@@ -98,12 +98,15 @@ def difference(x: Cell, y: Cell, *, paired: bool) -> Difference:
     """Return `y` less `x`: over trials in pairs, else with the interval of independent values.
 
     From limits l and u of each value this is from y - x - sqrt((y - l_y)^2 + (u_x - x)^2) to
-    y - x + sqrt((u_y - y)^2 + (x - l_x)^2) (Zou and Donner, Statistics in Medicine 27, 2008).
+    y - x + sqrt((u_y - y)^2 + (x - l_x)^2) (Zou and Donner, Statistics in Medicine 27, 2008); 0 where values and
+    limits differ by rounding alone.
     """
     if paired and x.trials is not None and y.trials is not None:
         return Difference.of(y.trials, x.trials)
     mean = y.value - x.value
     low, high = mean - hypot(y.value - y.low, x.high - x.value), mean + hypot(y.high - y.value, x.value - x.low)
+    if all(isclose(one, x.value, rel_tol=ROUNDING) for one in (x.low, x.high, y.low, y.high)):
+        mean = low = high = 0.0
     known = isfinite(low) and isfinite(high)
     count = min(x.count, y.count)
     return Difference(mean=Mean(mean=mean, low=low if known else None, high=high if known else None, trials=count))

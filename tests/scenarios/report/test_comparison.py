@@ -146,8 +146,11 @@ def test_settings_that_tell_no_points_apart_are_left_out(tmp_path: Path) -> None
     assert [row["setting"] for row in rows(compare_folders([one, other]))] == ["P₀/N₀ = 10 dB", "P₀/N₀ = 20 dB"]
 
 
-def test_a_metric_without_a_difference_has_a_sentence_alone(tmp_path: Path) -> None:
-    found = compare_folders([store(tmp_path / name, NOISE, 1 + NOISE) for name in ("one", "other")])
+@pytest.mark.parametrize(("seed", "values"), [(2022, NOISE), (7, np.full(6, 0.1))], ids=["in pairs", "unpaired"])
+def test_a_metric_without_a_difference_has_a_sentence_alone(tmp_path: Path, seed: int, values: np.ndarray) -> None:
+    one = store(tmp_path / "one", values, 2 * values, overrides=("seed=2022",))
+    # The mean of six times 0.1 is not 0.1 but for rounding.
+    found = compare_folders([one, store(tmp_path / "other", values, 2 * values, overrides=(f"seed={seed}",))])
     assert (found.results, found.figures) == ({}, [])
     assert {sentence for _, sentence in found.summary} == {"equal in all trials at all sweep points."}
     assert UNMATCHED not in comparison_page(found, command="")
