@@ -174,16 +174,15 @@ def summarise(store: Store, plan: Plan) -> tuple[PointSummary, ...]:
     summaries = []
     for point, ids in zip(plan.points, plan.task_ids, strict=True):
         statuses = store.statuses(ids)
-        done = [task_id for task_id, status in statuses.items() if status == "done"]
+        done = {task_id: trial for trial, task_id in enumerate(ids) if statuses.get(task_id) == "done"}
         values: dict[str, dict[int, float]] = {}
-        numbers = {task_id: trial for trial, task_id in enumerate(ids)}
         for task_id, metrics in store.read_metrics(done).items():
             for name, value in metrics.items():
                 if not np.isnan(value):  # not measured in this trial
-                    values.setdefault(name, {})[numbers[task_id]] = value
-        values |= _within_budgets(store, point, {task_id: numbers[task_id] for task_id in done})
+                    values.setdefault(name, {})[done[task_id]] = value
+        values |= _within_budgets(store, point, done)
         means = {name: mean_interval(np.array([*column.values()])) for name, column in values.items()}
-        counts, link = _counts(store, point, done), point.scenario.link
+        counts, link = _counts(store, point, [*done]), point.scenario.link
         rates = {name: observed_rate(name, one, link=link) for name, one in counts.items() if one.observations}
         failed = len(statuses) - len(done)
         if statuses:
@@ -224,13 +223,13 @@ def _within_budgets(store: Store, point: Point, done: Mapping[str, int]) -> dict
     for config in figures:
         x = [along_run(config.x, rounds, link=point.scenario.link) for rounds in trials]
         for name, amount in budget_names(config).items():
-            values = [
-                rounds[config.y][(at <= amount * (1.0 + _SAME)) & ~np.isnan(rounds[config.y])][-1:]
-                for at, rounds in zip(x, trials, strict=True)
+            values = {
+                trial: rounds[config.y][(at <= amount * (1.0 + _SAME)) & ~np.isnan(rounds[config.y])]
+                for trial, at, rounds in zip(done.values(), x, trials, strict=True)
                 if at is not None and config.y in rounds
-            ]
-            if values and all(map(len, values)):
-                found[name] = dict(zip(done.values(), map(float, np.concatenate(values)), strict=True))
+            }
+            if values and all(map(len, values.values())):
+                found[name] = {trial: float(one[-1]) for trial, one in values.items()}
     return found
 
 
