@@ -20,9 +20,9 @@ const element = (tag, attributes = {}, text = "") => {
 const number = (value) => (value === null || value === undefined ? "" : String(Number(value.toPrecision(5))));
 const count = (value) => value.toLocaleString("en");
 const short = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
-const joined = (text) => text.replace(/(?<==) | (?==)/g, "\u00a0");  // no line ends inside of `rate = 1/2`
+const unbroken = (text) => text.replace(/(?<==) | (?==)/g, "\u00a0");  // no line ends inside of `rate = 1/2`
 const wrapped = (text, width = 18) => {  // at most three lines
-  const lines = joined(text).match(new RegExp(`\\S.{0,${width - 1}}(?=[ \\n]|$)|\\S{1,${width}}`, "g")) ?? [text];
+  const lines = unbroken(text).match(new RegExp(`\\S.{0,${width - 1}}(?=[ \\n]|$)|\\S{1,${width}}`, "g")) ?? [text];
   return lines.slice(0, 3).map((line) => line.trim()).join("\n") + (lines.length > 3 ? "…" : "");
 };
 const plain = (text) => new Bokeh.PlainText({ text });  // TeX in a label would load a script from elsewhere
@@ -76,8 +76,8 @@ class Curves {
     const zoom = plot.toolbar.tools.find((tool) => tool instanceof Bokeh.BoxZoomTool);
     plot.toolbar.active_drag = matchMedia("(pointer: coarse)").matches ? null : zoom;  // a finger scrolls the page
     if (panel.title) {
-      const title = new Bokeh.Title({ text: plain(wrapped(panel.title, this.figure.panels.length > 2 ? 34 : 46)), text_color: ink, text_font_size: "13px" });
-      plot.add_layout(title, "above");
+      const text = plain(wrapped(panel.title, this.figure.panels.length > 2 ? 34 : 46));
+      plot.add_layout(new Bokeh.Title({ text, text_color: ink, text_font_size: "13px" }), "above");
     }
     for (const [axis, about] of [[plot.xaxes[0], x], [plot.yaxes[0], y]]) {
       axis.axis_label = plain(about.label);

@@ -1,6 +1,6 @@
 """The report page in a browser: curves, tables, both themes, a phone and paper, and no request to any host.
 
-Needs a chromium of the system; without it, these tests are skipped.
+Needs a chromium of the system.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from scenarios.studies.folders import study_in, write_report_of
 from scenarios.studies.index import write_index
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+# pip installs no browser, and only Python is asked for; pytest says at its end why these tests did not run.
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="neither chromium nor google-chrome is in PATH")
 
 SNR = "link.power.snr_max_db"
