@@ -61,7 +61,7 @@ def draw(drawing: Drawing, *, new: Callable[..., Figure] | None = None, inches: 
     labels = list(dict.fromkeys(curve.label for curve in curves))
     handles: dict[str, Any] = {}
     if any(curve.theory for curve in curves):
-        labels.append(axis_label(config.beside) if config.beside else drawing.theory)
+        labels.append(drawing.dashed)
         handles[labels[-1]] = Line2D([], [], label=labels[-1], color="#444444", **THEORY)
     with rc_context(style.sized(scale)):
         frame = frame_of(drawing)

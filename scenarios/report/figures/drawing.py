@@ -8,6 +8,7 @@ from typing import Any
 
 from scenarios.files.replacement import file_name
 from scenarios.report.tables.table import csv_text
+from scenarios.schema.labels.labels import axis_label
 from scenarios.schema.schema import FigureConfig
 
 
@@ -43,13 +44,20 @@ class Curve:
 
 @dataclass(frozen=True, kw_only=True)
 class Drawing:
-    """A figure before it is drawn: panels in order, each with a title and its curves; `theory` names what is dashed."""
+    """A figure before it is drawn: panels in order, each with a title and its curves; `theory` names what is
+    dashed, unless `config.beside` does.
+    """
 
     config: FigureConfig
     panels: tuple[tuple[str, tuple[Curve, ...]], ...]
     caption: str
     seed: int | None = None
     theory: str = "closed form"
+
+    @property
+    def dashed(self) -> str:
+        """What is dashed: the quantity that the figure has beside its own, or theory."""
+        return axis_label(self.config.beside) if self.config.beside else self.theory
 
 
 DATA = ("series", "panel", "quantity", "mean", "low", "high", "n")

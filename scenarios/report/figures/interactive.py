@@ -39,7 +39,7 @@ def describe(drawing: Drawing) -> str:
         "counted": RATES[config.y].said if config.y in RATES else "",
         "bars": frame.bars,
         "seed": drawing.seed,
-        "theory": axis_label(config.beside) if config.beside else drawing.theory,
+        "theory": drawing.dashed,
         "beside": config.beside is not None,
         "panels": [
             {"title": title, "curves": [_curve(curve, frame) for curve in curves]} for title, curves in drawing.panels
