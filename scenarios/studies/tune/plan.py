@@ -199,17 +199,15 @@ def _swept(loaded: LoadedScenario) -> list[str]:
 
 def _unswept(loaded: LoadedScenario, keys: Collection[str]) -> LoadedScenario:
     """The scenario without swept values of `keys`, whose place the candidates take."""
+    found = [at for at in swept_keys(loaded.document.get("sweep")) if at[-1] in keys]
+    if not found:
+        return loaded
     document = deepcopy(loaded.document)
-    found = [at for at in swept_keys(document.get("sweep")) if at[-1] in keys]
     for *place, path in found:
         group: Any = document
         for key in place:
             group = group[key]
         del group[path]
-    if not found:
-        return loaded
-    if not document["sweep"]:
-        del document["sweep"]
     return validated(document, loaded.marks, loaded.source)
 
 
