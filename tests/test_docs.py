@@ -221,6 +221,14 @@ def test_a_page_without_stored_results_says_so_and_gives_an_estimate_apart_from_
     assert line.endswith("| none | about 13 min | about 6.3 min |")
 
 
+def test_a_page_has_the_search_for_its_settings_with_a_choice_per_scheme(tmp_path: Path) -> None:
+    text = scenario_page("cpa-convergence-mlp", tmp_path).partition("## Search for its settings")[2]
+    assert "`phyloop tune cpa-convergence-mlp`" in text
+    rows = [line for line in text.splitlines() if line.startswith("| CPA, γ = 0.05 | CPA |")]
+    assert ["| 3 | yes |" in row for row in rows] == [True, False, False]
+    assert "| 0.181 [0.0500, 0.312] | -0.140 [-0.307, 0.0268] |" in rows[1]
+
+
 def scenario_page(name: str, folder: Path) -> str:
     loaded = library_scenario(name)
     assert loaded is not None

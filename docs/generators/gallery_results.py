@@ -85,13 +85,19 @@ def search(name: str) -> Iterator[str]:
             *(row[path] for path in paths),
             row["rounds"],
             _value(row | {"trials": row["n"]}),
-            row["difference"] and f"{row['difference']} [{row['difference_low']}, {row['difference_high']}]",
+            _behind(row),
             row["n"],
             "yes" if row["chosen"] == "True" else "",
         )
         for row in rows
     )
     yield table(heads, cells)
+
+
+def _behind(row: Row) -> str:
+    """The difference of a candidate from the best one, which itself has none."""
+    columns = {"mean": "difference", "low": "difference_low", "high": "difference_high", "trials": "n"}
+    return row["difference"] and _value({name: row[column] for name, column in columns.items()})
 
 
 def _cells(row: Row) -> Row:

@@ -14,7 +14,7 @@ from scenarios.engine.run import run_study
 from scenarios.report.figures.radio import draw_fades
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario
-from scenarios.studies.link.inspection import Inspected, choose, inspect_point, parse_at, write_inspection
+from scenarios.studies.link.inspection import Inspected, choose, inspect_point, parse_at, sentences, write_inspection
 from scenarios.studies.link.plan import LinkPlan, expand_link
 from scenarios.studies.link.results import LinkStore, read_results
 from scenarios.studies.link.study import LinkStudy
@@ -131,6 +131,28 @@ def test_a_page_has_what_the_link_has_and_runs_nothing_from_the_scenario(
     before = {path: path.read_bytes() for path in page.parent.iterdir()}
     write_inspection(tmp_path, looked_at(study, at={**curve, "ebno_db": 6}))
     assert before == {path: path.read_bytes() for path in page.parent.iterdir()}
+
+
+def test_hard_decisions_before_the_decoder_are_those_of_devices_that_send(tmp_path: Path) -> None:
+    text = """\
+name: silent
+link:
+  modulation: qpsk
+  channel: {fading: rayleigh, coherence: packet}
+  coding: {code: repetition}
+  power: {policy: truncated-inversion}
+  packet_size_bytes: 32
+measure: {values: [-2], num_devices: 2, bits_per_batch: 16384}
+"""
+    loaded = load_scenario(write_scenario(tmp_path, text))
+    plan = expand_link(loaded)
+    run_study(LinkStudy(loaded, plan, rule=StopRule(max_bits=1)), folder=tmp_path / "run")
+    found = inspect_point(tmp_path / "run", plan, at={}, num_packets=64)
+    assert found.measured is not None
+    counts = found.measured.measured.of_device(None)
+    said = f"{counts['raw_bit_errors']:,} of {counts['raw_bits']:,} hard decisions are wrong"
+    assert dict(sentences(found))["before the decoder"].startswith(said)
+    assert counts["raw_bits"] < found.packets.raw_wrong.size  # some are silent
 
 
 def test_the_line_of_a_channel_joins_all_packets_and_wrong_ones_are_marked(study: tuple[Path, LinkPlan]) -> None:

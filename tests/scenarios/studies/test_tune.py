@@ -152,6 +152,7 @@ def test_accuracies_are_compared_on_validation_images_alone(tmp_path: Path) -> N
             rate = one.candidate["learning.local.learning_rate"]
             own = rounds[(rounds["label"] == choice.words) & (rounds["learning.local.learning_rate"] == rate)]
             assert one.cell.value == pytest.approx(own.groupby("trial")["validation_accuracy"].max().mean())
+            assert 0.0 <= one.cell.low <= one.cell.high <= 1.0  # of two trials, an interval reaches beyond
     assert found.result.winner(found.tuning.choices[0]) == {"learning.local.learning_rate": 1.0}
 
 
