@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from html import unescape
@@ -15,6 +16,7 @@ import yaml
 from command import phyloop, write_scenario
 
 import phyloop as in_python
+from benchmarks.reference_results import write
 from scenarios.engine.options import RunOptions
 from scenarios.engine.run import run_study
 from scenarios.engine.study import Progress
@@ -277,6 +279,19 @@ def test_candidates_take_the_place_of_a_key_that_is_the_whole_sweep(tmp_path: Pa
     assert [choice.words for choice in tuning.choices] == ["all sweep points"]
     points = expand(tuning.derived(tuning.first())).points
     assert [point.scenario.learning.step_size for point in points] == pytest.approx(STEPS, rel=1e-5)
+
+
+def test_the_candidates_of_a_search_are_stored_with_its_seed(found: Search, tmp_path: Path) -> None:
+    found.write(command="")
+    path = write(found.folder, into=tmp_path)
+    assert path == tmp_path / "tune" / "steps.csv"
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {(row["seed"], row["source"]) for row in rows} == {(str(tuning_seed(3)), "phyloop tune steps")}
+    ((_, scored),) = found.result.of(found.tuning.choices[0])
+    numbers = np.array([(row["learning.step_size"], row["mean"]) for row in rows], dtype=float)
+    scores = [(one.candidate["learning.step_size"], one.cell.value) for one in scored]
+    np.testing.assert_allclose(numbers, scores, rtol=1e-4)  # five digits are kept
 
 
 def test_other_axes_stay_axes_and_the_metric_is_their_mean(tmp_path: Path) -> None:
