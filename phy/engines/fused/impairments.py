@@ -23,9 +23,7 @@ from phy.numerics.threefry import draw_lanes, positions, threefry
 _PHASE, _DELAY, _FREQUENCY = (np.uint32(draw) for draw in range(3))
 _WORDS = BEST
 _TURN = 2.0**32
-_ZERO, _ONE, _HALF, _FAINTEST = np.float32(0.0), np.float32(1.0), np.float32(0.5), np.float32(1e-30)
-_ABOVE = np.float32(64.0)
-"""More turns than a phase of 6.7 standard deviations of 180 degrees has."""
+_ZERO, _ONE, _FAINTEST = np.float32(0.0), np.float32(1.0), np.float32(1e-30)
 
 
 class Impairments(NamedTuple):
@@ -72,7 +70,7 @@ def impairments_of(config: LinkConfig, *, width: int, num_blocks: int) -> Impair
 @inlined
 def _phasor_of(word0: Any, word1: Any, deviation: Any) -> Any:
     turns = complex_normal(word0, word1)[0] * deviation
-    return phasor(turns - (np.float32(np.int32(turns + (_ABOVE + _HALF))) - _ABOVE))
+    return phasor(turns - np.rint(turns))
 
 
 @inlined

@@ -189,6 +189,17 @@ def _draw_lines(fades: Any, key: Any, count: Any, total: Any, waves: Any) -> Non
 
 
 @inlined
+def _phasors(waves: Any, seconds: Any, real: Any, imag: Any, total: Any) -> None:
+    """Turns of all waves within some seconds, into two lanes."""
+    one, two = np.uint64(real), np.uint64(imag)
+    for i in range(total):
+        turns = np.float64(waves[_DOPPLER + i]) * seconds
+        cosine, sine = phasor(np.float32(turns - np.rint(turns)))
+        waves[one + np.uint64(i)] = cosine
+        waves[two + np.uint64(i)] = sine
+
+
+@inlined
 def draw_waves(fades: Any, key: Any, given: Any, waves: Any) -> None:
     """Doppler shifts, turns from one instant to the next, and weights of all antennas, into the scratch `waves`.
 
@@ -206,20 +217,7 @@ def draw_waves(fades: Any, key: Any, given: Any, waves: Any) -> None:
             waves[_WEIGHTS + i] = given[WAVES_ROOM + i]
     else:
         _draw_lines(fades, key, count, total, waves)
-    for i in range(total):
-        turns = np.float64(waves[_DOPPLER + i]) * fades.step_s
-        cosine, sine = phasor(np.float32(turns - np.rint(turns)))
-        waves[_STEP_REAL + i] = cosine
-        waves[_STEP_IMAG + i] = sine
-
-
-@inlined
-def _start(waves: Any, instant_s: Any, total: Any) -> None:
-    for i in range(total):
-        turns = np.float64(waves[_DOPPLER + i]) * instant_s
-        cosine, sine = phasor(np.float32(turns - np.rint(turns)))
-        waves[_START_REAL + i] = cosine
-        waves[_START_IMAG + i] = sine
+    _phasors(waves, fades.step_s, _STEP_REAL, _STEP_IMAG, total)
 
 
 @inlined
@@ -314,7 +312,7 @@ def tap_paths(
         for k in range(count):
             if k % RUN == 0:
                 instant_s = np.float32(0.0) if fades.still else np.float32(start_s + fades.offsets_s[first + k])
-                _start(waves, np.float64(instant_s), total)
+                _phasors(waves, np.float64(instant_s), _START_REAL, _START_IMAG, total)
                 _weigh(waves, at, total)
             else:
                 _turn(waves, total)

@@ -21,9 +21,8 @@ from phy.engines.fused.flat.air_taps import (
     ADDED_IMAG,
     ADDED_REAL,
     SENT_POWER,
-    added_as_given,
-    added_at_positions,
     added_by_devices,
+    added_taps,
 )
 from phy.engines.fused.flat.antennas import combined_taps
 from phy.engines.fused.flat.gains import measure_gains
@@ -204,13 +203,10 @@ def _superpose(
             end = min(begin + _TILES_OF_A_TASK * TILE, num_symbols)
             num_taps = (end - 1) // block - first_run + 1
             for device in range(num_devices):
-                if combined:
-                    added_as_given(given[trial, :, device], first_run, taps, OF_TAPS, num_taps)
-                else:
-                    added_at_positions(
-                        law, keys[trial], np.uint32(device), gains[trial, device], level, own[trial, device],
-                        first_run, words, taps, OF_TAPS, num_taps,
-                    )  # fmt: skip
+                added_taps(
+                    law, keys[trial], device, gains[trial], level, own[trial], given[trial], first_run, words, taps,
+                    OF_TAPS, num_taps,
+                )  # fmt: skip
                 for run in range(num_taps):
                     for i in range(4):
                         of_runs[run, i, device] = taps[OF_TAPS + i * _WIDTH + run]
@@ -239,13 +235,10 @@ def _superpose(
                     first_tap = base // block
                     num_taps = (base + count - 1) // block - first_tap + 1
                     at = OF_SYMBOLS if each_symbol else OF_TAPS
-                    if combined:
-                        added_as_given(given[trial, :, device], first_tap, taps, at, num_taps)
-                    else:
-                        added_at_positions(
-                            law, keys[trial], np.uint32(device), gains[trial, device], level, own[trial, device],
-                            first_tap, words, taps, at, num_taps,
-                        )  # fmt: skip
+                    added_taps(
+                        law, keys[trial], device, gains[trial], level, own[trial], given[trial], first_tap, words, taps,
+                        at, num_taps,
+                    )  # fmt: skip
                     if not each_symbol:
                         expand(first_tap, block, base, 1, taps, count)
                     _count_active(taps, active[trial], base, count)
@@ -257,8 +250,9 @@ def _superpose(
             if one_tap or not combined:
                 _finish(symbols, taps, law.noise_std * noise_amplitudes[trial, 0], base, received[trial], count)
             else:
-                of_blocks, block = noise_amplitudes[trial], law.block_symbols
-                _finish_combined(symbols, taps, law.noise_std, of_blocks, block, base, received[trial], count)
+                _finish_combined(
+                    symbols, taps, law.noise_std, noise_amplitudes[trial], block, base, received[trial], count
+                )
         for device in range(num_devices):
             spent[device] *= symbol_s
 

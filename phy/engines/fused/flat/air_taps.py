@@ -65,7 +65,7 @@ def _of_positions(law: Any, gain: Any, level: Any, own: Any, lanes: Any, at: Any
 
 
 @inlined
-def added_as_given(given: Any, first: Any, lanes: Any, at: Any, count: Any) -> None:
+def _as_given(given: Any, first: Any, lanes: Any, at: Any, count: Any) -> None:
     """Coefficients `[4, taps]` of taps number `first` on of one device, `count` of them, from `lanes[at]` on."""
     out = np.uint64(at)
     for i in range(count):
@@ -86,6 +86,23 @@ def added_at_positions(
     """
     draw_known(law, keys, positions(device, first, 1), words, lanes, count)
     _of_positions(law, gain, level, own, lanes, at, count)
+
+
+@spliced
+def added_taps(
+    law: Any, keys: Any, device: Any, gains: Any, level: Any, own: Any, given: Any, first: Any, words: Any, lanes: Any,
+    at: Any, count: Any,
+) -> None:  # fmt: skip
+    """`added_at_positions`, or of several antennas the coefficients `given` `[4, devices, taps]`, if there are any.
+
+    `gains` and `own` are those of all devices.
+    """
+    if given.shape[2] > 0:
+        _as_given(given[:, device], first, lanes, at, count)
+    else:
+        added_at_positions(
+            law, keys, np.uint32(device), gains[device], level, own[device], first, words, lanes, at, count
+        )
 
 
 @inlined

@@ -121,9 +121,9 @@ def _estimate_line(
     elif known is None or knowledge.kind == GIVEN_ERROR:
         line, at = slot * plane.line_rows + row, KNOWN + column
         first = (line if knowledge.error_per_line else 0) * (plane.width if knowledge.error_per_carrier else 1)
-        drawn = count if knowledge.error_per_carrier else ONE_VALUE
+        values = count if knowledge.error_per_carrier else ONE_VALUE
         first += tile * LINE if knowledge.error_per_carrier else 0
-        draw_line(keys[2], keys[3], antenna, first, words, lanes, at, drawn)
+        draw_line(keys[2], keys[3], antenna, first, words, lanes, at, values)
         if not knowledge.error_per_carrier:
             spread_tap(lanes[at], lanes[at + ROOM], lanes, at, count)
         noisy_estimate(lanes, arrival, knowledge.error_std, column, count)
