@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,11 @@ from phy.compile import compile_air
 from phy.config import LinkConfig
 from phy.engines.fused.flat import air_taps
 from phy.engines.fused.flat.air import FusedAir
+from phy.engines.fused.flat.gains import measure_gains
 from phy.engines.fused.flat.taps import TILE
 from phy.engines.fused.packets import sums as fused_sums
 from phy.fading.block_taps import FlatChannel, UplinkContext
+from phy.fading.gains import BlockGains
 from phy.links.link import Superposition
 from phy.links.superposition import SuperpositionLink
 from phy.links.superposition_ofdm.link import OfdmSuperposition
@@ -130,7 +133,17 @@ def test_both_engines_receive_the_same_sums(channel: str) -> None:
     assert_same(*(superposed("real", channel, engine) for engine in ("fused", "sionna")))
 
 
-@pytest.mark.parametrize("channel", ["rayleigh per packet", "ofdm, tdl-a"])
+@pytest.mark.parametrize("channel", [name for name in CHANNELS if "ofdm" not in name and "antennas" not in name])
+def test_power_control_decides_on_the_same_gains(channel: str) -> None:
+    config = link("analog", channel, "fused")
+    block = 8 * config.packet_size_bytes
+    flat = FlatChannel(config, num_devices=DEVICES, num_symbols=SYMBOLS, packet_symbols=block)
+    found, expected = measure_gains(flat, ON_AIR, threads=2), flat.block_gains(ON_AIR)
+    for field in fields(BlockGains):  # float32, of taps that may be faint
+        np.testing.assert_allclose(getattr(found, field.name), getattr(expected, field.name), 1e-4, err_msg=field.name)
+
+
+@pytest.mark.parametrize("channel", ["rayleigh per packet", "rayleigh per packet of few symbols", "ofdm, tdl-a"])
 @pytest.mark.parametrize("kind", ["bpsk", "complex"])
 def test_both_engines_agree_for_every_kind_of_symbol(kind: str, channel: str) -> None:
     assert_same(*(superposed(kind, channel, engine) for engine in ("fused", "sionna")))
