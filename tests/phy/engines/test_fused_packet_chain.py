@@ -250,9 +250,8 @@ def test_power_control_sees_the_same_gain(sent: Sent) -> None:
     np.testing.assert_allclose(found, sent.mean_power, rtol=ENERGIES_APART)
 
 
+@pytest.mark.parametrize("sent", ["noma-symbols", "noma-packets"], indirect=True)
 def test_users_are_detected_from_the_strongest_on(sent: Sent, monkeypatch: pytest.MonkeyPatch) -> None:
-    if sent.config.access != "noma" or sent.config.noma.detector == "ml":
-        return
     chain = fused(sent.config)
     monkeypatch.setattr(np, "argsort", lambda values, **_: np.broadcast_to(np.arange(values.shape[1]), values.shape))
     with pytest.raises(AssertionError):
@@ -288,18 +287,21 @@ def one_percent_more_impaired(chain: Fused) -> None:
     )
 
 
-@pytest.mark.parametrize("fault", [moved_pilot, other_delays, faster_devices])
-def test_a_fault_in_the_plan_is_detected(sent: Sent, fault: Callable[[Fused], None]) -> None:
-    if not sent.config.impairments.none:
-        fault = one_percent_more_impaired
-    elif sent.config.csi == "perfect" and fault is moved_pilot:  # nothing is learned from pilots
-        fault = other_delays
-    if sent.config.ofdm == "none" and sent.config.impairments.none:  # which has neither pilots nor delays
-        fault = faster_devices if sent.config.channel.coherence == "doppler" else stronger_scatter
-    chain = fused(sent.config)
-    fault(chain)
-    with pytest.raises(AssertionError):
-        assert_same(sent.by(chain), sent.expected)
+def faults_of(config: LinkConfig) -> list[Callable[[Fused], None]]:
+    """Faults in what the link makes use of."""
+    if not config.impairments.none:
+        return [one_percent_more_impaired]
+    if config.ofdm == "none":
+        return [faster_devices if config.channel.coherence == "doppler" else stronger_scatter]
+    return [other_delays, faster_devices, *([] if config.csi == "perfect" else [moved_pilot])]
+
+
+def test_a_fault_in_the_plan_is_detected(sent: Sent) -> None:
+    for fault in faults_of(sent.config):
+        chain = fused(sent.config)
+        fault(chain)
+        with pytest.raises(AssertionError):
+            assert_same(sent.by(chain), sent.expected)
 
 
 def test_noise_of_another_scale_is_detected(sent: Sent) -> None:
