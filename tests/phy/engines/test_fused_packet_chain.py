@@ -70,10 +70,11 @@ LINKS: dict[str, dict[str, Any]] = {
         "channel": {"fading": "rayleigh", "coherence": "packet"},
         "impairments": {"phase_error_deg": 8.0, "cfo_hz": 100.0, "clipping_db": 1.0},
     },
-    "phase-per-symbol": {
-        "modulation": "qpsk",
+    "phase-per-symbol": {  # over several lines of symbols
+        "modulation": "bpsk",
         "channel": {"fading": "rayleigh", "coherence": "symbol"},
-        "impairments": {"phase_error_deg": 60.0},
+        "coding": {"code": "repetition", "rate": "1/3"},
+        "impairments": {"phase_error_deg": 30.0, "cfo_hz": 10.0},
     },
     "ofdm-late": {
         "modulation": "qpsk",
