@@ -21,6 +21,14 @@ const number = (value) => (value === null || value === undefined ? "" : String(N
 const count = (value) => value.toLocaleString("en");
 const short = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 const unbroken = (text) => text.replace(/(?<==) | (?==)/g, "\u00a0");  // no line ends inside of `rate = 1/2`
+// Over one to two decades Bokeh's ticks are evenly spaced, and leave the lower decade without any.
+const logTicks = (values) => {
+  const seen = values.filter((value) => value > 0), [low, high] = [Math.min(...seen), Math.max(...seen)];
+  if (!(high / low > 10 && high / low < 100)) return null;
+  const first = Math.floor(Math.log10(low)) - 1, decades = Array.from({ length: 5 }, (_, k) => 10 ** (first + k));
+  const times = (factors) => decades.flatMap((decade) => factors.map((factor) => factor * decade));
+  return new Bokeh.FixedTicker({ ticks: times([1, 2, 5]), minor_ticks: times([3, 4, 6, 7, 8, 9]) });
+};
 const wrapped = (text, width = 18) => {  // at most three lines
   const lines = unbroken(text).match(new RegExp(`\\S.{0,${width - 1}}(?=[ \\n]|$)|\\S{1,${width}}`, "g")) ?? [text];
   return lines.slice(0, 3).map((line) => line.trim()).join("\n") + (lines.length > 3 ? "…" : "");
@@ -86,6 +94,8 @@ class Curves {
       axis.axis_line_color = axis.major_tick_line_color = axis.minor_tick_line_color = ink;
       axis.axis_label_text_font_size = axis.major_label_text_font_size = "12px";
     }
+    const ticker = y.log ? logTicks(this.figure.panels.flatMap((one) => one.curves.flatMap((curve) => curve.spots.y))) : null;
+    if (ticker) plot.yaxes[0].ticker = plot.ygrids[0].ticker = ticker;
     for (const one of [plot.xgrids[0], plot.ygrids[0]]) one.grid_line_color = grid;
     const labels = x.words.length ? x.words.map((word, at) => [at, word]) : Object.entries(x.ticks);
     if (labels.length) {

@@ -53,6 +53,10 @@ TIPS = """() => {
   walk(document);
   return rows;
 }"""
+TICKS = """([low, high]) => {
+  const [plot] = Bokeh.documents.flatMap((one) => one.roots());
+  return plot.left[0].ticker.get_ticks(low, high, plot.y_range, NaN).major;
+}"""
 DRAWN = "(place) => figures.get(place).drawn && Bokeh.documents.every((one) => one.is_idle)"
 
 
@@ -204,6 +208,19 @@ def test_a_dragged_box_zooms_all_panels(opened: Browser) -> None:
     opened.wait_for("another", f"range[0] > {start}")
     low, high = opened.look("another")["range"]
     assert high - low == pytest.approx(0.4 * (end - start), rel=0.05)
+
+
+def test_a_logarithmic_axis_of_one_to_two_decades_has_ticks_in_both(chromium: Any, tmp_path: Path) -> None:
+    low, high = 0.011, 0.43
+    figure = {"x": SNR, "y": "mse", "y_scale": "log"}
+    plan = make_plan([{SNR: 0.0}, {SNR: 10.0}], trials=1, report={"figures": [figure]})
+    store_trials(tmp_path, plan, {at: [make_trial(0, metrics={"mse": one})] for at, one in enumerate((low, high))})
+    with Store.open(tmp_path, scenario_name="fake") as store:
+        store.save_scenario(yaml="name: fake\n", root={"name": "fake"})
+        opened = Browser(chromium, write_report(tmp_path, plan, store=store).html)
+    ticks = opened.page.evaluate(TICKS, [low, high])
+    assert any(low < one < 0.1 for one in ticks)
+    assert any(0.1 < one < high for one in ticks)
 
 
 def test_the_tooltip_has_series_value_interval_trials_and_seed(opened: Browser) -> None:
