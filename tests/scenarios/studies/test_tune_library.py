@@ -1,0 +1,30 @@
+"""`phyloop tune` plans a search of every scenario of the library."""
+
+from __future__ import annotations
+
+import pytest
+
+from scenarios.schema.loader import library_names, load_scenario
+from scenarios.studies.tune.plan import plan_tuning
+
+SEARCHED = {
+    "fedavg": ("learning.local.l2: [0.01, 0.1]", "train_loss"),
+    "flmc": ("learning.step_size: [1.0e-4, 1.0e-3]", "mse"),
+    "reconstruction": ("learning.rounds: [1, 2]", "psnr_db"),
+    "bit-distance": ("learning.num_pairs: [10, 20]", "kappa"),
+    "flip-moments": ("learning.draws: [100, 200]", "largest_mean_gap"),
+}
+"""A key and a metric of each algorithm."""
+
+
+@pytest.mark.parametrize("name", [name for name, _ in library_names()])
+def test_a_search_of_every_library_scenario_is_planned_on_a_seed_of_its_own(name: str) -> None:
+    scenario = load_scenario(name).scenario
+    key, metric = "link.packet_size_bytes: [64, 128]", "bit_error_rate"
+    if scenario.measure is None:
+        key, metric = SEARCHED[scenario.learning.algorithm]
+    section = f"tune={{keys: {{{key}}}, metric: {metric}, better: smaller}}"
+    tuning = plan_tuning(load_scenario(name, overrides=(section,)))
+    assert tuning.choices
+    assert len(tuning.candidates) == 2
+    assert tuning.derived(tuning.first()).scenario.seed == scenario.seed + (1 << 63)
