@@ -207,7 +207,7 @@ def test_a_page_without_stored_results_says_so_and_gives_an_estimate_apart_from_
 ) -> None:
     known = gallery.times()
     monkeypatch.setattr(gallery, "read_reference", lambda _: [])
-    time = gallery.Time(None, 36.0, 21, "1 task", "Not run: the time.", "2026-11-24")
+    time = gallery.Time(None, 36.0, 21, "1 task", "Not run: the time.", "AMD EPYC", "2026-11-24")
     monkeypatch.setattr(gallery, "times", lambda: {**known, "cpa-table6": time})
     text = scenario_page("cpa-table6", tmp_path)
     assert "No results of this scenario are stored" in text

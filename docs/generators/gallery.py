@@ -25,7 +25,7 @@ PAPERS = {"flmc": "zhang-2022", "bitflip": "li-2025", "cpa": "lang-2023", "probi
 """First word of a scenario's name -> page of its paper."""
 
 TIMES = Path(__file__).with_name("times.csv")
-"""Processor time (user and system) of `phyloop run` or `link` in one thread, on an AMD EPYC with AVX-512.
+"""Processor time (user and system) of `phyloop run` or `link` in one thread, on a processor with AVX-512.
 
 Kernels were compiled before. Where no full run was measured: that of a task, what was measured for it, and why.
 """
@@ -39,6 +39,7 @@ class Time(NamedTuple):
     tasks: int
     measured: str
     why: str
+    processor: str
     date: str
 
     @property
@@ -58,7 +59,7 @@ def _time(row: dict[str, str]) -> Time:
     run_s = float(row["run_s"]) if row["run_s"] else None
     plan = library_plan(row["scenario"])
     tasks = 0 if plan is None else len(plan.points) * plan.trials
-    return Time(run_s, float(row["task_s"] or 0), tasks, row["measured"], row["why"], row["date"])
+    return Time(run_s, float(row["task_s"] or 0), tasks, row["measured"], row["why"], row["processor"], row["date"])
 
 
 def duration(seconds: float) -> str:
@@ -99,9 +100,9 @@ def write(folder: Path) -> None:
             "description, stored results with their figures if there are any, what they show, claims of the paper "
             "with our verdicts, and the YAML file. `phyloop run NAME` computes a scenario, `phyloop link NAME` one of "
             "links.",
-            "Processor time is that of one thread of an AMD EPYC with AVX-512 that other work shared, with kernels "
-            "compiled before. Two cores need half of it or more. *About* marks an estimate: the time of a task times "
-            "the number of tasks. The page of the scenario says why.",
+            "Processor time is that of one thread of an AMD EPYC or Intel Xeon with AVX-512 that other work shared, "
+            "with kernels compiled before. Two cores need half of it or more. *About* marks an estimate: the time of a "
+            "task times the number of tasks. The page of the scenario says which processor, and why.",
             *parts,
             toctree(*(name for name, _ in names)),
         ),
@@ -161,10 +162,10 @@ def _facts(name: str, loaded: LoadedScenario, plan: Plan | None) -> Iterator[str
     time = times()[name]
     total, half = duration(time.total_s), duration(time.total_s / 2)
     if time.run_s is not None:
-        yield f"Processor time: {total}, at least {half} on two cores (AMD EPYC, {time.date})"
+        yield f"Processor time: {total}, at least {half} on two cores ({time.processor}, {time.date})"
     else:
         yield (
-            f"Processor time: about {duration(time.task_s)} for a task (from {time.measured}; AMD EPYC, {time.date}), "
-            f"about {total} for all {time.tasks} tasks, at least {half} on two cores"
+            f"Processor time: about {duration(time.task_s)} for a task (from {time.measured}; {time.processor}, "
+            f"{time.date}), about {total} for all {time.tasks} tasks, at least {half} on two cores"
         )
         yield time.why
