@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pace import fastest_s
 from radio import ERRORS_OF_A_CHECK
 
+from phy.coding.byte_vectors import WIDTH
 from phy.coding.ldpc import decoder as ldpc_decoder
 from phy.coding.ldpc.decoder import LdpcDecoder
 from phy.coding.ldpc.encoder import LdpcEncoder
@@ -82,6 +83,15 @@ def test_a_shift_off_by_one_is_detected(edge: int) -> None:
     shift[edge] = (shift[edge] + 1) % plan.lifting_size
     assert wrong_blocks(LdpcDecoder(plan=plan, iterations=10), sent).mean() < 0.05
     assert wrong_blocks(LdpcDecoder(plan=replace(plan, shift=shift), iterations=10), sent).mean() > 0.3
+
+
+# One frame in 112 of 128 lanes, three in 312 of 320.
+@pytest.mark.parametrize(("block_bits", "coded_bits", "noise"), [(1100, 2200, 0.75), (1000, 1500, 0.55)])
+def test_columns_that_end_within_a_vector_are_decoded(block_bits: int, coded_bits: int, noise: float) -> None:
+    plan = plan_ldpc(block_bits, coded_bits, bits_per_symbol=2)
+    decoder = LdpcDecoder(plan=plan, iterations=10)
+    assert plan.lifting_size * decoder.frames_per_group % WIDTH
+    assert not wrong_blocks(decoder, sent_over_noise(plan, noise, frames=60)).any()
 
 
 @pytest.mark.parametrize(("block_bits", "coded_bits"), [(20, 60), (100, 200), (1100, 2200), (4200, 8400)])
