@@ -11,8 +11,8 @@ then pull a settled bit back over zero, hence 31.
 
 A **lane** is one bit of a column in one frame. Codes with short columns decode several frames at once, frame by frame
 in neighbouring lanes, so that they fill vectors. A column lies in memory twice in a row, rotated by the shift of the
-layer that wrote it last: any cyclic shift of it is one contiguous read. Lanes beyond the last frame, up to a whole number
-of vectors, repeat the first ones.
+layer that wrote it last: any cyclic shift of it is one contiguous read. Lanes beyond the last frame, up to a whole
+number of vectors, repeat the first ones.
 """
 
 from __future__ import annotations
