@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.numerics.compiled import lean_kernel, read_only
+from phy.numerics.compiled import inlined, lean_kernel, read_only
 
 
 @lean_kernel
@@ -71,15 +71,25 @@ def fill_bytes(labels: Any, bits_per_symbol: Any, num_bits: Any, packed: Any) ->
         packed[row, num_bytes - 1] &= tail
 
 
+@inlined
+def _count_ones(sent: Any, decided: Any, shift: Any, first: Any, count: Any) -> Any:
+    """Labels from `first` on that differ in the bit at `shift`; fewer than 256, so that a byte holds their number."""
+    wrong = np.uint8(0)
+    for i in range(count):
+        u = np.uint64(first + i)
+        wrong = np.uint8(wrong + np.uint8(np.uint8(np.uint8(sent[u] ^ decided[u]) >> shift) & np.uint8(1)))
+    return np.int32(wrong)
+
+
 @lean_kernel
 def count_label_errors(sent: Any, decided: Any, errors: Any) -> None:
     """Wrong bits by place in the label, `[rows, bits_per_symbol]`, the first bit first."""
-    places = errors.shape[1]
+    places, num_symbols = errors.shape[1], sent.shape[1]
     for row in range(len(sent)):
         for place in range(places):
-            shift, wrong = np.uint8(places - 1 - place), np.int32(0)
-            for i in range(sent.shape[1]):
-                wrong += np.int32(np.uint8(np.uint8(sent[row, i] ^ decided[row, i]) >> shift) & np.uint8(1))
+            wrong, shift = np.int32(0), np.uint8(places - 1 - place)
+            for first in range(0, num_symbols, 192):
+                wrong += _count_ones(sent[row], decided[row], shift, first, min(num_symbols - first, 192))
             errors[row, place] = wrong
 
 

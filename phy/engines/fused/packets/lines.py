@@ -190,17 +190,23 @@ def interpolate(known: Any, low: Any, high: Any, width: Any, weight: Any, lanes:
 @inlined
 def noisy_estimate(lanes: Any, arrival: Any, error_std: Any, column: Any, count: Any) -> None:
     """Estimate a g (h + error), with the error already in the lane of the estimate."""
-    for i in range(column, column + count):
-        lanes[KNOWN + i] = arrival * (lanes[CHANNEL + i] + error_std * lanes[KNOWN + i])
-        lanes[KNOWN + ROOM + i] = arrival * (lanes[CHANNEL + ROOM + i] + error_std * lanes[KNOWN + ROOM + i])
+    h, out = np.uint64(CHANNEL + column), np.uint64(KNOWN + column)
+    for i in range(count):
+        u = np.uint64(i)
+        v = u + np.uint64(ROOM)
+        lanes[out + u] = arrival * (lanes[h + u] + error_std * lanes[out + u])
+        lanes[out + v] = arrival * (lanes[h + v] + error_std * lanes[out + v])
 
 
 @inlined
 def perfect_estimate(lanes: Any, arrival: Any, column: Any, count: Any) -> None:
     """Perfect estimate a g h."""
-    for i in range(column, column + count):
-        lanes[KNOWN + i] = arrival * lanes[CHANNEL + i]
-        lanes[KNOWN + ROOM + i] = arrival * lanes[CHANNEL + ROOM + i]
+    h, out = np.uint64(CHANNEL + column), np.uint64(KNOWN + column)
+    for i in range(count):
+        u = np.uint64(i)
+        v = u + np.uint64(ROOM)
+        lanes[out + u] = arrival * lanes[h + u]
+        lanes[out + v] = arrival * lanes[h + v]
 
 
 @inlined
@@ -312,5 +318,6 @@ def fill_variance(lanes: Any, variance: Any, noise_power: Any, column: Any, coun
 @inlined
 def add_noise_power(lanes: Any, noise_power: Any, column: Any, count: Any) -> None:
     """Noise on top of the variance of the estimate."""
-    for i in range(column, column + count):
-        lanes[VARIANCE + i] += max(noise_power, _FAINTEST)
+    out = np.uint64(VARIANCE + column)
+    for i in range(count):
+        lanes[out + np.uint64(i)] += max(noise_power, _FAINTEST)

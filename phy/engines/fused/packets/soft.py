@@ -77,9 +77,14 @@ def llrs_of_line(lanes: Any, points: Any, soft: Any, llrs: Any, count: Any) -> N
     if per_axis == 1:
         # Bit 1 is the negative level: -2 spacing times what the matched filter has on its axis.
         slope = -_TWO * points.spacing
-        for axis in range(axes):
+        if axes == 1:
             for i in range(count):
-                llrs[axes * i + axis] = slope * lanes[MATCHED + axis * ROOM + i]
+                llrs[i] = slope * lanes[MATCHED + i]
+        else:
+            for i in range(count):
+                first = np.uint64(2 * i)
+                llrs[first] = slope * lanes[MATCHED + i]
+                llrs[first + np.uint64(1)] = slope * lanes[MATCHED + ROOM + i]
         return
     levels = 1 << per_axis
     for axis in range(axes):
