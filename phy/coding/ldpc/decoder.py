@@ -60,13 +60,13 @@ _LANES = 384
 
 
 class Schedule(NamedTuple):
-    """Places among the posteriors for one code and one number of frames in a group, int64 but for `cell`.
+    """Places among the posteriors for one code and one number of frames in a group, int64.
 
     - `layer_start` `[layers + 1]`: as in `LdpcPlan`;
     - `start` `[edges]`: of the column of an edge; `first_read`, `read`: from where a layer reads it, in the first
       iteration and in later ones; `check`: from where its parity check reads it between iterations;
     - `rotation` `[columns]`: how an iteration leaves a column;
-    - `cell` `[coded_bits]`: where a bit on the air belongs, for the first frame of a group.
+    - `runs`: as in `LdpcPlan`, the column and its bit as one place, of the first frame of a group.
     """
 
     layer_start: NDArray[np.int64]
@@ -75,7 +75,7 @@ class Schedule(NamedTuple):
     read: NDArray[np.int64]
     check: NDArray[np.int64]
     rotation: NDArray[np.int64]
-    cell: NDArray[np.uint32]
+    runs: NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +112,7 @@ class LdpcDecoder:
                 plan.lifting_size,
                 frames,
                 plan.information_columns,
+                plan.bits_per_symbol,
                 self.iterations,
                 self.early_stop,
                 first * frames,
@@ -148,7 +149,7 @@ def _schedule(plan: LdpcPlan, frames: int) -> Schedule:
             turn[edge] = (shift - left[column]) % size
             left[column] = shift
         reads.append(start + turn * frames)
-    column, bit = np.divmod(plan.sent, size)
+    bit, in_column, place, length = plan.runs.T
     return Schedule(
         layer_start=plan.layer_start.astype(np.int64),
         start=start,
@@ -156,7 +157,7 @@ def _schedule(plan: LdpcPlan, frames: int) -> Schedule:
         read=reads[1],
         check=start + (shifts - left[plan.column]) % size * frames,
         rotation=left,
-        cell=(doubled * column + bit * frames).astype(np.uint32),
+        runs=np.stack([bit, doubled * in_column + place * frames, length], axis=1),
     )
 
 
@@ -243,12 +244,33 @@ def _check(posteriors: Any, parity: Any, graph: Any, size: Any, frames: Any, lan
 
 
 @inlined
-def _load(llrs: Any, posteriors: Any, quantised: Any, cell: Any, frame: Any) -> None:
-    for i in range(len(llrs)):
-        value = np.rint(np.float32(-STEPS) * llrs[i])
-        quantised[i] = np.int8(min(max(value, np.float32(-_INPUT_MAX)), np.float32(_INPUT_MAX)))
-    for i in range(len(llrs)):
-        posteriors[np.uint64(cell[i]) + frame] = quantised[i]
+def _steps(llr: Any) -> Any:
+    value = np.rint(np.float32(-STEPS) * llr)
+    return np.int8(min(max(value, np.float32(-_INPUT_MAX)), np.float32(_INPUT_MAX)))
+
+
+@inlined
+def _select(llrs: Any, bits_per_symbol: Any, selected: Any) -> None:
+    """Channel values of symbols to rows of selected bits; the inverse of what the encoder does."""
+    rows, columns = bits_per_symbol, len(llrs) // bits_per_symbol
+    if rows == 2:
+        for i in range(columns):
+            u = np.uint64(i)
+            selected[u] = _steps(llrs[u + u])
+            selected[np.uint64(columns) + u] = _steps(llrs[u + u + np.uint64(1)])
+    else:
+        for row in range(rows):
+            for i in range(columns):
+                selected[np.uint64(columns * row + i)] = _steps(llrs[np.uint64(rows * i + row)])
+
+
+@inlined
+def _spread(selected: Any, runs: Any, frames: Any, frame: Any, posteriors: Any) -> None:
+    for run in range(len(runs)):
+        first, place, length = np.uint64(runs[run, 0]), np.uint64(runs[run, 1] + frame), runs[run, 2]
+        for i in range(length):
+            u = np.uint64(i)
+            posteriors[place + u * np.uint64(frames)] = selected[first + u]
 
 
 @inlined
@@ -268,6 +290,7 @@ def _decode(
     size: Any,
     frames: Any,
     information: Any,
+    bits_per_symbol: Any,
     iterations: Any,
     early_stop: Any,
     first_frame: Any,
@@ -276,7 +299,7 @@ def _decode(
     used: Any,
     scratch: Any,
 ) -> None:
-    posteriors, messages, found, quantised, wrong = scratch
+    posteriors, messages, found, selected, wrong = scratch
     block_bits = bits.shape[1]
     num_columns = len(graph.rotation)
     width = size * frames
@@ -288,7 +311,8 @@ def _decode(
         for place in range(block_bits * frames, information * width):
             posteriors[place // width * 2 * lanes + place % width] = _KNOWN
         for frame in range(present):
-            _load(llrs[first + frame], posteriors, quantised, graph.cell, np.uint64(frame))
+            _select(llrs[first + frame], bits_per_symbol, selected)
+            _spread(selected, graph.runs, frames, frame, posteriors)
         for column in range(num_columns):
             start = 2 * column * lanes
             for lane in range(0, lanes, WIDTH):

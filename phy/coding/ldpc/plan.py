@@ -1,4 +1,4 @@
-"""A 5G LDPC code as arrays: base graph, lifting, shifts and the place of every bit on the air (TS 38.212)."""
+"""A 5G LDPC code as arrays: base graph, lifting, shifts and the places of the bits on the air (TS 38.212)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class LdpcPlan:
 
     - `layer_start` `[num_layers + 1]` int32: edges of layer i are `layer_start[i] : layer_start[i + 1]`;
     - `column`, `shift` `[num_edges]` int32, `0 <= shift < lifting_size`;
-    - `sent` `[coded_bits]` int32: place `column * lifting_size + bit` in the code word of every bit on the air.
+    - `selected` `[coded_bits]` int32: place `column * lifting_size + bit` in the code word of every bit that is sent.
+      Selected bits are written in `bits_per_symbol` rows and go on the air column by column.
 
     Only what matters is kept: layers whose own parity bits are all punctured constrain nothing, and columns of filler
     bits alone are zeros that no check needs.
@@ -45,10 +46,11 @@ class LdpcPlan:
     lifting_size: int
     block_bits: int
     coded_bits: int
+    bits_per_symbol: int
     layer_start: NDArray[np.int32]
     column: NDArray[np.int32]
     shift: NDArray[np.int32]
-    sent: NDArray[np.int32]
+    selected: NDArray[np.int32]
 
     @property
     def information_columns(self) -> int:
@@ -69,6 +71,13 @@ class LdpcPlan:
     def num_edges(self) -> int:
         """Shifted identity matrices in use."""
         return len(self.column)
+
+    @property
+    def runs(self) -> NDArray[np.int64]:
+        """Selected bits side by side in a column, `[runs, 4]`: the first of them, column, bit in it, number of bits."""
+        column, bit = np.divmod(self.selected.astype(np.int64), self.lifting_size)
+        first = np.flatnonzero((np.diff(self.selected, prepend=-2) != 1) | (np.diff(column, prepend=-1) != 0))
+        return np.stack([first, column[first], bit[first], np.diff(first, append=self.coded_bits)], axis=1)
 
 
 def plan_ldpc(block_bits: int, coded_bits: int, *, bits_per_symbol: int) -> LdpcPlan:
@@ -96,10 +105,11 @@ def plan_ldpc(block_bits: int, coded_bits: int, *, bits_per_symbol: int) -> Ldpc
         lifting_size=lifting_size,
         block_bits=block_bits,
         coded_bits=coded_bits,
+        bits_per_symbol=bits_per_symbol,
         layer_start=np.searchsorted(layer, np.arange(num_layers + 1)).astype(np.int32),
         column=column.astype(np.int32),
         shift=(used[layer, column] % lifting_size).astype(np.int32),
-        sent=_sent_places(block_bits, coded_bits, lifting_size, filler=filler, bits_per_symbol=bits_per_symbol),
+        selected=_selected_places(block_bits, coded_bits, lifting_size, filler=filler),
     )
 
 
@@ -144,11 +154,8 @@ def base_matrix(graph: BaseGraph, set_index: int) -> NDArray[np.int32]:
     return matrix
 
 
-def _sent_places(
-    block_bits: int, coded_bits: int, lifting_size: int, *, filler: int, bits_per_symbol: int
-) -> NDArray[np.int32]:
+def _selected_places(block_bits: int, coded_bits: int, lifting_size: int, *, filler: int) -> NDArray[np.int32]:
     # Bit selection of 5.4.2.1: from behind the punctured columns on, filler bits skipped.
     places = np.arange(coded_bits) + PUNCTURED_COLUMNS * lifting_size
     places[places >= block_bits] += filler
-    # Interleaving of 5.4.2.2: written row by row, read column by column.
-    return places.reshape(bits_per_symbol, -1).T.ravel().astype(np.int32)
+    return places.astype(np.int32)

@@ -16,7 +16,6 @@ from phy.coding.polar.parts import MOST
 from phy.coding.polar.schedule import decoding_steps, selecting_pairs
 from phy.coding.soft_lanes import LANES, run_lanes
 from phy.config.coding import CRC_POLYNOMIALS
-from phy.numerics.workers import run_tasks
 
 
 @dataclass(frozen=True)
@@ -57,23 +56,17 @@ class PolarCode:
         """Bits `[n, block_bits]` to `[n, coded_bits]`, both in {0, 1}."""
         bits, plan = np.ascontiguousarray(bits), self._plan
         coded = np.empty((len(bits), self.coded_bits), np.uint8)
-
-        def run(first: int, last: int) -> None:
-            words = np.empty(plan.length // 8, np.uint64)
-            encode_blocks(
-                bits,
-                plan.sent,
-                plan.information,
-                self._remainders,
-                len(self._polynomial),
-                words,
-                words.view(np.uint8),
-                coded,
-                first,
-                last,
-            )
-
-        run_tasks(run, num_tasks=len(bits))
+        words = np.empty(plan.length // 8, np.uint64)
+        encode_blocks(
+            bits,
+            plan.sent,
+            plan.information,
+            self._remainders,
+            len(self._polynomial),
+            words,
+            words.view(np.uint8),
+            coded,
+        )
         return coded
 
     def decode(self, llrs: NDArray[np.float32]) -> NDArray[np.uint8]:

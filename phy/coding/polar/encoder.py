@@ -47,15 +47,14 @@ def _read(octets: Any, places: Any, coded: Any, row: Any, count: Any) -> None:
 
 @lean_kernel
 def encode_blocks(
-    bits: Any, sent: Any, information: Any, remainders: Any, degree: Any, words: Any, octets: Any, coded: Any,
-    first: Any, last: Any,
-) -> None:  # fmt: skip
-    """Encode blocks `first` to `last` - 1; `octets` are the bytes of `words`, in which the host stores low bytes first.
+    bits: Any, sent: Any, information: Any, remainders: Any, degree: Any, words: Any, octets: Any, coded: Any
+) -> None:
+    """Encode all blocks; `octets` are the bytes of `words`, in which the host stores low bytes first.
 
     `remainders` `[block bits]`: what each bit leaves of the check sum.
     """
     num_bits = bits.shape[1]
-    for row in range(first, last):
+    for row in range(len(bits)):
         for i in range(len(words)):
             words[i] = np.uint64(0)
         _place(bits, row, information, octets, num_bits)

@@ -15,6 +15,7 @@ from phy.coding.kernel_codes import KernelCode, kernel_code
 from phy.coding.plan import INTERLEAVER_SEED, Coding, PacketPlan, plan_packet
 from phy.config import CodingConfig
 from phy.engines.fused.packets.crc import PackedCrc
+from phy.numerics.workers import run_tasks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,13 +61,25 @@ class BlockCodec(HostCodec):
     soft: ClassVar[bool] = True
 
     def encode(self, payload: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        coded = np.empty((len(payload), -(-self.plan.coded_bits // 8)), np.uint8)
+
+        def run(first: int, last: int) -> None:
+            coded[first:last] = self._encode(payload[first:last])
+
+        run_tasks(run, num_tasks=len(payload))
+        return coded
+
+    def _encode(self, payload: NDArray[np.uint8]) -> NDArray[np.uint8]:
         plan, rows = self.plan, len(payload)
-        bits = np.unpackbits(self._protect(payload), axis=1, count=plan.payload_bits + plan.crc_bits)
-        blocks = np.pad(bits, ((0, 0), (0, plan.filler_bits))).reshape(rows * plan.num_blocks, plan.block_bits)
-        coded = self.code.encode(blocks).reshape(rows, -1)
+        bits = np.zeros((rows, plan.num_blocks * plan.block_bits), np.uint8)
+        used = plan.payload_bits + plan.crc_bits
+        bits[:, :used] = np.unpackbits(self._protect(payload), axis=1, count=used)
+        coded = self.code.encode(bits.reshape(-1, plan.block_bits)).reshape(rows, -1)
         if self.order is not None:
             coded = coded[:, self.order]
-        return np.packbits(np.pad(coded, ((0, 0), (0, plan.padding_bits))), axis=1)
+        if plan.padding_bits:
+            coded = np.pad(coded, ((0, 0), (0, plan.padding_bits)))
+        return np.packbits(coded, axis=1)
 
     def decode(self, hard: NDArray[np.uint8], llrs: NDArray[np.float32]) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
         del hard
