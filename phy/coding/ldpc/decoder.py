@@ -268,9 +268,13 @@ def _select(llrs: Any, bits_per_symbol: Any, selected: Any) -> None:
 def _spread(selected: Any, runs: Any, frames: Any, frame: Any, posteriors: Any) -> None:
     for run in range(len(runs)):
         first, place, length = np.uint64(runs[run, 0]), np.uint64(runs[run, 1] + frame), runs[run, 2]
-        for i in range(length):
-            u = np.uint64(i)
-            posteriors[place + u * np.uint64(frames)] = selected[first + u]
+        # LLVM makes vectors of neighbours alone.
+        if frames == 1:
+            for i in range(length):
+                posteriors[place + np.uint64(i)] = selected[first + np.uint64(i)]
+        else:
+            for i in range(length):
+                posteriors[place + np.uint64(i) * np.uint64(frames)] = selected[first + np.uint64(i)]
 
 
 @inlined
@@ -279,8 +283,12 @@ def _decide(posteriors: Any, rotation: Any, size: Any, frames: Any, lanes: Any, 
     for column in range((block_bits + size - np.uint64(1)) // size):
         first = np.uint64(column) * size
         start = np.uint64(column) * (lanes + lanes) + (size - np.uint64(rotation[column])) * step + frame
-        for bit in range(min(size, block_bits - first)):
-            bits[first + np.uint64(bit)] = np.uint8(posteriors[start + np.uint64(bit) * step] < 0)
+        if frames == 1:
+            for bit in range(min(size, block_bits - first)):
+                bits[first + np.uint64(bit)] = np.uint8(posteriors[start + np.uint64(bit)] < 0)
+        else:
+            for bit in range(min(size, block_bits - first)):
+                bits[first + np.uint64(bit)] = np.uint8(posteriors[start + np.uint64(bit) * step] < 0)
 
 
 @lean_kernel
