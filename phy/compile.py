@@ -52,6 +52,13 @@ def flat_chain(config: LinkConfig) -> FlatChain:
         return SionnaChain(config)
     from phy.engines.fused.flat.link import FusedChain
 
+    if config.engine == "cuda":
+        from phy.engines.cuda.carry import carry
+        from phy.engines.cuda.device import require_gpu
+        from phy.engines.cuda.gains import sum_taps
+
+        require_gpu()
+        return FusedChain(config, carry=carry, sum_taps=sum_taps)
     return FusedChain(config)
 
 
@@ -68,6 +75,12 @@ def packet_chain(spec: ChainSpec) -> PacketChain:
         from phy.engines.fused.noma.chain import fused_noma_chain
 
         return fused_noma_chain(spec)
+    if spec.config.engine == "cuda":
+        from phy.engines.cuda.device import require_gpu
+        from phy.engines.cuda.packets import cuda_chain
+
+        require_gpu()
+        return cuda_chain(spec)
     from phy.engines.fused.packets.chain import fused_chain
 
     return fused_chain(spec)

@@ -82,9 +82,10 @@ class LinkConfig(Frozen):
         description="measured on the simulated link, iid or analytic errors at its rate, or error_free; measured "
         "assumes nothing about the errors",
     )
-    engine: Literal["auto", "sionna", "fused"] = Field(
+    engine: Literal["auto", "sionna", "fused", "cuda"] = Field(
         default="auto",
-        description="Sionna under XLA, or fused kernels on a CPU; auto: fused where it supports the link",
+        description="Sionna under XLA, fused kernels on a CPU, or cuda: kernels on a GPU for a few links; auto: fused "
+        "where it supports the link",
     )
     bandwidth_hz: Annotated[float, Field(ge=1, le=1e10, allow_inf_nan=False)] = Field(
         default=1e6,
@@ -213,6 +214,16 @@ class LinkConfig(Frozen):
         coded = isinstance(link.coding, CodingConfig) and link.coding.fusible
         has_any = self.plain or coded or self.fusible_packets
         return has_any and link.modulation in BITS_PER_SYMBOL
+
+    @property
+    def on_gpu(self) -> bool:
+        """True if engine `cuda` has kernels for this link."""
+        channel, coding = self.channel, self.resolve_mcs().coding
+        still = not channel.selective and channel.coherence not in ("symbol", "doppler")
+        known = self.ofdm == "none" and self.csi == "perfect" and self.receiver.num_antennas == 1
+        coded = isinstance(coding, CodingConfig) and coding.code == "ldpc5g" and self.access == "orthogonal"
+        coded &= still and known and self.impairments.none and self.packets.policy != "retransmit-combine"
+        return self.fusible and (self.plain or (coded and self.fusible_packets))
 
     @property
     def _fusible_over_carriers(self) -> bool:

@@ -1,5 +1,7 @@
 """Choice of the engine of a link: Sionna under XLA supports all links, fused kernels the common ones, on a CPU.
 
+A few have kernels for a GPU too: engine `cuda`, which `auto` never chooses.
+
 Both see the same fades and noise, but may round sums and roots differently. The engine is therefore part of the
 identity of a result. This module imports neither TensorFlow nor numba: a scenario is checked without them.
 """
@@ -16,7 +18,7 @@ from typing import Literal
 
 from phy.config import LinkConfig
 
-Engine = Literal["sionna", "fused"]
+Engine = Literal["sionna", "fused", "cuda"]
 
 _VECTORS = "avx2"
 """The first x86 instructions on eight integers and eight floats at once."""
@@ -37,7 +39,7 @@ def with_engine(link: LinkConfig) -> LinkConfig:
 def loads_tensorflow(link: LinkConfig) -> bool:
     """Return True for a link that fused kernels do not carry alone; access and modulation must not be `auto`."""
     fused = link.plain or link.fusible_packets or link.access == "superposition"
-    return link.error_model != "error_free" and not (fused and engine_of(link) == "fused")
+    return link.error_model != "error_free" and not (fused and engine_of(link) != "sionna")
 
 
 @lru_cache(maxsize=1)

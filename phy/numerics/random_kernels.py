@@ -6,6 +6,7 @@ engines meet the same fades and the same noise, and neither depends on threads, 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -71,7 +72,7 @@ def cosine_and_sine(word: Any) -> Any:
 @inlined
 def complex_normal(word0: Any, word1: Any) -> Any:
     """(real, imaginary) part of CN(0, 1), float32, by Box-Muller: 6.7 standard deviations, as `random` has it."""
-    radius = np.sqrt(max(negative_log((np.float32(word0) + _HALF) * _STEP), _ZERO))
+    radius = math.sqrt(max(negative_log((np.float32(word0) + _HALF) * _STEP), _ZERO))
     cosine, sine = cosine_and_sine(word1)
     return radius * cosine, radius * sine
 

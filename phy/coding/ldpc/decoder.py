@@ -48,12 +48,12 @@ from phy.numerics.workers import available_threads, run_tasks
 
 STEPS = 4.0
 """Steps per unit of LLR: c(0) = ln 2 is three of them, and 31 of them are certainty to 1 in 2300."""
-_MESSAGE_MAX = np.int8(31)
-_MAGNITUDE_MAX = np.int8(63)
+MESSAGE_MAX = np.int8(31)
+MAGNITUDE_MAX = np.int8(63)
 _REACH = np.int8(12)
 """4 c(0): c(d) is a quarter of what d leaves of it."""
 _KNOWN = np.int8(127)
-_INPUT_MAX = 31.0
+INPUT_MAX = 31.0
 """Channel values, like messages: two checks outvote a bit that was received wrong with certainty."""
 _LANES = 384
 """Most lanes of a group of frames: the longest column of TS 38.212."""
@@ -176,7 +176,7 @@ def _collect(
     """Leave t in place of the messages of a layer, and for `_answer` the rows of `found`: the smallest magnitude, the
     magnitude of the message to its edge and of the message to the others, and the product of signs.
     """
-    most, bound = filled(_MAGNITUDE_MAX), filled(_MESSAGE_MAX)
+    most, bound = filled(MAGNITUDE_MAX), filled(MESSAGE_MAX)
     nearest, others, signs = most, most, filled(np.int8(0))
     for edge in range(first, end):
         t = subtract_saturated(load(posteriors, read[np.uint64(edge)] + lane), load(messages, edge * lanes + lane))
@@ -196,7 +196,7 @@ def _answer(
     posteriors: Any, start: Any, messages: Any, first: Any, end: Any, lane: Any, lanes: Any, width: Any, found: Any
 ) -> None:
     """Leave new messages in place of t, and the posteriors with them."""
-    most, nearest, to_nearest = filled(_MAGNITUDE_MAX), load(found, lane), load(found, _LANES + lane)
+    most, nearest, to_nearest = filled(MAGNITUDE_MAX), load(found, lane), load(found, _LANES + lane)
     to_others, signs = load(found, 2 * _LANES + lane), load(found, 3 * _LANES + lane)
     for edge in range(first, end):
         t = load(messages, edge * lanes + lane)
@@ -246,7 +246,7 @@ def _check(posteriors: Any, parity: Any, graph: Any, size: Any, frames: Any, lan
 @inlined
 def _steps(llr: Any) -> Any:
     value = np.rint(np.float32(-STEPS) * llr)
-    return np.int8(min(max(value, np.float32(-_INPUT_MAX)), np.float32(_INPUT_MAX)))
+    return np.int8(min(max(value, np.float32(-INPUT_MAX)), np.float32(INPUT_MAX)))
 
 
 @inlined

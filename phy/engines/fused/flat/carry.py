@@ -7,7 +7,7 @@ that every loop runs over neighbours in memory. Random numbers follow from posit
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,14 @@ class Rows(NamedTuple):
     device: NDArray[np.uint32]
     gain: NDArray[np.float32]
     level: NDArray[np.float32]
+
+
+class Carry(Protocol):
+    """`carry` on one kind of processor."""
+
+    def __call__(
+        self, rows: Rows, *, num_bits: int, points: Mapping, law: TapLaw, scrambled: bool, threads: int
+    ) -> tuple[NDArray[np.uint8], NDArray[np.float64]]: ...
 
 
 @inlined

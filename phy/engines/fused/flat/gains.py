@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from phy.engines.fused.flat.taps import (
     FADED_POWER,
@@ -12,6 +13,7 @@ from phy.engines.fused.flat.taps import (
     OF_TAPS,
     SENT_POWER,
     TILE,
+    TapLaw,
     coefficients,
     draw_known,
     tap_lanes,
@@ -25,7 +27,7 @@ from phy.numerics.workers import run_tasks
 
 _TILES_OF_A_TASK = 32
 _ZERO = np.float32(0.0)
-_WEIGHT, _REACHED, _ACTIVE, _PEAK, _ARRIVAL, _NUM_SUMS = range(6)
+_WEIGHT, _REACHED, _ACTIVE, _PEAK, _ARRIVAL, NUM_SUMS = range(6)
 
 
 @inlined
@@ -73,18 +75,53 @@ def _measure(
                 sums[_ARRIVAL] = max(sums[_ARRIVAL], np.sqrt(found[4]))
 
 
-def measure_gains(channel: FlatChannel, context: UplinkContext, *, threads: int) -> BlockGains:
+class SumTaps(Protocol):
+    """`sum_taps` on one kind of processor."""
+
+    def __call__(
+        self,
+        law: TapLaw,
+        keys: NDArray[np.uint32],
+        devices: NDArray[np.uint32],
+        gains: NDArray[np.float32],
+        *,
+        num_symbols: int,
+        threads: int,
+    ) -> NDArray[np.float64]: ...
+
+
+def sum_taps(
+    law: TapLaw,
+    keys: NDArray[np.uint32],
+    devices: NDArray[np.uint32],
+    gains: NDArray[np.float32],
+    *,
+    num_symbols: int,
+    threads: int,
+) -> NDArray[np.float64]:
+    """Sums of |A w|^2, |A w h^| and active symbols, and the largest |A w h^| and |A w h|, `[rows, spans, 5]`."""
+    num_taps = -(-num_symbols // min(law.block_symbols, num_symbols))
+    spans = -(-num_taps // (TILE * _TILES_OF_A_TASK))
+    sums = np.empty((len(devices), spans, NUM_SUMS))
+    run_tasks(
+        lambda first, last: _measure(law, keys, devices, gains, num_symbols, sums, first, last, tap_lanes()),
+        num_tasks=len(devices) * spans,
+        threads=threads,
+    )
+    return sums
+
+
+def measure_gains(
+    channel: FlatChannel, context: UplinkContext, *, threads: int, sum_taps: SumTaps = sum_taps
+) -> BlockGains:
     """`FlatChannel.block_gains` without TensorFlow, from the same taps to within float32 rounding."""
     channel_key, csi_key, devices, gains = channel.rows(context)
-    law = tap_law(channel)
-    num_taps = -(-channel.num_symbols // min(law.block_symbols, channel.num_symbols))
-    spans = -(-num_taps // (TILE * _TILES_OF_A_TASK))
-    sums = np.empty((len(devices), spans, _NUM_SUMS))
-    keys = read_only(np.concatenate([channel_key, csi_key], axis=1))
-    devices, gains = read_only(devices), read_only(gains)
-    run_tasks(
-        lambda first, last: _measure(law, keys, devices, gains, channel.num_symbols, sums, first, last, tap_lanes()),
-        num_tasks=len(devices) * spans,
+    sums = sum_taps(
+        tap_law(channel),
+        read_only(np.concatenate([channel_key, csi_key], axis=1)),
+        read_only(devices),
+        read_only(gains),
+        num_symbols=channel.num_symbols,
         threads=threads,
     )
     shape = (len(context.trials), channel.num_devices)

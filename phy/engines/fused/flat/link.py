@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from phy.config import BITS_PER_SYMBOL, LinkConfig
 from phy.engines.fused.flat.bursts import count_bursts
-from phy.engines.fused.flat.carry import Rows, carry
-from phy.engines.fused.flat.gains import measure_gains
+from phy.engines.fused.flat.carry import Carry, Rows, carry
+from phy.engines.fused.flat.gains import SumTaps, measure_gains, sum_taps
 from phy.engines.fused.flat.taps import tap_law
 from phy.engines.fused.symbols import mapping
 from phy.fading.block_taps import FlatChannel, UplinkContext
@@ -22,23 +22,29 @@ from phy.numerics.workers import available_threads
 
 
 class FusedChain(FlatChain):
-    """`FlatChain` of links of one configuration, on `threads` threads, all cores if left out."""
+    """`FlatChain` of links of one configuration, on `threads` threads, all cores if left out.
 
-    def __init__(self, config: LinkConfig, *, threads: int | None = None) -> None:
+    `carry` and `sum_taps` may be those of another processor.
+    """
+
+    def __init__(
+        self, config: LinkConfig, *, threads: int | None = None, carry: Carry = carry, sum_taps: SumTaps = sum_taps
+    ) -> None:
         self._points = mapping(config.modulation)
         self._config = config
         self._packet_bytes = config.packet_size_bytes
         self._bits_per_symbol = BITS_PER_SYMBOL[config.modulation]
         self._threads = threads or available_threads()
+        self._carry, self._sum_taps = carry, sum_taps
 
     def measure_gains(self, channel: FlatChannel, context: UplinkContext) -> BlockGains:
-        return measure_gains(channel, context, threads=self._threads)
+        return measure_gains(channel, context, threads=self._threads, sum_taps=self._sum_taps)
 
     def carry(
         self, payload: NDArray[np.uint8], load: Load, *, context: UplinkContext, decision: AmplitudeDecision
     ) -> Reception:
         sent = read_only(payload.reshape(-1, payload.shape[-1]))
-        received, energies = carry(
+        received, energies = self._carry(
             self._rows(sent, load, context, decision),
             num_bits=load.num_bits,
             points=self._points,

@@ -10,6 +10,7 @@ one complex and one real coefficient per tap. A device that cuts a symbol off (w
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -86,6 +87,16 @@ def _law(spec: Fading, numbers: Numbers, varies: bool) -> TapLaw:
     )
 
 
+@inlined
+def find_piece(word: Any) -> Any:
+    """Place in its piece of the table, and row of the piece, of a word."""
+    upper = np.uint32(word >> np.uint32(31))
+    tail = np.uint32(~word) if upper == np.uint32(1) else word
+    place = negative_log((np.float32(tail) + _HALF) * _TINY) * _PIECES_PER_NEPER
+    piece = min(np.uint32(np.int32(place)), np.uint32(PIECES - 1))
+    return place - np.float32(np.int32(piece)), np.uint32(piece + np.uint32(PIECES) * upper)
+
+
 # In three loops: LLVM makes no vectors of a loop that reads a table where it does not know.
 
 
@@ -93,24 +104,26 @@ def _law(spec: Fading, numbers: Numbers, varies: bool) -> TapLaw:
 def _find_pieces(lanes: Any, count: Any) -> None:
     """Piece of the table and place in it of every first word."""
     for i in range(count):
-        word = np.float32(lanes[TAP_REAL + i]).view(np.uint32)
-        upper = np.uint32(word >> np.uint32(31))
-        tail = np.uint32(~word) if upper == np.uint32(1) else word
-        place = negative_log((np.float32(tail) + _HALF) * _TINY) * _PIECES_PER_NEPER
-        piece = min(np.uint32(np.int32(place)), np.uint32(PIECES - 1))
-        lanes[_PART + i] = place - np.float32(np.int32(piece))
-        lanes[_PIECE + i] = np.uint32(piece + np.uint32(PIECES) * upper).view(np.float32)
+        part, row = find_piece(np.float32(lanes[TAP_REAL + i]).view(np.uint32))
+        lanes[_PART + i] = part
+        lanes[_PIECE + i] = np.uint32(row).view(np.float32)
+
+
+@inlined
+def amplitude_of(table: Any, row: Any, part: Any) -> Any:
+    """Amplitude at a place of a piece."""
+    amplitude = table[row, np.uint64(3)]
+    amplitude = table[row, np.uint64(2)] + part * amplitude
+    amplitude = table[row, np.uint64(1)] + part * amplitude
+    return table[row, np.uint64(0)] + part * amplitude
 
 
 @inlined
 def _look_up(table: Any, lanes: Any, count: Any) -> None:
     """Amplitudes in the place of first words."""
     for i in range(count):
-        part, row = lanes[_PART + i], np.uint64(np.float32(lanes[_PIECE + i]).view(np.uint32))
-        amplitude = table[row, np.uint64(3)]
-        amplitude = table[row, np.uint64(2)] + part * amplitude
-        amplitude = table[row, np.uint64(1)] + part * amplitude
-        lanes[TAP_REAL + i] = table[row, np.uint64(0)] + part * amplitude
+        row = np.uint64(np.float32(lanes[_PIECE + i]).view(np.uint32))
+        lanes[TAP_REAL + i] = amplitude_of(table, row, lanes[_PART + i])
 
 
 @inlined
@@ -161,31 +174,45 @@ def draw_known(law: Any, keys: Any, counters: Any, words: Any, lanes: Any, count
         draw_normals((keys[2], keys[3]), counters, words, lanes, KNOWN_REAL, KNOWN_IMAG, count)
 
 
+@spliced
+def coefficient(law: Any, gain: Any, level: Any, taps: Any) -> Any:
+    """(q, both parts of h / h^, |A w|, |h|^2) of one tap and its error in h^, `taps` (h, error), both parts."""
+    tap_real, tap_imag, error_real, error_imag = taps
+    real, imag = gain * tap_real, gain * tap_imag
+    known_real = real + gain * law.csi_std * error_real
+    known_imag = imag + gain * law.csi_std * error_imag
+    power = known_real * known_real + known_imag * known_imag
+    bounded = max(power, SMALLEST_POWER)
+    root = _ONE / math.sqrt(bounded)
+    # |A w| / |h^|, with |w| = 1 or 1 / |h^|.
+    factor = level * root * (root if law.inverts else _ONE)
+    factor = _ZERO if bounded < law.cutoff * gain * gain else factor
+    reached = factor * power
+    # Where nothing was sent the receiver decides on noise, as on a reference of one.
+    inverse = _ONE / (reached if reached > _ZERO else _ONE)
+    turn = factor * inverse
+    amplitude = reached * root  # the square of `factor` alone may overflow in a deep fade
+    return (
+        law.noise_std * inverse,
+        turn * (real * known_real + imag * known_imag),
+        turn * (imag * known_real - real * known_imag),
+        amplitude,
+        real * real + imag * imag,
+    )
+
+
 @inlined
 def coefficients(law: Any, gain: Any, level: Any, lanes: Any, at: Any, count: Any) -> None:
     """Coefficients of the taps that `draw_known` has drawn, `count` of them, from `lanes[at]` on."""
     out = np.uint64(at)
-    cutoff, inverts = law.cutoff * gain * gain, law.inverts
     for i in range(count):
-        real, imag = gain * lanes[TAP_REAL + i], gain * lanes[TAP_IMAG + i]
-        known_real = real + gain * law.csi_std * lanes[KNOWN_REAL + i]
-        known_imag = imag + gain * law.csi_std * lanes[KNOWN_IMAG + i]
-        power = known_real * known_real + known_imag * known_imag
-        bounded = max(power, SMALLEST_POWER)
-        root = _ONE / np.sqrt(bounded)
-        # |A w| / |h^|, with |w| = 1 or 1 / |h^|.
-        factor = level * root * (root if inverts else _ONE)
-        factor = _ZERO if bounded < cutoff else factor
-        reached = factor * power
-        # Where nothing was sent the receiver decides on noise, as on a reference of one.
-        inverse = _ONE / (reached if reached > _ZERO else _ONE)
-        turn = factor * inverse
-        amplitude = reached * root  # the square of `factor` alone may overflow in a deep fade
-        lanes[out + np.uint64(NOISE_SCALE + i)] = law.noise_std * inverse
-        lanes[out + np.uint64(TURN_REAL + i)] = turn * (real * known_real + imag * known_imag)
-        lanes[out + np.uint64(TURN_IMAG + i)] = turn * (imag * known_real - real * known_imag)
+        taps = lanes[TAP_REAL + i], lanes[TAP_IMAG + i], lanes[KNOWN_REAL + i], lanes[KNOWN_IMAG + i]
+        scale, turn_real, turn_imag, amplitude, tap_power = coefficient(law, gain, level, taps)
+        lanes[out + np.uint64(NOISE_SCALE + i)] = scale
+        lanes[out + np.uint64(TURN_REAL + i)] = turn_real
+        lanes[out + np.uint64(TURN_IMAG + i)] = turn_imag
         lanes[out + np.uint64(SENT_POWER + i)] = amplitude * amplitude
-        lanes[out + np.uint64(FADED_POWER + i)] = amplitude * amplitude * (real * real + imag * imag)
+        lanes[out + np.uint64(FADED_POWER + i)] = amplitude * amplitude * tap_power
 
 
 @inlined

@@ -31,25 +31,27 @@ class HostCodec:
 
     def encode(self, payload: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """`[n, ceil(payload_bits / 8)]` to `[n, ceil(coded_bits / 8)]`; bits beyond the payload are ignored."""
-        protected = self._protect(payload)
+        protected = self.protect(payload)
         missing = -(-self.plan.coded_bits // 8) - protected.shape[1]
         return np.pad(protected, ((0, 0), (0, missing))) if missing else protected
 
     def decode(self, hard: NDArray[np.uint8], llrs: NDArray[np.float32]) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
         """(payload, True where the check sum holds `[n]`), all True without one."""
         del llrs
-        return self._payload_of(hard)
+        return self.payload_of(hard)
 
-    def _protect(self, payload: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def protect(self, payload: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """The payload, with its check sum behind it."""
         kept = _masked(payload, self.plan.payload_bits)
         return kept if self.check is None else self.check.append(kept, num_bits=self.plan.payload_bits)
 
-    def _payload_of(self, packed: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+    def payload_of(self, packed: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+        """(payload, True where the check sum holds) of decided bits, those of `protect` first."""
         payload = _masked(packed, self.plan.payload_bits)
         if self.check is None:
             return payload, np.ones(len(payload), bool)
         protected = _masked(packed, self.plan.payload_bits + self.plan.crc_bits)
-        return payload, (self._protect(payload) == protected).all(axis=1)
+        return payload, (self.protect(payload) == protected).all(axis=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +75,7 @@ class BlockCodec(HostCodec):
         plan, rows = self.plan, len(payload)
         bits = np.zeros((rows, plan.num_blocks * plan.block_bits), np.uint8)
         used = plan.payload_bits + plan.crc_bits
-        bits[:, :used] = np.unpackbits(self._protect(payload), axis=1, count=used)
+        bits[:, :used] = np.unpackbits(self.protect(payload), axis=1, count=used)
         coded = self.code.encode(bits.reshape(-1, plan.block_bits)).reshape(rows, -1)
         if self.order is not None:
             coded = coded[:, self.order]
@@ -89,7 +91,7 @@ class BlockCodec(HostCodec):
             coded = coded[:, np.argsort(self.order)]
         decided = self.code.decode(coded.reshape(rows * plan.num_blocks, plan.coded_block_bits))
         information = decided.reshape(rows, -1)[:, : plan.payload_bits + plan.crc_bits]
-        return self._payload_of(np.packbits(information, axis=1))
+        return self.payload_of(np.packbits(information, axis=1))
 
 
 def packet_codec(coding: Coding, *, payload_bits: int, bits_per_symbol: int, crc: str | None) -> HostCodec:

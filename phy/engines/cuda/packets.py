@@ -1,0 +1,208 @@
+"""Packets with 5G LDPC codes over a flat channel on a GPU: only payloads and counts cross the bus.
+
+The equations are those of `phy.engines.fused.packets` for one path that stands still and is known.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import cuda
+from numpy.typing import NDArray
+
+from phy.coding.kernel_codes import Ldpc, Repeated
+from phy.engines.cuda import ldpc
+from phy.engines.cuda.compiled import fold, gpu_kernel
+from phy.engines.cuda.memory import on_gpu, row_chunks
+from phy.engines.fused.fading.fades import CONSTANT
+from phy.engines.fused.packets.chain import FusedPacketChain
+from phy.engines.fused.packets.codec import BlockCodec
+from phy.engines.fused.packets.soft import APP, log_of_one_more
+from phy.engines.fused.symbols import decide, decide_signs, modulate, modulate_signs
+from phy.links.packets.chain import Arrival, ChainSpec, Departure
+from phy.numerics.random_kernels import complex_normal
+from phy.numerics.threefry import threefry
+
+_THREADS, _MOST_BITS, _MOST_LEVELS = 128, 8, 8
+_SENT, _FADED, _NOISE, _NUM_ENERGIES = range(4)
+_CODED_BITS_AT_ONCE = 1 << 27
+_BYTES_OF_A_CODED_BIT = 6
+_ZERO, _ONE, _TWO = np.float32(0.0), np.float32(1.0), np.float32(2.0)
+_LOWEST, _FAINTEST = np.float32(-3.0e38), np.float32(1e-30)
+
+
+class _Path(NamedTuple):
+    """Law of the one path; see `phy.engines.fused.fading.fades.Fades`."""
+
+    kind: int
+    fixed_part: np.float32
+    scattered_part: np.float32
+
+
+def _axis_llrs(points: Any, soft: Any, matched: Any, energy: Any, axes: Any, axis: Any, llrs: Any) -> None:
+    """LLRs of the bits of one axis, as `phy.engines.fused.packets.soft` has them, at `axis`, `axis` + `axes`, .."""
+    per_axis = points.bits_per_symbol // axes
+    if per_axis == 1:
+        llrs[axis] = -_TWO * points.spacing * matched
+        return
+    best = cuda.local.array(_MOST_LEVELS, np.float32)
+    for lane in range(2 * per_axis):
+        best[lane] = _LOWEST
+    levels = 1 << per_axis
+    for k in range(levels):
+        label = k ^ (k >> 1) ^ (levels // 2 - 1)
+        level = (points.top - np.float32(k)) * points.spacing
+        exponent = _TWO * level * matched - level * level * energy
+        for bit in range(per_axis):
+            lane = 2 * bit + ((label >> (per_axis - 1 - bit)) & 1)
+            held = best[lane]
+            if soft == APP:
+                best[lane] = max(held, exponent) + log_of_one_more(abs(exponent - held))
+            else:
+                best[lane] = max(held, exponent)
+    for bit in range(per_axis):
+        llrs[axes * bit + axis] = best[2 * bit + 1] - best[2 * bit]
+
+
+@gpu_kernel
+def _air(
+    points: Any, path: Any, keys: Any, amplitude: Any, gain: Any, noise_power: Any, soft: Any, places: Any, coded: Any,
+    llrs: Any, errors: Any, energies: Any,
+) -> None:  # fmt: skip
+    """Row b of block b: bits `coded` at `places` to `llrs` there, `errors` by place in the label, `energies`."""
+    sums = cuda.shared.array((_NUM_ENERGIES, _THREADS), np.float64)
+    soft_bits = cuda.local.array(_MOST_BITS, np.float32)
+    row, thread, bits = cuda.blockIdx.x, cuda.threadIdx.x, points.bits_per_symbol
+    key, axes = keys[row], 1 if bits == 1 else 2
+    arrival, noise_std = amplitude[row] * gain[row], math.sqrt(noise_power)
+    inverse = _ONE / max(noise_power, _FAINTEST)
+    real, imag = _ONE, _ZERO
+    if path.kind != CONSTANT:
+        word0, word1 = threefry(key[0], key[1], np.uint32(0), np.uint32(0))
+        real, imag = complex_normal(word0, word1)
+        real, imag = path.fixed_part + path.scattered_part * real, path.scattered_part * imag
+    h, k = arrival * real, arrival * imag
+    energy = h * h + k * k
+    sent_energy, faded_energy, noise_energy = 0.0, 0.0, 0.0
+    for symbol in range(thread, (places.shape[0] + bits - 1) // bits, _THREADS):
+        label = np.uint32(0)
+        for bit in range(bits):
+            at = symbol * bits + bit
+            one = np.uint32(coded[row, places[at]]) if at < places.shape[0] else np.uint32(0)
+            label = np.uint32(np.uint32(label << np.uint32(1)) | one)
+        if bits > 2:
+            x, y = modulate(label, points)
+        else:
+            x, y = modulate_signs(label, points)
+        word0, word1 = threefry(key[4], key[5], np.uint32(symbol), np.uint32(0))
+        p, q = complex_normal(word0, word1)
+        real, imag = h * x - k * y, h * y + k * x
+        sent_energy += np.float64(x * x + y * y)
+        faded_energy += np.float64(real * real + imag * imag)
+        noise_energy += np.float64(p * p + q * q)
+        real += noise_std * p
+        imag += noise_std * q
+        matched_real, matched_imag = h * real + k * imag, h * imag - k * real
+        if bits > 2:
+            scale = _ONE / max(energy, _FAINTEST)
+            decided = decide(matched_real * scale, matched_imag * scale, points)
+        else:
+            decided = decide_signs(matched_real, matched_imag, points)
+        _axis_llrs(points, soft, matched_real * inverse, energy * inverse, axes, 0, soft_bits)
+        if axes == 2:
+            _axis_llrs(points, soft, matched_imag * inverse, energy * inverse, axes, 1, soft_bits)
+        for bit in range(bits):
+            at, value = symbol * bits + bit, soft_bits[bit]
+            one = np.uint32(np.uint32(label >> np.uint32(bits - 1 - bit)) & np.uint32(1))
+            found = np.uint32(np.uint32(decided >> np.uint32(bits - 1 - bit)) & np.uint32(1))
+            if soft == APP:
+                found = np.uint32(value > _ZERO)
+            if found != one:
+                cuda.atomic.add(errors, (row, bit), 1)
+            if at < places.shape[0]:
+                llrs[row, places[at]] = value
+    sums[_SENT, thread], sums[_FADED, thread], sums[_NOISE, thread] = sent_energy, faded_energy, noise_energy
+    fold(sums, _THREADS, _NUM_ENERGIES)
+    if thread == 0:
+        level = np.float64(amplitude[row])
+        energies[row, _SENT] = level * level * sums[_SENT, 0]
+        energies[row, _FADED] = sums[_FADED, 0]
+        energies[row, _NOISE] = np.float64(noise_power) * sums[_NOISE, 0]
+
+
+class CudaPacketChain(FusedPacketChain):
+    """`PacketChain` of coded links that are `LinkConfig.on_gpu`."""
+
+    _codec: BlockCodec
+
+    def __init__(self, spec: ChainSpec) -> None:
+        super().__init__(spec)
+        code = self._codec.code
+        plain = code.code if isinstance(code, Repeated) else code
+        assert isinstance(plain, Ldpc)
+        self._iterations = plain.iterations
+        self._code = ldpc.Code.of(plain.plan)
+        self._places = on_gpu(
+            ldpc.places_of(self._codec.order, self._codec.plan.num_blocks * self._codec.plan.coded_block_bits)
+        )
+        fades = self._plan.fades
+        self._path = _Path(fades.kind, fades.fixed_part, fades.scattered_part)
+        self.rows = max(_CODED_BITS_AT_ONCE // self.coded_bits, 1)
+
+    def send(
+        self, payload: NDArray[np.uint8], departure: Departure, earlier_llrs: NDArray[np.float32] | None
+    ) -> Arrival:
+        assert earlier_llrs is None
+        keys = [departure.channel_key[:, 0], departure.csi_key[:, 0], departure.noise_key]
+        keys_of_rows = np.concatenate(keys, axis=1)
+        protected = self._codec.protect(payload[:, 0])
+        information = np.empty_like(protected)
+        errors = np.empty((len(payload), self.bits_per_symbol), np.int32)
+        energies = np.empty((_NUM_ENERGIES, len(payload)))
+        for part in row_chunks(len(payload), bytes_per_row=_BYTES_OF_A_CODED_BIT * self.coded_bits):
+            information[part], errors[part], energies[:, part] = self._carry(
+                protected[part],
+                keys_of_rows[part],
+                departure.amplitude[part, 0],
+                departure.gain[part, 0],
+                np.float32(departure.noise_power),
+            )
+        received, accepted = self._codec.payload_of(information)
+        return Arrival(received[:, None], accepted[:, None], errors[:, None], energies[..., None], None)
+
+    def _carry(
+        self,
+        protected: NDArray[np.uint8],
+        keys: NDArray[np.uint32],
+        amplitude: NDArray[np.float32],
+        gain: NDArray[np.float32],
+        noise_power: np.float32,
+    ) -> tuple[NDArray[np.uint8], NDArray[np.int32], NDArray[np.float64]]:
+        """Decided packed bits, payload and check sum, label errors, and energies `[3, rows]` of some rows."""
+        plan, code, rows = self._codec.plan, self._code, len(protected)
+        blocks, frames = plan.num_blocks, rows * plan.num_blocks
+        coded = cuda.device_array((frames, plan.coded_block_bits), np.uint8)
+        ldpc.encode[frames, code.threads](
+            code, on_gpu(protected), plan.payload_bits + plan.crc_bits, blocks, coded
+        )
+        llrs = cuda.device_array((rows, blocks * plan.coded_block_bits), np.float32)
+        errors = on_gpu(np.zeros((rows, self.bits_per_symbol), np.int32))
+        energies = cuda.device_array((rows, _NUM_ENERGIES), np.float64)
+        _air[rows, _THREADS](
+            self._points, self._path, on_gpu(keys), on_gpu(amplitude), on_gpu(gain), noise_power, self._soft,
+            self._places, coded.reshape(rows, -1), llrs, errors, energies,
+        )  # fmt: skip
+        decided = cuda.device_array((frames, plan.block_bits), np.uint8)
+        ldpc.decode[frames, code.threads](code, llrs, blocks, self._iterations, decided)
+        packed = cuda.device_array(protected.shape, np.uint8)
+        ldpc.pack[-(-packed.size // _THREADS), _THREADS](decided.reshape(rows, -1), packed)
+        return packed.copy_to_host(), errors.copy_to_host(), energies.copy_to_host().T
+
+
+@lru_cache(maxsize=32)
+def cuda_chain(spec: ChainSpec) -> CudaPacketChain:
+    """Return the chain of a specification, built once."""
+    return CudaPacketChain(spec)
