@@ -104,9 +104,9 @@ def engine_conflicts(link: LinkConfig) -> Iterator[Conflict]:
     if link.engine == "cuda" and not link.on_gpu and not open_yet:
         yield Conflict(
             "engine",
-            "engine cuda has orthogonal access over a flat channel with one antenna, no OFDM and no impairments: uncoded "
-            "(without CRC, packet policy, coherence doppler and estimated csi), or code ldpc5g (coherence round, run or "
-            "packet, csi perfect, not retransmit-combine); it has no kernels for this link",
+            "engine cuda has orthogonal access over a flat channel with one antenna, no OFDM and no impairments: "
+            "uncoded (without CRC, packet policy, coherence doppler and estimated csi), or with code ldpc5g (coherence "
+            "round, run or packet, csi perfect, not retransmit-combine); it has no kernels for this link",
             "write engine: auto",
         )
 

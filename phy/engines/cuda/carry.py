@@ -46,9 +46,7 @@ def draw_tap(law: Any, keys: Any, device: Any, number: Any) -> Any:
 
 
 @gpu_kernel
-def _carry(
-    points: Any, law: Any, rows: Any, num_bits: Any, scrambled: Any, received: Any, energies: Any
-) -> None:
+def _carry(points: Any, law: Any, rows: Any, num_bits: Any, scrambled: Any, received: Any, energies: Any) -> None:
     """Block b takes span b % spans of row b // spans: `received` `[rows, num_bytes]`, `energies` `[rows, spans, 3]`."""
     sums = cuda.shared.array((_NUM_ENERGIES, _THREADS), np.float64)
     spans, thread = energies.shape[1], cuda.threadIdx.x
@@ -99,10 +97,7 @@ def _carry(
                 x, y = modulate_signs(label, points)
             real = turn_real * x - turn_imag * y + scale * noise_real
             imag = turn_real * y + turn_imag * x + scale * noise_imag
-            if bits > 2:
-                label = decide(real, imag, points)
-            else:
-                label = decide_signs(real, imag, points)
+            label = decide(real, imag, points) if bits > 2 else decide_signs(real, imag, points)
             decided = np.uint32(decided | shifted_left(label, shift))
             energy = amplitude * amplitude * (x * x + y * y)
             sent_energy += energy

@@ -6,17 +6,19 @@ is compiled for the GPU once more, with the global names of its parts bound to w
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from types import FunctionType
 from typing import Any
 
 from numba import cuda
 
 _cuda: Any = cuda
+warnings.filterwarnings("ignore", ".*Grid size .* low occupancy")  # a small payload has few blocks, without a remedy
 
 
-@lru_cache(maxsize=None)
+@cache
 def _part(function: Callable[..., Any]) -> Any:
     """A part as a function that kernels on the GPU call."""
     return _cuda.jit(device=True)(_rebound(getattr(function, "py_func", function)))

@@ -1,7 +1,8 @@
 """5G LDPC codes on a GPU, by the equations of `phy.coding.ldpc`: a block of threads is a code word, a thread a lane.
 
 A layer has one edge per column, so that a thread alone reads and writes its lane's posteriors of a layer. Threads wait
-for each other between layers only. Messages stay with their thread, posteriors are in shared memory.
+for each other between layers only. Posteriors are in shared memory. A thread keeps its messages of a layer in two
+words: the sign of each message, whether its magnitude is that to the nearest edges, and the two magnitudes.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import cuda
+from numba import cuda, int8
 from numpy.typing import NDArray
 
 from phy.coding.ldpc.decoder import INPUT_MAX, MAGNITUDE_MAX, MESSAGE_MAX, STEPS
@@ -17,17 +18,20 @@ from phy.coding.ldpc.plan import CORE_LAYERS, LdpcPlan
 from phy.engines.cuda.compiled import gpu_kernel
 from phy.engines.cuda.memory import on_gpu
 
-_MOST_EDGES, _MOST_BITS = 316, 68 * 384
-"""Of base graph 1."""
+_MOST_EDGES, _MOST_LAYERS, _MOST_BITS = 316, 46, 68 * 384
+"""Of base graph 1. Its layers have 19 edges at most."""
+_MAGNITUDE = np.uint32(24)
+"""Place of a magnitude in a word, above a bit for each edge."""
+_NONE, _ONE = np.uint32(0), np.uint32(1)
 _KNOWN = np.int8(127)
 _TO_INTEGER = np.float32(12582912.0)
 """1.5 * 2^23: a small float32 added to it is rounded to an integer, halves to even ones, as by `rint`."""
-_SIGN = np.int32(1) << np.int32(7)
 
 
 class Code(NamedTuple):
     """A code on the GPU: `plan`'s numbers and arrays.
 
+    `edge`: place of the bit of lane 0 times 512, plus the first lane whose bit is at the column's beginning again.
     `unpaired`: shift that is left in the sum of the core layers; see `phy.coding.ldpc.encoder`.
     """
 
@@ -35,7 +39,10 @@ class Code(NamedTuple):
     information: int
     unpaired: int
     block_bits: int
+    num_bits: int
+    """Of a code word, punctured and filler bits included: bytes of its posteriors."""
     layer_start: Any
+    edge: Any
     column: Any
     shift: Any
     sent: Any
@@ -50,6 +57,12 @@ class Code(NamedTuple):
             information=plan.information_columns,
             unpaired=int(np.bitwise_xor.reduce(own)),
             block_bits=plan.block_bits,
+            num_bits=plan.num_columns * plan.lifting_size,
+            edge=on_gpu(
+                ((plan.column * plan.lifting_size + plan.shift) * 512 + plan.lifting_size - plan.shift).astype(
+                    np.uint32
+                )
+            ),
             layer_start=on_gpu(plan.layer_start),
             column=on_gpu(plan.column),
             shift=on_gpu(plan.shift),
@@ -113,50 +126,81 @@ def encode(code: Any, packed: Any, num_bits: Any, num_blocks: Any, coded: Any) -
         coded[frame, i] = word[code.sent[i % code.sent.shape[0]]]
 
 
+# numba takes the difference of two int32 as an int64, which a GPU computes in several steps: each is cut to 32 bits.
+
+
 def _correction(distance: Any) -> Any:
-    return max(np.int32(12) - distance, np.int32(0)) >> np.int32(2)
+    return np.int32(max(np.int32(np.int32(12) - distance), np.int32(0)) >> np.int32(2))
 
 
 def _join(one: Any, other: Any) -> Any:
     low, high = min(one, other), max(one, other)
-    return low + _correction(high + low) - _correction(high - low)
+    nearer = np.int32(low + _correction(np.int32(high + low)))
+    return np.int32(nearer - _correction(np.int32(high - low)))
 
 
 def _saturated(value: Any) -> Any:
-    return min(max(value, np.int32(-128)), np.int32(127))
+    return min(max(np.int32(value), np.int32(-128)), np.int32(127))
 
 
-def _update(code: Any, layer: Any, lane: Any, posteriors: Any, messages: Any) -> None:
-    """New messages and posteriors of a lane of a layer; see `phy.coding.ldpc.decoder`."""
-    begin, end, size = code.layer_start[layer], code.layer_start[layer + 1], code.size
-    nearest, others, signs = np.int32(MAGNITUDE_MAX), np.int32(MAGNITUDE_MAX), np.int32(0)
-    for edge in range(begin, end):
-        place = code.column[edge] * size + _turned(lane, code.shift[edge], size)
-        t = _saturated(np.int32(posteriors[place]) - np.int32(messages[edge]))
-        messages[edge] = np.int8(t)
-        magnitude = min(abs(t), np.int32(MAGNITUDE_MAX))
+def _magnitude(value: Any) -> Any:
+    return min(max(value, np.int32(-value)), np.int32(MAGNITUDE_MAX))
+
+
+def _place(edge: Any, lane: Any, size: Any) -> Any:
+    """Place of a lane's bit of an edge among the posteriors."""
+    place = np.uint32(np.uint32(edge >> np.uint32(9)) + lane)
+    return np.uint32(place - size) if lane >= np.uint32(edge & np.uint32(511)) else place
+
+
+def _message(signs: Any, near: Any, bit: Any) -> Any:
+    """Message of the edge of a layer that has this bit in both words."""
+    word = signs if np.uint32(near & bit) != _NONE else near
+    magnitude = np.int32(np.uint32(word >> _MAGNITUDE))
+    return np.int32(-magnitude) if np.uint32(signs & bit) != _NONE else magnitude
+
+
+def _update(edges: Any, begin: Any, end: Any, lane: Any, size: Any, posteriors: Any, signs: Any, near: Any) -> Any:
+    """Posteriors of a lane of a layer, and its messages `signs` and `near`, anew; see `phy.coding.ldpc.decoder`."""
+    nearest, others, product = np.int32(MAGNITUDE_MAX), np.int32(MAGNITUDE_MAX), np.int32(0)
+    edge, bit = begin, _ONE
+    while edge < end:
+        place = _place(edges[edge], lane, size)
+        t = _saturated(np.int32(posteriors[place]) - _message(signs, near, bit))
+        posteriors[place] = np.int8(t)  # until the second pass
+        magnitude = _magnitude(t)
         others = _join(others, max(magnitude, nearest))
         nearest = min(nearest, magnitude)
-        signs ^= t
+        product = np.int32(product ^ t)
+        edge, bit = np.uint32(edge + _ONE), np.uint32(bit << _ONE)
     joined = min(_join(nearest, others), np.int32(MESSAGE_MAX))
     others = min(others, np.int32(MESSAGE_MAX))
-    for edge in range(begin, end):
-        place = code.column[edge] * size + _turned(lane, code.shift[edge], size)
-        t = np.int32(messages[edge])
-        magnitude = others if min(abs(t), np.int32(MAGNITUDE_MAX)) == nearest else joined
-        message = -magnitude if (signs ^ t) & _SIGN else magnitude
-        messages[edge] = np.int8(message)
+    new_signs = np.uint32(np.uint32(others) << _MAGNITUDE)
+    new_near = np.uint32(np.uint32(joined) << _MAGNITUDE)
+    edge, bit = begin, _ONE
+    while edge < end:
+        place = _place(edges[edge], lane, size)
+        t, message = np.int32(posteriors[place]), joined
+        if _magnitude(t) == nearest:
+            message = others
+            new_near = np.uint32(new_near | bit)
+        if np.int32(product ^ t) < np.int32(0):
+            message = np.int32(-message)
+            new_signs = np.uint32(new_signs | bit)
         posteriors[place] = np.int8(_saturated(t + message))
+        edge, bit = np.uint32(edge + _ONE), np.uint32(bit << _ONE)
+    return new_signs, new_near
 
 
-def _fails(code: Any, lane: Any, posteriors: Any) -> Any:
+def _fails(edges: Any, layer_start: Any, lane: Any, size: Any, posteriors: Any) -> Any:
     """1 if a parity check of this lane fails, else 0."""
-    for layer in range(code.layer_start.shape[0] - 1):
-        signs = np.int32(0)
-        for edge in range(code.layer_start[layer], code.layer_start[layer + 1]):
-            place = code.column[edge] * code.size + _turned(lane, code.shift[edge], code.size)
-            signs ^= np.int32(posteriors[place])
-        if signs & _SIGN:
+    edge = np.uint32(0)
+    for layer in range(1, layer_start.shape[0]):
+        product, end = np.int32(0), np.uint32(layer_start[layer])
+        while edge < end:
+            product = np.int32(product ^ np.int32(posteriors[_place(edges[edge], lane, size)]))
+            edge = np.uint32(edge + _ONE)
+        if product < np.int32(0):
             return 1
     return 0
 
@@ -164,17 +208,20 @@ def _fails(code: Any, lane: Any, posteriors: Any) -> Any:
 @gpu_kernel
 def decode(code: Any, llrs: Any, num_blocks: Any, iterations: Any, decided: Any) -> None:
     """LLRs of rows, code word behind code word, to bits `decided` `[frames, block_bits]`; ends at a code word."""
-    posteriors = cuda.shared.array(_MOST_BITS, np.int8)
-    messages = cuda.local.array(_MOST_EDGES, np.int8)
-    frame, lane, size = cuda.blockIdx.x, cuda.threadIdx.x, code.size
+    posteriors = cuda.shared.array(0, int8)
+    edges = cuda.shared.array(_MOST_EDGES, np.uint32)
+    signs, near = cuda.local.array(_MOST_LAYERS, np.uint32), cuda.local.array(_MOST_LAYERS, np.uint32)
+    frame, lane, size = cuda.blockIdx.x, np.uint32(cuda.threadIdx.x), np.uint32(code.size)
     length, layers = code.sent.shape[0], code.layer_start.shape[0] - 1
     coded_bits = llrs.shape[1] // num_blocks
     row, start = frame // num_blocks, frame % num_blocks * coded_bits
-    for place in range(lane, (code.information + layers) * size, cuda.blockDim.x):
-        filler = code.block_bits <= place < code.information * size
+    for place in range(lane, code.num_bits, cuda.blockDim.x):
+        filler = code.block_bits <= place < code.information * code.size
         posteriors[place] = _KNOWN if filler else np.int8(0)
-    for edge in range(code.layer_start[layers]):
-        messages[edge] = np.int8(0)
+    for edge in range(lane, code.edge.shape[0], cuda.blockDim.x):
+        edges[edge] = code.edge[edge]
+    for layer in range(layers):
+        signs[layer], near[layer] = np.uint32(0), np.uint32(0)
     cuda.syncthreads()
     for i in range(lane, length, cuda.blockDim.x):
         value = np.float32(0.0)
@@ -186,10 +233,13 @@ def decode(code: Any, llrs: Any, num_blocks: Any, iterations: Any, decided: Any)
     for iteration in range(iterations):
         for layer in range(layers):
             if lane < size:
-                _update(code, layer, lane, posteriors, messages)
+                begin, end = np.uint32(code.layer_start[layer]), np.uint32(code.layer_start[layer + 1])
+                signs[layer], near[layer] = _update(
+                    edges, begin, end, lane, size, posteriors, signs[layer], near[layer]
+                )
             cuda.syncthreads()
         if iteration + 1 < iterations:
-            wrong = _fails(code, lane, posteriors) if lane < size else 0
+            wrong = _fails(edges, code.layer_start, lane, size, posteriors) if lane < size else 0
             if cuda.syncthreads_or(wrong) == 0:
                 break
     for place in range(lane, code.block_bits, cuda.blockDim.x):
@@ -203,7 +253,7 @@ def pack(bits: Any, packed: Any) -> None:
     num_bytes = packed.shape[1]
     if place < packed.shape[0] * num_bytes:
         row, byte = place // num_bytes, place % num_bytes
-        word = 0
+        word = np.int64(0)
         for bit in range(8 * byte, 8 * byte + 8):
             word = 2 * word + (np.int64(bits[row, bit]) if bit < bits.shape[1] else 0)
         packed[row, byte] = np.uint8(word)

@@ -185,9 +185,7 @@ class CudaPacketChain(FusedPacketChain):
         plan, code, rows = self._codec.plan, self._code, len(protected)
         blocks, frames = plan.num_blocks, rows * plan.num_blocks
         coded = cuda.device_array((frames, plan.coded_block_bits), np.uint8)
-        ldpc.encode[frames, code.threads](
-            code, on_gpu(protected), plan.payload_bits + plan.crc_bits, blocks, coded
-        )
+        ldpc.encode[frames, code.threads](code, on_gpu(protected), plan.payload_bits + plan.crc_bits, blocks, coded)
         llrs = cuda.device_array((rows, blocks * plan.coded_block_bits), np.float32)
         errors = on_gpu(np.zeros((rows, self.bits_per_symbol), np.int32))
         energies = cuda.device_array((rows, _NUM_ENERGIES), np.float64)
@@ -196,7 +194,7 @@ class CudaPacketChain(FusedPacketChain):
             self._places, coded.reshape(rows, -1), llrs, errors, energies,
         )  # fmt: skip
         decided = cuda.device_array((frames, plan.block_bits), np.uint8)
-        ldpc.decode[frames, code.threads](code, llrs, blocks, self._iterations, decided)
+        ldpc.decode[frames, code.threads, 0, code.num_bits](code, llrs, blocks, self._iterations, decided)
         packed = cuda.device_array(protected.shape, np.uint8)
         ldpc.pack[-(-packed.size // _THREADS), _THREADS](decided.reshape(rows, -1), packed)
         return packed.copy_to_host(), errors.copy_to_host(), energies.copy_to_host().T
