@@ -51,9 +51,9 @@ def physics(scenario: Scenario) -> dict[str, Any]:
 def leave_out_later_of_link(link: dict[str, Any]) -> None:
     """Drop later keys of a link with the value that older links had.
 
-    The engine unless it is `fused`: Sionna was the only engine at first, and `auto` means no radio.
+    The engine if it is `sionna`, the only engine at first, or `auto`, which means no radio.
     """
-    if link["engine"] != "fused":
+    if link["engine"] in ("sionna", "auto"):
         del link["engine"]
     if link["receiver"]["combining"] == "mrc":
         del link["receiver"]["combining"]

@@ -165,7 +165,7 @@ def setting_of(point: Point, path: str) -> Any:
     return point.settings.get(path) if path == "link.mcs" else value_of(point, path)
 
 
-_ENGINES = {"fused": "fused kernels", "sionna": "Sionna under XLA"}
+_ENGINES = {"fused": "fused kernels", "sionna": "Sionna under XLA", "cuda": "kernels on a GPU"}
 
 
 def links_on_air(scenarios: Iterable[Scenario]) -> list[LinkConfig]:
