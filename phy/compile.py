@@ -5,6 +5,8 @@ Engines are imported when they are needed: TensorFlow and numba take a while.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from phy.config import LinkConfig
 from phy.engines.choice import engine_of
 from phy.links.air_chain import AirChain
@@ -75,15 +77,19 @@ def packet_chain(spec: ChainSpec) -> PacketChain:
         from phy.engines.fused.noma.chain import fused_noma_chain
 
         return fused_noma_chain(spec)
-    if spec.config.engine == "cuda":
-        from phy.engines.cuda.device import require_gpu
-        from phy.engines.cuda.packets import cuda_chain
-
-        require_gpu()
-        return cuda_chain(spec)
     from phy.engines.fused.packets.chain import fused_chain
 
-    return fused_chain(spec)
+    return _cuda_chain(spec) if spec.config.engine == "cuda" else fused_chain(spec)
+
+
+@lru_cache(maxsize=32)
+def _cuda_chain(spec: ChainSpec) -> PacketChain:
+    from phy.engines.cuda.device import require_gpu
+    from phy.engines.cuda.packets import CudaPacketChain
+    from phy.engines.fused.packets.chain import fused_chain
+
+    require_gpu()
+    return CudaPacketChain(spec, fused_chain(spec))
 
 
 def compile_air(config: LinkConfig, *, num_devices: int, num_symbols: int, payload_bound: float = 1.0) -> AirUplink:

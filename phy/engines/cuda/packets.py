@@ -6,7 +6,6 @@ The equations are those of `phy.engines.fused.packets` for one path that stands 
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,15 +13,15 @@ from numba import cuda
 from numpy.typing import NDArray
 
 from phy.coding.kernel_codes import Ldpc, Repeated
+from phy.config import CodingConfig
 from phy.engines.cuda import ldpc
 from phy.engines.cuda.compiled import fold, gpu_kernel
 from phy.engines.cuda.memory import on_gpu, row_chunks
-from phy.engines.fused.fading.fades import CONSTANT
-from phy.engines.fused.packets.chain import FusedPacketChain
-from phy.engines.fused.packets.codec import BlockCodec
-from phy.engines.fused.packets.soft import APP, log_of_one_more
-from phy.engines.fused.symbols import decide, decide_signs, modulate, modulate_signs
-from phy.links.packets.chain import Arrival, ChainSpec, Departure
+from phy.engines.fused.fading.fades import CONSTANT, fades_of
+from phy.engines.fused.packets.codec import BlockCodec, packet_codec
+from phy.engines.fused.packets.soft import APP, MAXLOG, log_of_one_more
+from phy.engines.fused.symbols import decide, decide_signs, mapping, modulate, modulate_signs
+from phy.links.packets.chain import Arrival, ChainSpec, Departure, PacketChain
 from phy.numerics.random_kernels import complex_normal
 from phy.numerics.threefry import threefry
 
@@ -133,24 +132,25 @@ def _air(
         energies[row, _NOISE] = np.float64(noise_power) * sums[_NOISE, 0]
 
 
-class CudaPacketChain(FusedPacketChain):
-    """`PacketChain` of coded links that are `LinkConfig.on_gpu`."""
+class CudaPacketChain(PacketChain):
+    """`PacketChain` of coded links that are `LinkConfig.on_gpu`; the fused engine's, `fused`, measures mean powers."""
 
-    _codec: BlockCodec
-
-    def __init__(self, spec: ChainSpec) -> None:
-        super().__init__(spec)
-        code = self._codec.code
-        plain = code.code if isinstance(code, Repeated) else code
-        assert isinstance(plain, Ldpc)
-        self._iterations = plain.iterations
-        self._code = ldpc.Code.of(plain.plan)
-        self._places = on_gpu(
-            ldpc.places_of(self._codec.order, self._codec.plan.num_blocks * self._codec.plan.coded_block_bits)
-        )
-        fades = self._plan.fades
-        self._path = _Path(fades.kind, fades.fixed_part, fades.scattered_part)
+    def __init__(self, spec: ChainSpec, fused: PacketChain) -> None:
+        config, bits = spec.config, spec.config.bits_per_symbol
+        codec = packet_codec(config.coding, payload_bits=spec.payload_bits, bits_per_symbol=bits, crc=spec.crc)
+        assert isinstance(codec, BlockCodec)
+        assert isinstance(config.coding, CodingConfig)
+        code = codec.code.code if isinstance(codec.code, Repeated) else codec.code
+        assert isinstance(code, Ldpc)
+        self.bits_per_symbol, self.coded_bits = bits, codec.plan.coded_bits
+        self.channel_uses, self.airtime_s, self._fused = fused.channel_uses, fused.airtime_s, fused
         self.rows = max(_CODED_BITS_AT_ONCE // self.coded_bits, 1)
+        self._codec, self._points = codec, mapping(config.modulation)
+        self._soft = APP if config.coding.demapper == "app" and bits > 2 else MAXLOG
+        fades = fades_of(config.channel, num_antennas=1, still=True, offsets_s=np.zeros(1))
+        self._path = _Path(fades.kind, fades.fixed_part, fades.scattered_part)
+        self._code, self._iterations = ldpc.Code.of(code.plan), code.iterations
+        self._places = on_gpu(ldpc.places_of(codec.order, codec.plan.num_blocks * codec.plan.coded_block_bits))
 
     def send(
         self, payload: NDArray[np.uint8], departure: Departure, earlier_llrs: NDArray[np.float32] | None
@@ -172,6 +172,9 @@ class CudaPacketChain(FusedPacketChain):
             )
         received, accepted = self._codec.payload_of(information)
         return Arrival(received[:, None], accepted[:, None], errors[:, None], energies[..., None], None)
+
+    def mean_power(self, channel_key: NDArray[np.uint32], start_s: NDArray[np.float32]) -> NDArray[np.floating]:
+        return self._fused.mean_power(channel_key, start_s)
 
     def _carry(
         self,
@@ -198,9 +201,3 @@ class CudaPacketChain(FusedPacketChain):
         packed = cuda.device_array(protected.shape, np.uint8)
         ldpc.pack[-(-packed.size // _THREADS), _THREADS](decided.reshape(rows, -1), packed)
         return packed.copy_to_host(), errors.copy_to_host(), energies.copy_to_host().T
-
-
-@lru_cache(maxsize=32)
-def cuda_chain(spec: ChainSpec) -> CudaPacketChain:
-    """Return the chain of a specification, built once."""
-    return CudaPacketChain(spec)

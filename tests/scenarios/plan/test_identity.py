@@ -237,6 +237,7 @@ def test_the_fused_engine_is_part_of_the_identity_and_sionna_is_left_out(
     monkeypatch.setattr("phy.engines.choice.has_vectors", lambda: True)
     assert engines_told() == ["fused", None, "fused", None]
     assert engines_told(engine="sionna") == [None] * 4
+    assert engines_told(engine="cuda")[0] == "cuda"
     monkeypatch.setattr("phy.engines.choice.sees_gpu", lambda: True)
     assert engines_told() == [None] * 4
 
