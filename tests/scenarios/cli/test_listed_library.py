@@ -28,6 +28,9 @@ def test_the_list_has_every_scenario_once_on_a_line_of_80_columns(
     named = [line.split()[0] for line in lines if line.startswith("  ")]
     assert sorted(named) == sorted(name for name, _ in library_names())
     assert "Other" not in lines
+    told = [line.split(maxsplit=1)[1] for line in lines if line.startswith("  ")]
+    assert len(set(told)) == len(told)  # what is cut off distinguishes no scenario
+    assert not [text for text in told if text.startswith(("Li et al.", "Lang et al."))]
 
 
 def test_the_list_is_filtered_by_words_of_name_system_or_description(capsys: pytest.CaptureFixture[str]) -> None:
