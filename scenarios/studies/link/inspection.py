@@ -278,8 +278,11 @@ def sentences(found: Inspected) -> Iterator[tuple[str, str]]:
     yield "error positions", verdict(packets.bursts, bad_packets=bad)
     of_packet = packets.per_packet(packets.squared_error)
     for device, error in enumerate(packets.squared_error):
-        median = 100.0 * np.nanmedian(of_packet[device]) ** 0.5
         which = f" of device {device}" if len(wrong) > 1 else ""
+        if np.isnan(error).all():
+            yield f"EVM{which}", "none, for the device sent no packet."
+            continue
+        median = 100.0 * np.nanmedian(of_packet[device]) ** 0.5
         yield f"EVM{which}", f"{evm_text(error)}, {median:.3g} % in the median packet."
     if fades(packets):
         of_packet = 10.0 * np.log10(packets.per_packet(power(packets.channel)))
@@ -303,23 +306,27 @@ def _hard_decisions(packets: Inspection) -> tuple[NDArray[np.int64], NDArray[np.
 
 
 def packet_table(found: Inspected) -> Table:
-    """A row per packet and device: |h|^2, EVM, wrong decisions before the decoder, wrong bits."""
+    """A row per packet and device: |h|^2, EVM, wrong decisions before the decoder, wrong bits.
+
+    A packet that was not sent has none of these.
+    """
     from scenarios.report.figures.radio import power
 
     packets, coded = found.packets, found.point.link.coding != "none"
     gain, error = packets.per_packet(power(packets.channel)), packets.per_packet(packets.squared_error)
-    raw = _hard_decisions(packets)[0] if coded else None
-    rows = tuple(
-        (
-            str(packet),
-            str(device),
-            f"{round(10.0 * np.log10(gain[device, packet]), 1) + 0.0:.1f}",  # no sign of what is rounded to 0
-            f"{100.0 * error[device, packet] ** 0.5:.3g}",
-            *([] if raw is None else [str(raw[device, packet])]),
-            str(packets.wrong[device, packet].sum()) if packets.kept[device, packet] else "not held",
+    raw = _hard_decisions(packets)[0]
+
+    def cells(at: tuple[int, int]) -> tuple[str, ...]:
+        if np.isnan(error[at]):
+            return ("",) * (2 + coded) + ("not sent",)
+        return (
+            f"{round(10.0 * np.log10(gain[at]), 1) + 0.0:.1f}",  # no sign of what is rounded to 0
+            f"{100.0 * error[at] ** 0.5:.3g}",
+            *([str(raw[at])] * coded),
+            str(packets.wrong[at].sum()) if packets.kept[at] else "not held",
         )
-        for packet in range(packets.kept.shape[1])
-        for device in range(len(packets.kept))
-    )
+
+    devices, number = packets.kept.shape
+    rows = tuple((str(one), str(device), *cells((device, one))) for one in range(number) for device in range(devices))
     before = ("wrong before the decoder",) if coded else ()
     return Table(columns=("packet", "device", "mean |h|² [dB]", "EVM [%]", *before, "wrong bits"), rows=rows)

@@ -14,7 +14,15 @@ from scenarios.engine.run import run_study
 from scenarios.report.figures.radio import draw_fades
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario
-from scenarios.studies.link.inspection import Inspected, choose, inspect_point, parse_at, sentences, write_inspection
+from scenarios.studies.link.inspection import (
+    Inspected,
+    choose,
+    inspect_point,
+    packet_table,
+    parse_at,
+    sentences,
+    write_inspection,
+)
 from scenarios.studies.link.plan import LinkPlan, expand_link
 from scenarios.studies.link.results import LinkStore, read_results
 from scenarios.studies.link.study import LinkStudy
@@ -153,6 +161,11 @@ measure: {values: [-2], num_devices: 2, bits_per_batch: 16384}
     said = f"{counts['raw_bit_errors']:,} of {counts['raw_bits']:,} hard decisions are wrong"
     assert dict(sentences(found))["before the decoder"].startswith(said)
     assert counts["raw_bits"] < found.packets.raw_wrong.size  # some are silent
+    rows = packet_table(found).rows
+    silent = [row for row in rows if row[-1] == "not sent"]
+    assert len(silent) == found.packets.kept.size - counts["packets"] > 0
+    assert {row[2:-1] for row in silent} == {("", "", "")}
+    assert "nan" not in str(rows)
 
 
 def test_the_line_of_a_channel_joins_all_packets_and_wrong_ones_are_marked(study: tuple[Path, LinkPlan]) -> None:
