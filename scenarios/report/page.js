@@ -35,12 +35,14 @@ const wrapped = (text, width = 18) => {  // at most three lines
 };
 const plain = (text) => new Bokeh.PlainText({ text });  // TeX in a label would load a script from elsewhere
 
+const FIRST = 6;  // panels after which a page is ready
+
 // --- figures -------------------------------------------------------------------------------------
 
 class Curves {
-  constructor(place) {
+  constructor(place, figure) {
     this.place = place;
-    this.figure = JSON.parse(place.querySelector("script").textContent);
+    this.figure = figure;
     this.hidden = new Set();
     this.drawn = false;
   }
@@ -53,9 +55,16 @@ class Curves {
     const made = this.panels();
     this.legend();
     this.place.classList.add("live");
-    await Bokeh.Plotting.show(made, plots);
-    this.drawn = true;
     for (const name of this.hidden) this.toggle(name, false);
+    this.made = made;
+    await Bokeh.Plotting.show(made.slice(0, FIRST), plots);
+    ready();
+    for (const plot of made.slice(FIRST)) {
+      await new Promise((next) => setTimeout(next));  // a click in between is answered
+      if (this.made !== made) return;  // the theme was switched
+      made[0].document.add_root(plot);
+    }
+    this.drawn = true;
   }
 
   panels() {
@@ -69,18 +78,16 @@ class Curves {
     return panels.map((panel, index) => this.panel(panel, index, xs, ys));
   }
 
-  panel(panel, index, x_range, y_range) {
-    const { x, y } = this.figure;
+  // An empty plot with its title, axes and tools.
+  frame(panel, { x, y, ...options }) {
     const [ink, grid] = this.dark ? ["#d5d9de", "#3a4047"] : ["#333333", "#d9d9d9"];
-    const slanted = x.words.length > 5;
     const plot = Bokeh.Plotting.figure({
-      x_range, y_range, height: slanted ? 400 : 320, sizing_mode: "stretch_width", tools: "box_zoom,pan,wheel_zoom,reset,save",
+      sizing_mode: "stretch_width", tools: "box_zoom,pan,wheel_zoom,reset,save", ...options,
       x_axis_type: x.log ? "log" : "linear", y_axis_type: y.log ? "log" : "linear", toolbar_location: "below",
       background_fill_color: null, border_fill_color: null, outline_line_color: null, min_border_right: 12,
     });
     plot.toolbar.logo = null;
     plot.toolbar.stylesheets = [":host { margin-top: 6px; }"];  // the marks of tools in use stay off the label above
-    if (y.log) plot.yaxes[0].major_label_policy = new Bokeh.NoOverlap();  // within a decade ticks are evenly spaced
     const zoom = plot.toolbar.tools.find((tool) => tool instanceof Bokeh.BoxZoomTool);
     plot.toolbar.active_drag = matchMedia("(pointer: coarse)").matches ? null : zoom;  // a finger scrolls the page
     if (panel.title) {
@@ -94,9 +101,16 @@ class Curves {
       axis.axis_line_color = axis.major_tick_line_color = axis.minor_tick_line_color = ink;
       axis.axis_label_text_font_size = axis.major_label_text_font_size = "12px";
     }
+    for (const one of [plot.xgrids[0], plot.ygrids[0]]) one.grid_line_color = grid;
+    return plot;
+  }
+
+  panel(panel, index, x_range, y_range) {
+    const { x, y } = this.figure, slanted = x.words.length > 5;
+    const plot = this.frame(panel, { x, y, x_range, y_range, height: slanted ? 400 : 320 });
+    if (y.log) plot.yaxes[0].major_label_policy = new Bokeh.NoOverlap();  // within a decade ticks are evenly spaced
     const ticker = y.log ? logTicks(this.figure.panels.flatMap((one) => one.curves.flatMap((curve) => curve.spots.y))) : null;
     if (ticker) plot.yaxes[0].ticker = plot.ygrids[0].ticker = ticker;
-    for (const one of [plot.xgrids[0], plot.ygrids[0]]) one.grid_line_color = grid;
     const labels = x.words.length ? x.words.map((word, at) => [at, word]) : Object.entries(x.ticks);
     if (labels.length) {
       const ticks = labels.map(([at]) => Number(at)), between = ticks.slice(1).map((at) => at - 0.5);
@@ -191,18 +205,23 @@ class Curves {
   }
 
   legend() {
-    const list = this.place.querySelector(".legend"), all = this.figure.panels.flatMap((panel) => panel.curves);
+    const all = this.figure.panels.flatMap((panel) => panel.curves), { words } = this.figure.x;
     const sorted = all.filter((curve) => curve.label).sort((one, other) => one.spots.x.length - other.spots.x.length);
     const named = new Map(sorted.map((curve) => [curve.label, curve]));  // of several the one with most spots
+    const list = this.buttons([...named.values()], (curve) => curve.levels.y.length || !words.length, (curve) => curve.spots.x.length);
+    if (all.some((curve) => curve.theory.x.length)) list.append(element("span", { className: "theory" }, `dashed: ${this.figure.theory}`));
+  }
+
+  buttons(curves, joined, marked) {
+    const list = this.place.querySelector(".legend");
     list.replaceChildren();
-    for (const curve of [...named.values()].sort((one, other) => one.series - other.series)) {
+    for (const curve of curves.sort((one, other) => one.series - other.series)) {
       const colour = curve.colour[Number(this.dark)];
       const button = element("button", { type: "button", title: "Show or hide this curve" });
       const open = ["x", "cross", "asterisk", "y"].includes(curve.shape) || curve.hollow;
-      const joined = curve.levels.y.length || !this.figure.x.words.length;
       button.innerHTML = `<svg width="44" height="12" aria-hidden="true" fill="none" stroke="${colour}">
-        <path d="${joined ? "M0 6h44" : ""}" stroke-width="${Math.min(curve.width, 2.4)}" stroke-dasharray="${curve.dash.join(" ")}"/>
-        <path d="${curve.spots.x.length ? shapes[curve.shape] : ""}" transform="translate(16 0)" stroke-width="1.4"
+        <path d="${joined(curve) ? "M0 6h44" : ""}" stroke-width="${Math.min(curve.width, 2.4)}" stroke-dasharray="${curve.dash.join(" ")}"/>
+        <path d="${marked(curve) ? shapes[curve.shape] : ""}" transform="translate(16 0)" stroke-width="1.4"
           fill="${open ? "var(--paper)" : colour}"/></svg>`;
       button.append(element("span", {}, curve.label));
       button.dataset.label = curve.label;
@@ -210,7 +229,7 @@ class Curves {
       button.addEventListener("click", () => this.toggle(curve.label, this.hidden.has(curve.label)));
       list.append(button);
     }
-    if (all.some((curve) => curve.theory.x.length)) list.append(element("span", { className: "theory" }, `dashed: ${this.figure.theory}`));
+    return list;
   }
 
   toggle(name, shown) {
@@ -219,6 +238,60 @@ class Curves {
     for (const button of this.place.querySelectorAll(".legend button")) {
       if (button.dataset.label === name) button.setAttribute("aria-pressed", String(shown));
     }
+  }
+}
+
+const blues = ["#f7fbff", "#e3eef9", "#d0e1f2", "#b7d4ea", "#94c4df", "#6aaed6", "#4a98c9", "#2e7ebc", "#1764ab"];
+
+// Packets of a link: each panel has axes of its own, and marks with numbers at the pointer.
+class Marks extends Curves {
+  panels() {
+    return this.figure.panels.map((panel, index) => this.panel(panel, index));
+  }
+
+  panel(panel, index) {
+    const [x_range, y_range] = [panel.x, panel.y].map(({ limits: [start, end] }) => new Bokeh.Range1d({ start, end }));
+    const square = { frame_width: 300, frame_height: 300, width: 372, height: panel.title ? 410 : 385, sizing_mode: "fixed" };
+    const plot = this.frame(panel, { x: panel.x, y: panel.y, x_range, y_range, ...(panel.borders ? square : { height: 320 }) });
+    for (const [axis, about] of [[plot.xaxes[0], panel.x], [plot.yaxes[0], panel.y]]) {
+      if (about.whole) Object.assign(axis.ticker, { min_interval: 1, num_minor_ticks: 0 });
+    }
+    if (panel.borders) {  // lines where decisions change
+      for (const [grid, ticks] of [[plot.xgrids[0], panel.borders[0]], [plot.ygrids[0], panel.borders[1]]]) {
+        Object.assign(grid, { ticker: new Bokeh.FixedTicker({ ticks }), grid_line_dash: [5, 4] });
+      }
+    }
+    const touched = panel.groups.flatMap((group) => {
+      const made = this.group(plot, group, panel);
+      made.name = group.label;
+      this.curves[index].push(made);
+      return group.touched ? [made] : [];
+    });
+    const tooltips = panel.tips.map(([head, column]) => [head, `@{${column}}`]);
+    plot.add_tools(new Bokeh.HoverTool({ tooltips, renderers: touched, limit: 3 }));
+    return plot;
+  }
+
+  group(plot, group, panel) {
+    const colour = group.colour[Number(this.dark)], [x, y] = [{ field: "x" }, { field: "y" }];
+    const ends = { low: group.data.y.map((one) => one - 0.4), high: group.data.y.map((one) => one + 0.4) };
+    const source = new Bokeh.ColumnDataSource({ data: { ...group.data, ...ends } });
+    if (group.kind === "line") return plot.line(x, y, { source, color: colour, line_width: 1, line_dash: group.dash });
+    if (group.kind === "strokes") return plot.segment(x, { field: "low" }, x, { field: "high" }, { source, color: colour, line_width: 1.4 });
+    if (group.kind === "rows") return plot.hbar({ y, height: 0.8, left: panel.x.limits[0], right: panel.x.limits[1], source, color: colour });
+    if (group.kind === "cells") {
+      const transform = new Bokeh.LinearColorMapper({ palette: blues, low: -30, high: 10 });
+      return plot.rect(x, y, 1, 1, { source, fill_color: { field: "height", transform }, line_color: null });
+    }
+    const face = group.hollow ? (this.dark ? "#15181c" : "#ffffff") : colour;
+    return plot.scatter(x, y, { source, size: group.size, marker: group.shape, line_color: colour, fill_color: face, line_width: 1 });
+  }
+
+  legend() {
+    const all = this.figure.panels.flatMap((panel) => panel.groups).filter((one) => one.label && !one.hollow);
+    const marked = all.filter((one) => one.kind === "scatter"), named = new Map(marked.map((one) => [one.label, one]));
+    const joined = (one) => all.some(({ kind, label }) => kind === "line" && label === one.label);
+    this.buttons([...named.values()], joined, () => true);
   }
 }
 
@@ -266,7 +339,11 @@ function sortable(table) {
 // --- page ----------------------------------------------------------------------------------------
 
 document.querySelectorAll("table:has(thead)").forEach(sortable);
-const figures = new Map([...document.querySelectorAll("figure.curves")].map((place) => [place, new Curves(place)]));
+const drawn = (place) => {
+  const figure = JSON.parse(place.querySelector("script").textContent);
+  return new (figure.panels.some((panel) => panel.groups) ? Marks : Curves)(place, figure);
+};
+const figures = new Map([...document.querySelectorAll("figure.curves")].map((place) => [place, drawn(place)]));
 const failed = (error) => console.error("this figure is shown as a picture", error);
 let turn = Promise.resolve();  // one figure after the other: the first is there soonest
 const near = new IntersectionObserver((seen) => {
@@ -280,7 +357,7 @@ const near = new IntersectionObserver((seen) => {
 const ready = () => { root.dataset.ready ??= String(Math.round(performance.now())); };
 figures.forEach((_, place) => near.observe(place));
 if (!figures.size) ready();
-const redraw = () => figures.forEach((one) => { if (one.drawn) one.draw().catch(failed); });
+const redraw = () => figures.forEach((one) => { if (one.made) one.draw().catch(failed); });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 const choice = document.querySelector("#theme");
 choice.hidden = false;

@@ -45,7 +45,7 @@ def describe(drawing: Drawing) -> str:
             {"title": title, "curves": [_curve(curve, frame) for curve in curves]} for title, curves in drawing.panels
         ],
     }
-    return in_script(_plain(described))
+    return in_script(plain(described))
 
 
 def in_script(value: Any) -> str:
@@ -79,13 +79,13 @@ def _columns(spots: Sequence[Spot]) -> dict[str, list[Any]]:
     return {name: values for name, values in columns.items() if name == "y" or any(one is not None for one in values)}
 
 
-def _plain(value: Any) -> Any:
-    """The value with rounded numbers, and without characters that turn the direction of text."""
+def plain(value: Any) -> Any:
+    """Return the value with rounded numbers, and without characters that turn the direction of text."""
     match value:
         case dict():
-            return {printable(key): _plain(one) for key, one in value.items()}
+            return {printable(key): plain(one) for key, one in value.items()}
         case list() | tuple():
-            return [_plain(one) for one in value]
+            return [plain(one) for one in value]
         case str():
             return printable(value)
         case float():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from phy.inspection import Inspection
 from phy.receivers.demapping import constellation_points
 from scenarios.files.replacement import writing
+from scenarios.report.figures.radio_marks import constellation_marks, error_marks, fade_marks, grid_marks
 from scenarios.report.figures.style import COLOURS, STYLE, FigureFiles, look, write_picture
 
 if TYPE_CHECKING:
@@ -34,46 +36,53 @@ def draw_radio(folder: Path, found: Inspection, *, setting: str) -> tuple[Figure
     shows = (setting, *(value.tobytes() for value in vars(found).values() if isinstance(value, np.ndarray)))
     drawn = []
     with writing(folder, "figures"):
-        for stem, title, caption, make in _pictures(found):
+        for stem, title, caption, make, curves in _pictures(found):
             path, whole = folder / stem, f"{title}: {setting}"
-            drawn.append(write_picture(make, path, shows=(shows, stem), title=whole, caption=caption))
+            files = write_picture(make, path, shows=(shows, stem), title=whole, caption=caption)
+            drawn.append(replace(files, curves=curves))
     return tuple(drawn)
 
 
-def _pictures(found: Inspection) -> Iterator[tuple[str, str, str, Callable[[], Figure]]]:
-    """(file name, title, caption, how to draw) of each picture."""
+def _pictures(found: Inspection) -> Iterator[tuple[str, str, str, Callable[[], Figure], str]]:
+    """(file name, title, caption, how to draw, description for the page) of each picture."""
     devices, first = len(found.kept), ""
+    shown = min(devices, MOST_DEVICES)
     if devices > MOST_DEVICES:
         first = f" The first {MOST_DEVICES} of {devices} devices."
     lost = " Grey: packets that the receiver does not hold." if not found.kept.all() else ""
-    caption = (
-        f"Each stroke is a wrong payload bit behind the receiver. On the right: wrong bits per packet.{lost}{first}"
-    )
-    yield "errors", "Error positions", caption, partial(draw_errors, found)
+    caption = f"Each stroke is a wrong payload bit behind the receiver.{lost}{first}"
+    yield "errors", "Error positions", caption, partial(draw_errors, found), error_marks(found, devices=shown)
     caption = (
         "Symbols behind the receiver's filter; crosses are symbols with a wrong hard decision, plus signs the "
         "constellation sent, lines the borders of decisions. EVM: root mean square of the distance to the symbol "
         f"sent, over the root mean square of the constellation.{_left_out(found)}{first}"
     )
-    yield "constellation", "Constellation at the receiver", caption, partial(draw_constellation, found)
+    curves = constellation_marks(found, devices=shown, step=_step(found), limit=_limit(found))
+    yield "constellation", "Constellation at the receiver", caption, partial(draw_constellation, found), curves
     if found.grid is not None:
         antennas = ", mean over the antennas" if found.channel.shape[1] > 1 else ""
         caption = (
             f"Power |h|² of the channel{antennas}, the darker the stronger, {DEEPEST_DB:g} dB and less white; dots are "
-            "symbols with a wrong hard decision before any decoder; hatched are pilots and filler. Three packets: with "
-            "the most such symbols, the median, and the fewest. Below: |h|² of antenna 0 along the first OFDM symbol "
-            f"with data{', dashed the estimate of the receiver' * estimated(found)}."
+            "symbols with a wrong hard decision before any decoder; hatched or empty are pilots and filler. Three "
+            "packets: with the most such symbols, the median, and the fewest. Below: |h|² of antenna 0 along the first "
+            f"OFDM symbol with data{', dashed the estimate of the receiver' * estimated(found)}."
         )
-        for device in range(min(devices, MOST_DEVICES)):
+        for device in range(shown):
             name = f"Channel and wrong symbols{f' of device {device}' * (devices > 1)}"
-            yield f"channel-{device}", name, caption, partial(draw_grid, found, device)
+            chosen, heights = _maps(found, device)
+            cuts = [_cut(found, device, packet) for packet in chosen]
+            curves = grid_marks(found, device, maps={one: heights[one] for one in chosen}, cuts=cuts)
+            yield f"channel-{device}", name, caption, partial(draw_grid, found, device), curves
     elif fades(found) or estimated(found):
         along, unit = (
             (f"along the first {MOST_INSTANTS} symbols", "symbol") if moves(found) else ("in each packet", "packet")
         )
         caption = f"Power |h|² of the channel {along}; hollow where a {unit} is wrong or lost"
         caption += f"; dashed the estimate of the receiver.{first}" if estimated(found) else f".{first}"
-        yield "channel", "Channel", caption, partial(draw_fades, found)
+        values, seen, wrong = _fades(found)
+        known = seen[:shown] if estimated(found) else None
+        curves = fade_marks(values[:shown], known, wrong[:shown], unit=unit)
+        yield "channel", "Channel", caption, partial(draw_fades, found), curves
 
 
 def power(channel: NDArray[np.complex64]) -> NDArray[np.float32]:
@@ -199,6 +208,39 @@ def evm_text(squared_error: NDArray[np.float32]) -> str:
 # --- channel --------------------------------------------------------------------------------------
 
 
+def _fades(found: Inspection) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
+    """(|h|^2 [dB], its estimate [dB], wrong or lost), `[num_devices, number of packets, or of symbols]`."""
+    own, known = power(found.channel), power(found.estimate)
+    if moves(found):
+        first = slice(MOST_INSTANTS)
+        return decibels(own[:, first]), decibels(known[:, first]), found.raw_errors[:, first] > 0
+    wrong = found.wrong.any(axis=-1) | ~found.kept
+    return decibels(found.per_packet(own)), decibels(found.per_packet(known)), wrong
+
+
+def _maps(found: Inspection, device: int) -> tuple[list[int], NDArray[np.float64]]:
+    """(packets with the most, the median and the fewest wrong symbols, |h|^2 [dB] of each symbol of all packets)."""
+    packets = found.kept.shape[1]
+    order = np.argsort(-(found.raw_errors[device].reshape(packets, -1) > 0).sum(axis=-1), kind="stable")
+    chosen = order[np.linspace(0, packets - 1, min(MAPS, packets)).round().astype(int)]
+    return chosen.tolist(), decibels(power(found.channel)[device].reshape(packets, -1))
+
+
+def _cut(
+    found: Inspection, device: int, packet: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64] | None]:
+    """(carriers, |h|^2 [dB] of antenna 0, its estimate) along the first OFDM symbol with data."""
+    assert found.grid is not None
+    marks = found.grid.counted.astype(bool)
+    first = int(np.flatnonzero(marks.any(axis=1))[0])
+    along = (np.cumsum(marks.ravel()).reshape(marks.shape)[first] - 1)[marks[first]]
+    own, known = (
+        decibels(np.abs(values[device, 0].reshape(found.kept.shape[1], -1)[packet][along]) ** 2)
+        for values in (found.channel, found.estimate)
+    )
+    return np.flatnonzero(marks[first]), own, known if estimated(found) else None
+
+
 def draw_fades(found: Inspection) -> Figure:
     """|h|^2 of a single carrier in dB: of each packet, or along symbols where it changes within packets."""
     from matplotlib import rc_context
@@ -207,22 +249,17 @@ def draw_fades(found: Inspection) -> Figure:
 
     per_symbol, devices = moves(found), len(found.kept)
     size = 3.0 if per_symbol else 5.0
-    known: NDArray[Any] = power(found.estimate)
-    if per_symbol:
-        values, seen, wrong = (one[:, :MOST_INSTANTS] for one in (power(found.channel), known, found.raw_errors > 0))
-    else:
-        values, seen = found.per_packet(power(found.channel)), found.per_packet(known)
-        wrong = found.wrong.any(axis=-1) | ~found.kept
+    values, seen, wrong = _fades(found)
     place = np.arange(values.shape[1])
     with rc_context(STYLE):
         figure = Figure(figsize=(7.2, 3.4), layout="constrained")
         axes = figure.subplots()
         for device in range(min(devices, MOST_DEVICES)):
-            own, height = look(device), decibels(values[device])
+            own, height = look(device), values[device]
             label = f"device {device}" if devices > 1 else None
             axes.plot(place, height, color=own.colour, linewidth=0.8, marker=own.marker, markersize=size, label=label)
             if estimated(found):
-                axes.plot(place, decibels(seen[device]), color=own.colour, linewidth=1.2, linestyle="--")
+                axes.plot(place, seen[device], color=own.colour, linewidth=1.2, linestyle="--")
             bad = wrong[device]
             hollow = {"linestyle": "none", "marker": own.marker, "markersize": size, "mfc": "white"}
             axes.plot(place[bad], height[bad], color=own.colour, **hollow)
@@ -245,11 +282,8 @@ def draw_grid(found: Inspection, device: int) -> Figure:
     marks, packets = found.grid.counted.astype(bool), found.kept.shape[1]
     times, carriers = marks.shape
     per_packet = found.raw_errors[device].reshape(packets, -1) > 0
-    order = np.argsort(-per_packet.sum(axis=-1), kind="stable")
-    chosen = order[np.linspace(0, packets - 1, min(MAPS, packets)).round().astype(int)]
-    heights = decibels(power(found.channel)[device].reshape(packets, -1))
-    used = np.flatnonzero(marks.any(axis=1))
-    cut, end = int(used[0]), int(used[-1]) + 0.5
+    chosen, heights = _maps(found, device)
+    end = int(np.flatnonzero(marks.any(axis=1))[-1]) + 0.5
     with rc_context(STYLE):
         figure = Figure(figsize=(3.3 * len(chosen) + 0.9, 4.9), layout="constrained")
         rows = figure.subplots(2, len(chosen), sharex=True, sharey="row", squeeze=False, height_ratios=(3, 2))
@@ -265,11 +299,10 @@ def draw_grid(found: Inspection, device: int) -> Figure:
             above.scatter(carrier, time, s=size, color="black", linewidths=0, rasterized=True)
             above.set_ylim(-0.5, end)
             above.set_title(f"packet {packet}: {wrong.sum():,} of {marks.sum():,} symbols wrong", fontsize=9)
-            along = np.cumsum(marks.ravel()).reshape(marks.shape)[cut] - 1
-            for values, line in ((found.channel, "-"), *[(found.estimate, "--")] * estimated(found)):
-                cell = np.abs(values[device, 0].reshape(packets, -1)[packet][along[marks[cut]]]) ** 2
-                colour = COLOURS[0] if line == "-" else "black"
-                below.plot(np.flatnonzero(marks[cut]), decibels(cell), linestyle=line, color=colour, linewidth=1.3)
+            carriers_used, own, known = _cut(found, device, packet)
+            below.plot(carriers_used, own, color=COLOURS[0], linewidth=1.3)
+            if known is not None:
+                below.plot(carriers_used, known, linestyle="--", color="black", linewidth=1.3)
             below.grid(visible=True, color="#d9d9d9", linewidth=0.7)
             below.set_xlabel("subcarrier in use")
         rows[0][0].set_ylabel("OFDM symbol")
