@@ -38,7 +38,7 @@ _FEW = 25.0
 class Independence:
     """Result of the test over all devices.
 
-    - `outcome`: whether independent flips are a fair stand-in, or the errors are too few to tell;
+    - `outcome`: whether independent flips describe the link, or the errors are too few to tell;
     - `bits`, `errors`, `packets`: among how much;
     - `bad_packets`: packets in error, or the fewest that the sums allow where their number was not given
       (`bad_packets_counted` False): the sum over devices of (sum e)^2 / sum e^2, rounded up;
@@ -211,7 +211,7 @@ def verdict(bursts: Burstiness, *, bad_packets: int | None = None) -> str:
     if found.outcome == "unknown":
         seen = f"{found.errors:,} errors in {found.packets:,} full packets ({found.bits:,} bits), {bad}"
         few = "packets in error" if found.errors >= FEWEST_ERRORS else "errors"
-        return f"Too few {few} to tell whether independent flips would be a fair stand-in: {seen}."
+        return f"Too few {few} to tell whether independent flips describe this link: {seen}."
     parts = []
     if found.variance_ratio is not None:
         parts.append(
@@ -225,11 +225,11 @@ def verdict(bursts: Burstiness, *, bad_packets: int | None = None) -> str:
     rates = found.label_rates
     if len(rates) > 1:
         uneven = found.p_values[2] < SIGNIFICANCE / 3 and min(rates) * TOLERATED_LABEL_RATIO < max(rates)
-        alike = f"differ from {min(rates):.2g} to {max(rates):.2g}" if uneven else "are alike"
+        alike = f"range from {min(rates):.2g} to {max(rates):.2g}" if uneven else "are alike"
         parts.append(f"error rates of the bits of a symbol {alike}")
-    fair = "a fair stand-in" if found.outcome == "fair" else "no fair stand-in"
+    describe = "describe" if found.outcome == "fair" else "do not describe"
     reasons = " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
-    return f"Independent flips would be {fair} for this link: {reasons}."
+    return f"Independent flips {describe} this link: {reasons}."
 
 
 def _short(value: float | None) -> str:

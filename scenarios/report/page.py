@@ -31,7 +31,8 @@ TABLES = "tables"
 MOST_LINES = 50
 """Failures and silent trials that the page names."""
 OF_METRICS = (
-    "Mean over whole trials [95 % t interval of the mean]; without brackets a single trial. Empty: not measured."
+    "Mean over whole trials [95 % t interval of the mean]; without brackets, of fewer than three trials. Empty: not "
+    "measured."
 )
 OF_RATES = (
     f"Counts over all devices, rounds and whole trials; rate [{INTERVALS}]; without an error only its upper limit."

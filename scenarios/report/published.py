@@ -175,9 +175,9 @@ class PublishedTable:
         common = config.at.keys() - lists_in(config.at).keys() - set(self._telling())
         at = ", ".join(filter(None, (setting_label(path, config.at[path]) for path in config.at if path in common)))
         text = f"{_capital(axis_label(config.metric))}. Published: {config.source}{f' ({at})' if at else ''}."
-        text += " Ours: mean [95 % t interval of the mean over trials]; without brackets a single trial."
+        text += " Ours: mean [95 % t interval of the mean over trials]; without brackets, of fewer than three."
         if not config.comparable:
-            return f"{text} They are not measurements of one thing: no difference is given."
+            return f"{text} They do not measure the same quantity: no difference is given."
         if config.rounded_to is not None:
             text += (
                 f" Published numbers come in steps of {config.rounded_to:g}: one that our interval misses, but that "

@@ -100,8 +100,8 @@ def mean_interval(values: NDArray[np.float64]) -> Mean:
 
 
 INTERVALS = (
-    "95 % interval, Clopper and Pearson's where errors are independent by the law of the link, else Korn and "
-    "Graubard's, as wide as the spread between uploads makes it"
+    "95 % interval of Clopper and Pearson where the link makes errors independent, otherwise of Korn and Graubard, "
+    "from the spread between uploads"
 )
 
 

@@ -27,7 +27,7 @@ from scenarios.studies.link.plan import Curve, LinkPlan
 from scenarios.studies.link.results import PointResult, Results, read_results
 from scenarios.studies.link.tables import TIME_NOTE, axis_sentence, cells, heads, inspections, rate, stop_sentence
 
-AS_COUNTED = "As counted: when to stop was decided on all devices together."
+AS_COUNTED = "Rates as counted. A point stops for all devices together."
 DENSE = 201
 """Points of a drawn closed form."""
 
@@ -162,11 +162,16 @@ def answers(plan: LinkPlan, results: Results) -> Iterator[tuple[str, str]]:
             held = f"the closed form lies in the interval of {sum(inside)} of {len(inside)} points"
             yield axis_label(quantity), f"{held}; {expected}."
     name, below = PLAIN_LABELS[plan.measure.over].removesuffix(" [dB]"), f"below {100 * GOOD_ENOUGH:g} %"
-    for points in results:
+    never = []
+    for curve, points in zip(plan.curves, results, strict=True):
         good = [one for one in points if (some := one.rates(None)[1]) is not None and some.high <= GOOD_ENOUGH]
         if good:
             least = min(one.point.value_db for one in good)
-            yield good[0].curve.label, f"packet error rate {below}, by its upper limit, from {name} = {least:g} dB on."
+            yield curve.label, f"packet error rate {below}, by its upper limit, from {name} = {least:g} dB on."
+        elif any(one.rates(None)[1] is not None for one in points):
+            never.append(curve.label)
+    if never:
+        yield "; ".join(never), f"packet error rate not {below}, by its upper limit, at any {name} measured."
 
 
 # --- page -----------------------------------------------------------------------------------------
@@ -184,8 +189,8 @@ def write_study_report(folder: Path, plan: LinkPlan, *, store: Store) -> ReportP
     lead = (
         f"Rate [{100 * plan.measure.confidence:g} % interval, from the spread between independent transmissions]; "
         "without an error only its one-sided upper limit, from the number of bits, packets or transmissions that err "
-        "independently. Where a point stopped on a number of errors its rate is corrected for that, and so not quite "
-        f"errors over observations. As asked: {stop_sentence(plan)}."
+        "independently. The rate of a point that stopped at a number of errors is corrected for that, and so differs "
+        f"slightly from errors over observations. By its settings, {stop_sentence(plan)}."
     )
     measured = [Part(soft=lead), Part(text="No point has been measured yet.")]
     if points:

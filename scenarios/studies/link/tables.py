@@ -139,7 +139,7 @@ def stop_sentence(plan: LinkPlan) -> str:
         targets.append(f"{rule.packet_errors} packet errors")
     if rule.relative_width is not None:
         targets.append(f"an interval of {rule.relative_width:g} of the bit error rate")
-    return f"a point stops on {' and '.join(targets)}, or at {rule.max_bits:.3g} bits, or after {rule.max_seconds:g} s"
+    return f"a point stops at {' and '.join(targets)}, or at {rule.max_bits:.3g} bits, or after {rule.max_seconds:g} s"
 
 
 # --- table of all points --------------------------------------------------------------------------

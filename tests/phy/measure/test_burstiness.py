@@ -240,7 +240,7 @@ def test_qpsk_over_white_noise_is_as_good_as_independent_flips() -> None:
     assert found.low is not None
     assert found.high is not None
     assert found.low < 1.0 < found.high
-    assert verdict(bursts).startswith("Independent flips would be a fair stand-in for this link: errors per packet")
+    assert verdict(bursts).startswith("Independent flips describe this link: errors per packet")
 
 
 def test_block_fading_makes_packets_bursty_and_its_iid_error_model_does_not() -> None:
@@ -301,7 +301,7 @@ def test_an_error_free_link_has_no_bursts() -> None:
 
 def test_too_few_errors_give_no_verdict() -> None:
     assert verdict(bursts_of(np.zeros((1, 4096), bool), packet_bits=64)) == (
-        "Too few errors to tell whether independent flips would be a fair stand-in: 0 errors in 64 full packets "
+        "Too few errors to tell whether independent flips describe this link: 0 errors in 64 full packets "
         "(4,096 bits), 0 in error."
     )
     one_packet = np.random.default_rng(1).random((1, 4096)) < 0.1

@@ -56,7 +56,7 @@ def test_the_page_says_the_verdict_of_every_point(plan: Plan, folder: Path) -> N
     with Store.open_existing(folder) as store:
         page = write_report(folder, plan, store=store).html.read_text()
     assert "Bursts of errors" in page
-    assert "<b>P₀/N₀ = 0 dB</b>: Independent flips would be no fair stand-in for this link" in page
+    assert "<b>P₀/N₀ = 0 dB</b>: Independent flips do not describe this link" in page
     assert "<b>P₀/N₀ = 10 dB</b>: Too few errors to tell" in page
     assert "5 / 1.005" in page
     assert "share of runs by their length" in page

@@ -105,7 +105,7 @@ def test_a_rate_without_errors_shows_only_its_upper_limit() -> None:
     seen, unseen = drawing.panels[0][1][0].spots
     assert (seen.y, unseen.y) == (0.05, None)
     assert unseen.high == pytest.approx(1 - 0.025 ** (1 / 100))
-    assert "Clopper and Pearson's where errors are independent" in drawing.caption
+    assert "Clopper and Pearson where the link makes errors independent" in drawing.caption
     assert "upper limit where no error was seen" in drawing.caption
     axes = draw(drawing).axes[0]
     assert axes.get_ylim()[0] > 0
