@@ -88,6 +88,9 @@ def main() -> int:
     parser.add_argument("--mbit", type=int, default=512, help="payload of a call [Mbit]")
     parser.add_argument("--only", default="", help="links whose name has this in it")
     args = parser.parse_args()
+    if not cuda.is_available():
+        print("engine cuda is not measured: this machine has no GPU, or no numba-cuda")
+        return 0
     name = cuda.get_current_device().name
     print(f"{name.decode() if isinstance(name, bytes) else name}; {processor()}, {available_threads()} threads")
     print(f"Python {platform.python_version()}, numba {numba.__version__}, NumPy {np.__version__}")

@@ -81,7 +81,7 @@ def test_uncoded_bits_are_those_of_the_fused_engine(name: str) -> None:
 def test_packets_with_ldpc_codes_are_those_of_the_fused_engine(
     modulation: str, snr_db: float, coding: dict[str, Any]
 ) -> None:
-    """Few iterations, after which the words of one case are right and those of the other have errors."""
+    """After two iterations, which do not decode every word."""
     gpu_or_simulator()
     parts = {
         "modulation": modulation,

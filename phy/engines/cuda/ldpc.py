@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import cuda, int8
-from numpy.typing import NDArray
 
 from phy.coding.ldpc.decoder import INPUT_MAX, MAGNITUDE_MAX, MESSAGE_MAX, STEPS
 from phy.coding.ldpc.plan import CORE_LAYERS, LdpcPlan
@@ -257,8 +256,3 @@ def pack(bits: Any, packed: Any) -> None:
         for bit in range(8 * byte, 8 * byte + 8):
             word = 2 * word + (np.int64(bits[row, bit]) if bit < bits.shape[1] else 0)
         packed[row, byte] = np.uint8(word)
-
-
-def places_of(order: NDArray[np.int64] | None, count: int) -> NDArray[np.int32]:
-    """Places of the bits on the air in the code words of a row, as an interleaver has them."""
-    return np.arange(count, dtype=np.int32) if order is None else order.astype(np.int32)

@@ -150,7 +150,9 @@ class CudaPacketChain(PacketChain):
         fades = fades_of(config.channel, num_antennas=1, still=True, offsets_s=np.zeros(1))
         self._path = _Path(fades.kind, fades.fixed_part, fades.scattered_part)
         self._code, self._iterations = ldpc.Code.of(code.plan), code.iterations
-        self._places = on_gpu(ldpc.places_of(codec.order, codec.plan.num_blocks * codec.plan.coded_block_bits))
+        # Places of the bits on the air in the code words of a row.
+        order = np.arange(codec.plan.num_blocks * codec.plan.coded_block_bits) if codec.order is None else codec.order
+        self._places = on_gpu(order.astype(np.int32))
 
     def send(
         self, payload: NDArray[np.uint8], departure: Departure, earlier_llrs: NDArray[np.float32] | None
