@@ -12,7 +12,7 @@ from radio import ERRORS_OF_A_CHECK, standard_errors_apart, standard_errors_off
 
 from phy.config import ChannelConfig, CsiEstimation, LinkConfig, OfdmConfig, ReceiverConfig
 from phy.frontends.build import build_frontend
-from phy.frontends.ofdm_time import pulse
+from phy.frontends.delay_line import pulse
 
 SIZE, SPACING_HZ = 32, 15e3
 SAMPLE_S = 1.0 / (SIZE * SPACING_HZ)
@@ -69,7 +69,7 @@ def test_samples_go_through_sionnas_modulator_delay_line_and_demodulator(prefix:
     config = setting(prefix, receiver=ReceiverConfig(num_antennas=2))
     frontend: Any = build_frontend(config, num_users=1, num_symbols=4 * SIZE, propagation=paths)
     got = observe(frontend, sent)
-    assert frontend._domain.advance == 6
+    assert frontend._domain.line.advance == 6
     first, last = -6, 12
     samples = OFDMModulator(prefix)(sent.symbols.reshape(2, 1, 1, 4, SIZE))
     num = samples.shape[-1]
