@@ -249,7 +249,7 @@ class LinkConfig(Frozen):
             and link.modulation in BITS_PER_SYMBOL
             and (coding == "none" or coding.fusible)
             and channel.law.rician_k is not None
-            and not link.mixes_carriers
+            and (link.access == "orthogonal" or not link.mixes_carriers)
         )
 
     @property

@@ -101,6 +101,12 @@ class Grid:
         return np.asarray(mine[:, None] * scale[:, None, None] * sequence, np.complex64)
 
     @property
+    def filler(self) -> NDArray[np.complex64]:
+        """Known symbols behind the data."""
+        elements = self.num_slots * len(self.data_rows) * self.num_carriers
+        return _qpsk((elements - self.num_symbols,), stream=1)
+
+    @property
     def counted(self) -> NDArray[np.float32]:
         """1 at data symbols of the packet, 0 elsewhere, `[num_ofdm_symbols, num_carriers]`."""
         is_data = np.zeros((self.num_slots, self.ofdm.num_symbols, self.num_carriers), bool)
@@ -112,8 +118,8 @@ class Grid:
     def place(self, symbols: Any) -> Any:
         """`[rows, users, num_symbols]` and pilots and filler, to `[rows, users, num_ofdm_symbols, num_carriers]`."""
         rows, slots, data, pilots = symbols.shape[0], self.num_slots, self.data_rows, self.pilot_rows
-        padding = slots * len(data) * self.num_carriers - self.num_symbols
-        filler = tf.broadcast_to(tf.constant(_qpsk((padding,), stream=1)), [rows, self.num_users, padding])
+        beyond = self.filler
+        filler = tf.broadcast_to(tf.constant(beyond), [rows, self.num_users, len(beyond)])
         shape = [rows, self.num_users, slots, len(data), self.num_carriers]
         planes = tf.reshape(tf.concat([symbols, filler], axis=-1), shape)
         if pilots:

@@ -96,9 +96,9 @@ def engine_conflicts(link: LinkConfig) -> Iterator[Conflict]:
             "engine",
             "engine fused has superposition (without csi that is estimated), orthogonal access and noma (uncoded, or "
             "with code ldpc5g and check_update boxplus; noma without csi that is estimated, detector lmmse, and "
-            "equalizer lmmse of several antennas), over flat fading or frequency-domain OFDM with tdl models or, for "
-            "orthogonal access and noma, cdl models; impairments only under orthogonal access, over OFDM neither "
-            "cfo_hz nor clipping_db; this link only engine sionna has",
+            "equalizer lmmse of several antennas), over flat fading or OFDM with tdl models or, for orthogonal access "
+            "and noma, cdl models; impairments and domain: time only under orthogonal access; this link only engine "
+            "sionna has",
             "write engine: sionna, or leave it at auto",
         )
     if link.engine == "cuda" and not link.on_gpu and not open_yet:

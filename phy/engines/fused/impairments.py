@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.config import LinkConfig
+from phy.config import ImpairmentsConfig, LinkConfig, OfdmConfig
 from phy.engines.fused.packets.lines import BEST, LINE, ROOM
 from phy.engines.fused.symbols import modulate
 from phy.frontends.air import motion
@@ -50,21 +50,57 @@ def impairments_of(config: LinkConfig, *, width: int, num_blocks: int) -> Impair
     given, ofdm = config.impairments, config.ofdm
     if given.none:
         return None
-    numbers, draw, lowest, reach = np.arange(width), _FREQUENCY, -1.0, given.cfo_hz * config.symbol_s
-    if ofdm != "none":
-        grid = Grid.of(ofdm, num_users=1, num_symbols=1, num_blocks=num_blocks)
-        numbers, draw, lowest = grid.carriers - ofdm.num_subcarriers // 2, _DELAY, 0.0
-        reach = -given.timing_offset_s * ofdm.subcarrier_spacing_hz
+    law = _impairments(given)
+    if ofdm == "none":
+        law = _turning(law, np.arange(width), offset_hz=given.cfo_hz, sample_s=config.symbol_s)
+        return law._replace(phase_varies=motion(config.channel) == "symbol")
+    grid = Grid.of(ofdm, num_users=1, num_symbols=1, num_blocks=num_blocks)
+    return _delayed(law, grid.carriers - ofdm.num_subcarriers // 2, reach=given.timing_offset_s, ofdm=ofdm)
+
+
+def impairments_of_samples(config: LinkConfig, *, num_symbols: int) -> Impairments | None:
+    """Clipping, carrier offset and residual phase of a line of all samples behind prefixes; None for ideal ones."""
+    given, ofdm = config.impairments, config.ofdm
+    assert ofdm != "none"
+    if given.model_copy(update={"timing_offset_s": 0.0}).none:
+        return None
+    size, prefix = ofdm.num_subcarriers, ofdm.cyclic_prefix_length
+    numbers = (np.arange(num_symbols)[:, None] * (size + prefix) + prefix + np.arange(size)).ravel()
+    return _turning(_impairments(given), numbers, offset_hz=given.cfo_hz, sample_s=ofdm.sample_s)
+
+
+def impairments_of_bins(config: LinkConfig, *, num_symbols: int) -> Impairments | None:
+    """Timing offset of a line of the bins of all transforms, in their order; None for an ideal one."""
+    given, ofdm = config.impairments, config.ofdm
+    assert ofdm != "none"
+    if given.timing_offset_s == 0.0:
+        return None
+    bins = (np.fft.fftfreq(ofdm.num_subcarriers) * ofdm.num_subcarriers).round().astype(int)
+    numbers = np.tile(bins, num_symbols)
+    return _delayed(_impairments(ImpairmentsConfig()), numbers, reach=given.timing_offset_s, ofdm=ofdm)
+
+
+def _impairments(given: ImpairmentsConfig) -> Impairments:
     return Impairments(
         clipping=np.float32(0.0 if given.clipping_db is None else 10.0 ** (given.clipping_db / 10.0)),
         phase=np.float32(2.0**0.5 * given.phase_error_deg / 360.0),
-        phase_varies=motion(config.channel) == "symbol" and ofdm == "none",
-        draw=draw,
-        lowest=lowest,
-        reach=reach * _TURN,
-        numbers=numbers.astype(np.int32).view(np.uint32),
-        along_line=ofdm == "none",
+        phase_varies=False,
+        draw=_PHASE,
+        lowest=0.0,
+        reach=0.0,
+        numbers=np.zeros(0, np.uint32),
+        along_line=False,
     )
+
+
+def _turning(law: Impairments, numbers: NDArray[np.int64], *, offset_hz: float, sample_s: float) -> Impairments:
+    numbers32, reach = numbers.astype(np.int32).view(np.uint32), offset_hz * sample_s * _TURN
+    return law._replace(draw=_FREQUENCY, lowest=-1.0, reach=reach, numbers=numbers32, along_line=True)
+
+
+def _delayed(law: Impairments, numbers: NDArray[np.int64], *, reach: float, ofdm: OfdmConfig) -> Impairments:
+    numbers32, turns = numbers.astype(np.int32).view(np.uint32), -reach * ofdm.subcarrier_spacing_hz
+    return law._replace(draw=_DELAY, lowest=0.0, reach=turns * _TURN, numbers=numbers32, along_line=False)
 
 
 @inlined

@@ -21,7 +21,6 @@ from phy.engines.fused.packets.channel import (
     draw_noise,
     fading_scratch,
     slot_taps,
-    whole_vectors,
 )
 from phy.engines.fused.packets.lines import (
     CHANNEL,
@@ -32,6 +31,7 @@ from phy.engines.fused.packets.lines import (
     SYMBOL,
     clear_noise_beyond,
     map_symbols,
+    whole_vectors,
 )
 from phy.engines.fused.packets.plan import PacketPlan
 from phy.engines.fused.symbols import Mapping

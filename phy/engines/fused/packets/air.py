@@ -6,7 +6,7 @@ than a line is ever stored beside the packet's labels. The result of a row depen
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,38 +16,44 @@ from phy.engines.fused.impairments import Impairments, clip, draw_offsets, power
 from phy.engines.fused.packets.bits import count_label_errors, fill_bytes, fill_decided, fill_labels
 from phy.engines.fused.packets.channel import (
     NONE,
-    VECTOR,
+    arrived_and_estimate,
     channel_and_estimate,
     channel_line,
     draw_noise,
-    drawn,
     fading_scratch,
     slot_taps,
-    whole_vectors,
+    take_line,
 )
 from phy.engines.fused.packets.lines import (
     CHANNEL,
     LINE,
     NOISE,
     SYMBOL,
+    VECTOR,
     add_noise_power,
     clear_matched,
     clear_noise_beyond,
     combine_antenna,
     decide_line,
     draw_line,
+    drawn,
     estimate_variance,
+    fill_ones,
     fill_variance,
     map_symbols,
     noise_shares,
     receive_pilots,
     shrink,
+    whole_vectors,
 )
 from phy.engines.fused.packets.plan import GIVEN_ERROR, LEAST_SQUARES, MMSE, PERFECT, PacketPlan
 from phy.engines.fused.packets.soft import APP, HARD, llrs_of_line, normalise
 from phy.engines.fused.symbols import Mapping
 from phy.numerics.compiled import lean_kernel, spliced
-from phy.numerics.workers import run_tasks
+from phy.numerics.workers import run_tasks, spans
+
+if TYPE_CHECKING:
+    from phy.engines.fused.waveform.carriers import Arrived, Waveforms
 
 SENT, FADED, NOISE_ENERGY, _NUM_ENERGIES = range(4)
 
@@ -69,8 +75,8 @@ class AirRows(NamedTuple):
 
 @spliced
 def _hear_pilots(
-    plan: Any, keys: Any, taps: Any, nodes: Any, impairments: Any, offsets: Any, arrival: Any, noise_power: Any,
-    slot: Any, known: Any, shrunk: Any, words: Any, lanes: Any,
+    plan: Any, keys: Any, taps: Any, nodes: Any, impairments: Any, offsets: Any, arrived: Any, place: Any,
+    arrival: Any, noise_power: Any, slot: Any, known: Any, shrunk: Any, words: Any, lanes: Any,
 ) -> None:  # fmt: skip
     """Pilot lines of a slot, and the modes of the channel where these are wanted."""
     plane, knowledge = plan.plane, plan.knowledge
@@ -81,7 +87,11 @@ def _hear_pilots(
             count = min(plane.width - tile * LINE, LINE)
             first = (slot * plane.line_rows + row) * plane.width + tile * LINE
             for antenna in range(plan.fades.num_antennas):
-                channel_line(plan, taps, nodes, antenna, row, tile, lanes, NONE, whole_vectors(count))
+                if taps is not None:
+                    channel_line(plan, taps, nodes, antenna, row, tile, lanes, NONE, whole_vectors(count))
+                if arrived is not None:
+                    line = slot * plane.line_rows + row
+                    take_line(arrived.symbols[place, antenna, line], tile, lanes, NONE, whole_vectors(count))
                 if impairments is not None:  # the same whether pilots are turned or the channel
                     turn_line(impairments, keys[6:8], offsets, slot, tile, words, lanes, CHANNEL, count)
                 draw_line(keys[4], keys[5], antenna, first, words, lanes, NOISE, drawn(count))
@@ -123,13 +133,14 @@ def _variance_line(
 
 @lean_kernel
 def _carry(
-    plan: Any, impairments: Any, points: Any, rows: Any, noise_power: Any, soft: Any, labels: Any, decided: Any,
-    llrs: Any, energies: Any, first: Any, last: Any, words: Any, lanes: Any, waves: Any, taps: Any, nodes: Any,
-    known: Any, shrunk: Any, modes: Any, shares: Any,
+    plan: Any, impairments: Any, arrived: Any, points: Any, rows: Any, noise_power: Any, soft: Any, labels: Any,
+    decided: Any, llrs: Any, energies: Any, first: Any, last: Any, words: Any, lanes: Any, waves: Any, taps: Any,
+    nodes: Any, known: Any, shrunk: Any, modes: Any, shares: Any,
 ) -> None:  # fmt: skip
     """Rows `first` to `last`: `labels` to `decided`, both `[rows, num_symbols]` uint8; `llrs` unless `soft` is HARD.
 
-    From `words` on there is what `_scratch` has.
+    `arrived`: an `Arrived` of these rows, with `taps` None; or None for symbols that stay on their carriers. From
+    `words` on there is what `_scratch` has. numba removes code behind what is None, not code in place of what is not.
     """
     plane, fades, knowledge = plan.plane, plan.fades, plan.knowledge
     noise_std = np.sqrt(noise_power)
@@ -145,12 +156,12 @@ def _carry(
         if impairments is not None:
             offsets, limit = draw_offsets(impairments, keys[6:8]), power_limit(impairments, labels[n], points)
         for slot in range(plane.num_slots):
-            if not plane.along_line:
+            if taps is not None and not plane.along_line:
                 slot_taps(plan, keys[0:2], waves, start_s, slot, taps, nodes)
             if known is not None and (knowledge.kind == LEAST_SQUARES or knowledge.kind == MMSE):
                 _hear_pilots(
-                    plan, keys, taps, nodes, impairments, offsets, arrival, noise_power, slot, known, shrunk, words,
-                    lanes,
+                    plan, keys, taps, nodes, impairments, offsets, arrived, n - first, arrival, noise_power, slot,
+                    known, shrunk, words, lanes,
                 )  # fmt: skip
             for first_row in range(0, data_rows, at_once):
                 last_row = min(first_row + at_once, data_rows)
@@ -162,20 +173,29 @@ def _carry(
                     if count <= 0:
                         break
                     padded = whole_vectors(count)
-                    energy = map_symbols(labels[n, at:], points, lanes, count, padded)
-                    if impairments is not None:
-                        if limit > np.float32(0.0):
-                            energy = clip(limit, lanes, SYMBOL, count)
-                        for column in range(0, count, width):
-                            here = min(width, count - column)
-                            turn_line(impairments, keys[6:8], offsets, slot, tile, words, lanes, SYMBOL + column, here)
-                    sent += energy
+                    if taps is not None:
+                        energy = map_symbols(labels[n, at:], points, lanes, count, padded)
+                        if impairments is not None:
+                            if limit > np.float32(0.0):
+                                energy = clip(limit, lanes, SYMBOL, count)
+                            for column in range(0, count, width):
+                                here, lane = min(width, count - column), SYMBOL + column
+                                turn_line(impairments, keys[6:8], offsets, slot, tile, words, lanes, lane, here)
+                        sent += energy
+                    if arrived is not None:
+                        fill_ones(lanes, count, padded)
                     clear_matched(lanes, padded)
                     for antenna in range(antennas):
-                        channel_and_estimate(
-                            plan, keys, arrival, start_s, antenna, slot, first_row, last_row, tile, width, waves, taps,
-                            nodes, known, shrunk, modes, words, lanes, count,
-                        )  # fmt: skip
+                        if taps is not None:
+                            channel_and_estimate(
+                                plan, keys, arrival, start_s, antenna, slot, first_row, last_row, tile, width, waves,
+                                taps, nodes, known, shrunk, modes, words, lanes, count,
+                            )  # fmt: skip
+                        if arrived is not None:
+                            arrived_and_estimate(
+                                plan, keys, arrival, arrived, n - first, antenna, slot, first_row, last_row, tile,
+                                width, known, shrunk, modes, words, lanes, count,
+                            )  # fmt: skip
                         draw_noise(plan, keys, antenna, slot, first_row, last_row, tile, width, words, lanes, count)
                         clear_noise_beyond(lanes, count, padded)
                         found = combine_antenna(lanes, arrival, noise_std, padded)
@@ -190,18 +210,24 @@ def _carry(
                         llrs_of_line(lanes, points, soft, llrs[n, at * bits :], count)
         amplitude = np.float64(rows.amplitude[n])
         energies[SENT, n] = amplitude * amplitude * plane.prefix_share * (sent + plane.known_energy)
+        if arrived is not None:
+            energies[SENT, n] = amplitude * amplitude * arrived.energy[n - first]
         energies[FADED, n] = faded / antennas
         energies[NOISE_ENERGY, n] = noise_power * noise / antennas
 
 
-def _scratch(plan: PacketPlan) -> tuple[NDArray[Any] | None, ...]:
+def _scratch(plan: PacketPlan, *, has_arrived: bool) -> tuple[NDArray[Any] | None, ...]:
     """Scratch arrays of a thread; None for arrays that the plan does not need."""
-    if plan.is_simple:
-        return *fading_scratch(plan), None, None, None, None
+    fading = fading_scratch(plan)
+    if has_arrived:
+        words, lanes = fading[:2]
+        fading = words, lanes, None, None, None
+    elif plan.is_simple:
+        return *fading, None, None, None, None
     plane, antennas = plan.plane, plan.fades.num_antennas
     over, along = plan.knowledge.level.shape
     return (
-        *fading_scratch(plan),
+        *fading,
         # Whole vectors are read of a line.
         np.zeros(2 * plane.width * len(plane.pilot_rows) * antennas + VECTOR, np.float32),
         np.empty((antennas, over, along), np.complex64),
@@ -234,6 +260,7 @@ def carry_packets(
     num_bits: int,
     plan: PacketPlan,
     impairments: Impairments | None,
+    waveforms: Waveforms | None,
     points: Mapping,
     noise_power: float,
     soft: np.int64,
@@ -247,12 +274,23 @@ def carry_packets(
     errors, energies = np.empty((count, bits), np.int32), np.empty((_NUM_ENERGIES, count))
     power = np.float32(noise_power)
 
+    def carry(first: int, last: int, arrived: Arrived | None) -> None:
+        scratch = _scratch(plan, has_arrived=arrived is not None)
+        _carry(
+            plan, impairments, arrived, points, rows, power, soft, labels, decided, llrs, energies, first, last,
+            *scratch,
+        )  # fmt: skip
+
     def run(first: int, last: int) -> None:
         mine = slice(first, last)
         fill_labels(coded[mine], bits_per_symbol=bits, out=labels[mine])
-        _carry(
-            plan, impairments, points, rows, power, soft, labels, decided, llrs, energies, first, last, *_scratch(plan)
-        )
+        if waveforms is None:
+            carry(first, last, None)
+        else:
+            for part in spans(last - first, step=waveforms.rows_at_once):
+                here = slice(first + part.start, first + part.stop)
+                given = rows.keys[here], rows.given[here], rows.start_s[here]
+                carry(here.start, here.stop, waveforms.arrive(labels[here], *given))
         if soft == APP:  # the likelier value of a bit is not always that of the nearest point
             fill_decided(llrs[mine], bits, decided[mine])
         fill_bytes(decided[mine], bits, num_bits, hard[mine])

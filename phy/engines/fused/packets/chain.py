@@ -17,6 +17,7 @@ from phy.engines.fused.packets.codec import packet_codec
 from phy.engines.fused.packets.plan import num_blocks, plan_waveform
 from phy.engines.fused.packets.soft import APP, HARD, MAXLOG
 from phy.engines.fused.symbols import mapping
+from phy.engines.fused.waveform.carriers import waveforms_of
 from phy.links.packets.chain import Arrival, ChainSpec, Departure, PacketChain
 from phy.numerics.compiled import read_only
 from phy.numerics.workers import available_threads
@@ -49,7 +50,10 @@ class FusedPacketChain(PacketChain):
             config, num_symbols=self.coded_bits // self.bits_per_symbol, num_devices=spec.num_devices
         )
         blocks = num_blocks(config, spec.num_devices)
-        self._impairments = impairments_of(config, width=self._plan.plane.width, num_blocks=blocks)
+        mixes = config.mixes_carriers
+        self._waveforms = waveforms_of(config, self._plan, num_blocks=blocks) if mixes else None
+        width = self._plan.plane.width
+        self._impairments = None if mixes else impairments_of(config, width=width, num_blocks=blocks)
 
     def send(
         self, payload: NDArray[np.uint8], departure: Departure, earlier_llrs: NDArray[np.float32] | None
@@ -72,6 +76,7 @@ class FusedPacketChain(PacketChain):
             num_bits=self.coded_bits,
             plan=self._plan,
             impairments=self._impairments,
+            waveforms=self._waveforms,
             points=self._points,
             noise_power=float(departure.noise_power),
             soft=self._soft,

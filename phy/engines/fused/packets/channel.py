@@ -18,32 +18,21 @@ from phy.engines.fused.packets.lines import (
     ROOM,
     apply_response,
     draw_line,
+    drawn,
     interpolate,
     noisy_estimate,
     pass_between,
     perfect_estimate,
     spread_tap,
     wanted_modes,
+    whole_vectors,
 )
 from phy.engines.fused.packets.plan import GIVEN_ERROR, LEAST_SQUARES, PERFECT, PacketPlan
 from phy.numerics.compiled import inlined, lean_kernel, spliced
 from phy.numerics.workers import run_tasks
 
-VECTOR = 16
 # Numbers of numpy: a stage would be compiled once for every Python number that it is called with.
 NONE, ONE_VALUE, _IMAGINARY, _PER_INSTANT, _ROOM = (np.int64(n) for n in (0, 1, PATHS, 2 * PATHS, ROOM))
-
-
-@inlined
-def whole_vectors(count: Any) -> Any:
-    """Whole vectors, two at a time."""
-    return (count + VECTOR - 1) // VECTOR * VECTOR
-
-
-@inlined
-def drawn(count: Any) -> Any:
-    """Whole vectors, for what is dear."""
-    return (count + VECTOR // 2 - 1) // (VECTOR // 2) * (VECTOR // 2)
 
 
 @spliced
@@ -52,16 +41,26 @@ def slot_taps(plan: Any, key: Any, waves: Any, start_s: Any, slot: Any, taps: An
     fades, plane = plan.fades, plan.plane
     if fades.still and slot > 0:
         return
-    tiles, each = (plane.width + LINE - 1) // LINE, 2 * PATHS * plane.instants
     for antenna in range(fades.num_antennas):
-        first, at = slot * plane.instants, antenna * each
+        first, at = slot * plane.instants, 2 * PATHS * plane.instants * antenna
         tap_paths(fades, key, waves, start_s, first, plane.instants, antenna, taps[at:], _IMAGINARY, _PER_INSTANT)
-        if nodes is not None and len(plane.between) > 0:
+    if nodes is not None:
+        carriers_at_nodes(plan, taps, nodes)
+
+
+@spliced
+def carriers_at_nodes(plan: Any, taps: Any, nodes: Any) -> None:
+    """Carriers of all antennas at the nodes of a slot, from its path gains."""
+    plane = plan.plane
+    tiles = (plane.width + LINE - 1) // LINE
+    if len(plane.between) > 0:
+        for antenna in range(plan.fades.num_antennas):
             for tile in range(tiles):
                 count = whole_vectors(min(plane.width - tile * LINE, LINE))
                 for node in range(plane.instants):
-                    here, lane = at + 2 * PATHS * node, 2 * ROOM * ((antenna * tiles + tile) * MOST_NODES + node)
-                    apply_response(taps, here, here + PATHS, plane.response[tile], nodes, lane, count)
+                    here, lane = antenna * plane.instants + node, (antenna * tiles + tile) * MOST_NODES + node
+                    at = 2 * PATHS * here
+                    apply_response(taps, at, at + PATHS, plane.response[tile], nodes, 2 * ROOM * lane, count)
 
 
 @spliced
@@ -162,6 +161,36 @@ def channel_and_estimate(
         )  # fmt: skip
 
 
+@inlined
+def take_line(line: Any, tile: Any, lanes: Any, column: Any, count: Any) -> None:
+    """A tile of a line `[2, whole vectors]` into the lane of the channel from `column` on."""
+    first, out = np.uint64(tile * LINE), np.uint64(CHANNEL + column)
+    for i in range(count):
+        lanes[out + np.uint64(i)] = line[0, first + np.uint64(i)]
+        lanes[out + np.uint64(ROOM + i)] = line[1, first + np.uint64(i)]
+
+
+@spliced
+def arrived_and_estimate(
+    plan: Any, keys: Any, arrival: Any, arrived: Any, place: Any, antenna: Any, slot: Any, first_row: Any,
+    last_row: Any, tile: Any, width: Any, known: Any, shrunk: Any, modes: Any, words: Any, lanes: Any, count: Any,
+) -> None:  # fmt: skip
+    """`channel_and_estimate` of row `place` of `arrived`: h x in place of h, as if symbols were all one."""
+    plane = plan.plane
+    for data_row in range(first_row, last_row):
+        row, column = plane.data_rows[data_row], (data_row - first_row) * width
+        here, line = min(width, count - column), slot * plane.line_rows + row
+        if here <= 0:
+            break
+        if len(arrived.channel) > 0:
+            take_line(arrived.channel[place, antenna, line], tile, lanes, column, whole_vectors(here))
+        _estimate_line(
+            plan, keys, arrival, antenna, slot, row, data_row, tile, known, shrunk, modes, words, lanes, column,
+            whole_vectors(here),
+        )  # fmt: skip
+        take_line(arrived.symbols[place, antenna, line], tile, lanes, column, whole_vectors(here))
+
+
 def fading_scratch(plan: PacketPlan) -> tuple[NDArray[Any] | None, ...]:
     """Scratch arrays of a thread for `slot_taps` and `channel_line`: lanes as random words and as numbers, waves,
     taps, and carriers at nodes.
@@ -169,14 +198,17 @@ def fading_scratch(plan: PacketPlan) -> tuple[NDArray[Any] | None, ...]:
     Waves and nodes are None for a simple plan: numba removes code behind `is None`, half of a kernel. A finer
     distinction compiles almost the same code several times.
     """
-    plane, antennas = plan.plane, plan.fades.num_antennas
-    tiles = -(-plane.width // LINE) if len(plane.between) > 0 else 0
-    lanes = np.zeros(NUM_LANES, np.float32)
-    taps = np.zeros(2 * PATHS * plane.instants * antennas, np.float32)
+    antennas, lanes = plan.fades.num_antennas, np.zeros(NUM_LANES, np.float32)
+    taps = np.zeros(2 * PATHS * plan.plane.instants * antennas, np.float32)
     if plan.is_simple:
         return lanes.view(np.uint32), lanes, None, taps, None
-    nodes = np.zeros(2 * ROOM * MOST_NODES * tiles * antennas, np.float32)
-    return lanes.view(np.uint32), lanes, np.zeros(waves_room(antennas), np.float32), taps, nodes
+    return lanes.view(np.uint32), lanes, np.zeros(waves_room(antennas), np.float32), taps, nodes_room(plan)
+
+
+def nodes_room(plan: PacketPlan) -> NDArray[np.float32]:
+    """Scratch array of a thread for `carriers_at_nodes`."""
+    tiles = -(-plan.plane.width // LINE) if len(plan.plane.between) > 0 else 0
+    return np.zeros(2 * ROOM * MOST_NODES * tiles * plan.fades.num_antennas, np.float32)
 
 
 @lean_kernel

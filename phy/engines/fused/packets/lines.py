@@ -20,6 +20,8 @@ LINE = 1024
 ROOM = LINE + 16
 """Distance of two lanes: lanes a power of two apart share the same few cache lines."""
 
+VECTOR = 16
+
 # NumPy numbers: a kernel is compiled again for every Python number that it is called with.
 CHANNEL, NOISE, KNOWN, SYMBOL, MATCHED = (np.int64(2 * lane * ROOM) for lane in range(5))
 """Real parts; imaginary ones are `ROOM` further."""
@@ -32,6 +34,18 @@ NUM_LANES = 20 * ROOM
 
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
 _FAINTEST = np.float32(1e-30)
+
+
+@inlined
+def whole_vectors(count: Any) -> Any:
+    """Whole vectors, two at a time."""
+    return (count + VECTOR - 1) // VECTOR * VECTOR
+
+
+@inlined
+def drawn(count: Any) -> Any:
+    """Whole vectors, for what is dear."""
+    return (count + VECTOR // 2 - 1) // (VECTOR // 2) * (VECTOR // 2)
 
 
 @inlined
@@ -150,6 +164,14 @@ def map_symbols(labels: Any, points: Any, lanes: Any, count: Any, padded: Any) -
         lanes[SYMBOL + i] = _ZERO
         lanes[SYMBOL + ROOM + i] = _ZERO
     return energy
+
+
+@inlined
+def fill_ones(lanes: Any, count: Any, padded: Any) -> None:
+    """`count` symbols of one, zero beyond."""
+    for i in range(padded):
+        lanes[SYMBOL + i] = _ONE if i < count else _ZERO
+        lanes[SYMBOL + ROOM + i] = _ZERO
 
 
 @inlined

@@ -17,6 +17,7 @@ from phy.engines.fused.fading.nodes import MOST_NODES, nodes_between
 from phy.engines.fused.packets.lines import LINE, ROOM
 from phy.fading.build import build_propagation
 from phy.frontends.air import motion
+from phy.frontends.delay_line import DelayLine
 from phy.frontends.estimation import Lerp, LinearMmse
 from phy.frontends.resource_grid import Grid
 
@@ -146,7 +147,10 @@ def plan_grid(config: LinkConfig, grid: Grid) -> PacketPlan:
     """Plan of whole slots of a grid, with the channel at every carrier; see `phy.frontends.ofdm`."""
     ofdm, moves = grid.ofdm, motion(config.channel)
     propagation = build_propagation(config.channel, num_antennas=config.receiver.num_antennas)
-    response = np.exp(-2j * np.pi * propagation.delays_s[:, None] * grid.frequencies_hz)
+    if ofdm.domain == "time":
+        response = DelayLine.of(grid, channel=config.channel, delays_s=propagation.delays_s).response
+    else:
+        response = np.exp(-2j * np.pi * propagation.delays_s[:, None] * grid.frequencies_hz)
     elements = grid.num_ofdm_symbols * grid.num_carriers
     pilots = grid.pilots[0].reshape(-1)
     selective = len(propagation.delays_s) > 1

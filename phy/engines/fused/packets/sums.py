@@ -17,8 +17,18 @@ from phy.config import LinkConfig
 from phy.engines.fused.fading.fades import WAVES, draw_waves
 from phy.engines.fused.flat.air_taps import added
 from phy.engines.fused.flat.taps import SMALLEST_POWER
-from phy.engines.fused.packets.channel import NONE, ONE_VALUE, channel_line, fading_scratch, slot_taps, whole_vectors
-from phy.engines.fused.packets.lines import CHANNEL, KNOWN, LINE, NOISE, ROOM, SYMBOL, draw_line, spread_tap
+from phy.engines.fused.packets.channel import NONE, ONE_VALUE, channel_line, fading_scratch, slot_taps
+from phy.engines.fused.packets.lines import (
+    CHANNEL,
+    KNOWN,
+    LINE,
+    NOISE,
+    ROOM,
+    SYMBOL,
+    draw_line,
+    spread_tap,
+    whole_vectors,
+)
 from phy.engines.fused.packets.plan import PacketPlan, plan_grid
 from phy.frontends.resource_grid import Grid
 from phy.links.superposition_ofdm.layout import Layout

@@ -1,0 +1,220 @@
+"""Packets as they reach every antenna at the carriers, without noise: kernels with the transforms between them.
+
+    labels -> bins -> samples, clipped and turned -> bins, times the channel
+                                                  -> delay line -> windows -> bins
+
+A thread takes as many packets at once as stay in its cache, and at least one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import fft
+
+from phy.config import LinkConfig
+from phy.engines.fused.fading.fades import PATHS, WAVES, draw_waves, waves_room
+from phy.engines.fused.packets.channel import (
+    NONE,
+    carriers_at_nodes,
+    channel_line,
+    nodes_room,
+    slot_taps,
+)
+from phy.engines.fused.packets.lines import CHANNEL, LINE, NUM_LANES, ROOM, SYMBOL, VECTOR, whole_vectors
+from phy.engines.fused.packets.plan import GIVEN_ERROR, PERFECT, PacketPlan
+from phy.engines.fused.symbols import Mapping, mapping
+from phy.engines.fused.waveform.delay_line import pass_through
+from phy.engines.fused.waveform.plan import WaveformPlan, line_scratch, plan_samples
+from phy.engines.fused.waveform.sender import from_bins, impair, place
+from phy.numerics.compiled import inlined, lean_kernel
+
+_SAMPLES_AT_ONCE = 1 << 17
+"""Of all antennas, 1 MiB: calls of fewer take as long in Python as in kernels."""
+
+
+class Arrived(NamedTuple):
+    """Packets of unit amplitude and gain at the carriers, without noise.
+
+    - `symbols` `[rows, antennas, OFDM symbols, 2, carriers in whole vectors]` float32, pilots without what is known;
+    - `channel`: h in the same form, or of no rows where the receiver estimates it from pilots;
+    - `energy` `[rows]`: transmitted, prefixes included.
+    """
+
+    symbols: NDArray[np.float32]
+    channel: NDArray[np.float32]
+    energy: NDArray[np.float64]
+
+
+@lean_kernel
+def _draw_taps(plan: Any, keys: Any, given: Any, start_s: Any, taps: Any, waves: Any) -> None:
+    """Path gains `[rows, slots, ..]` as `slot_taps` leaves them."""
+    for n in range(len(taps)):
+        if plan.fades.kind == WAVES:
+            draw_waves(plan.fades, keys[n, 0:2], given[n], waves)
+        for slot in range(taps.shape[1]):
+            slot_taps(plan, keys[n, 0:2], waves, start_s[n], slot, taps[n, slot], None)
+
+
+@inlined
+def _store(lanes: Any, out: Any, at: Any, room: Any, count: Any) -> None:
+    one, two = np.uint64(at), np.uint64(at + room)
+    for i in range(count):
+        out[one + np.uint64(i)] = lanes[CHANNEL + i]
+        out[two + np.uint64(i)] = lanes[CHANNEL + ROOM + i]
+
+
+@inlined
+def _turn_back(turns: Any, lanes: Any, count: Any) -> None:
+    for i in range(count):
+        lanes[CHANNEL + i] = turns[0, i]
+        lanes[CHANNEL + ROOM + i] = turns[1, i]
+
+
+@inlined
+def _multiply(lanes: Any, count: Any) -> None:
+    for i in range(count):
+        a, b = lanes[CHANNEL + i], lanes[CHANNEL + ROOM + i]
+        x, y = lanes[SYMBOL + i], lanes[SYMBOL + ROOM + i]
+        lanes[CHANNEL + i] = a * x - b * y
+        lanes[CHANNEL + ROOM + i] = a * y + b * x
+
+
+@inlined
+def _remove_pilots(pilots: Any, at: Any, lanes: Any, count: Any) -> None:
+    first = np.uint64(at)
+    for i in range(count):
+        a, b = lanes[CHANNEL + i], lanes[CHANNEL + ROOM + i]
+        x, y = pilots[0, first + np.uint64(i)], pilots[1, first + np.uint64(i)]
+        lanes[CHANNEL + i] = a * x + b * y
+        lanes[CHANNEL + ROOM + i] = b * x - a * y
+
+
+@lean_kernel
+def _reach_carriers(
+    waveform: Any, plan: Any, taps: Any, bins: Any, symbols: Any, channel: Any, lanes: Any, nodes: Any
+) -> None:
+    """`symbols` and `channel` of `Arrived`, flat, from flat `bins` `[rows, antennas or 1, OFDM symbols, size]`."""
+    plane, antennas, in_time = plan.plane, plan.fades.num_antennas, waveform.in_time
+    width, room, line_rows = plane.width, whole_vectors(plane.width), plane.line_rows
+    num_symbols, sides = plane.num_slots * line_rows, antennas if in_time else 1
+    known = len(channel) > 0
+    for n in range(len(taps)):
+        for line in range(num_symbols):
+            slot, row = line // line_rows, line % line_rows
+            gains, number = taps[n, min(slot, taps.shape[1] - 1)], waveform.order[row]
+            if row == 0 and slot < taps.shape[1] and (known or not in_time):
+                carriers_at_nodes(plan, gains, nodes)
+            for antenna in range(antennas):
+                source = ((n * sides + min(antenna, sides - 1)) * num_symbols + line) * waveform.size
+                target = 2 * room * ((n * antennas + antenna) * num_symbols + line)
+                for tile in range((width + LINE - 1) // LINE):
+                    first = tile * LINE
+                    count = whole_vectors(min(width - first, LINE))
+                    if known or not in_time:
+                        channel_line(plan, gains, nodes, antenna, row, tile, lanes, NONE, count)
+                    if known:
+                        _store(lanes, channel, target + first, room, count)
+                    if in_time:
+                        _turn_back(waveform.turned_back[tile], lanes, count)
+                    from_bins(waveform, bins, source, first, lanes, min(width - first, LINE))
+                    _multiply(lanes, count)
+                    if number < 0:
+                        _remove_pilots(plane.pilots, (-1 - number) * width + first, lanes, min(width - first, LINE))
+                    _store(lanes, symbols, target + first, room, count)
+
+
+def _taps(
+    plan: PacketPlan, keys: NDArray[np.uint32], given: NDArray[np.float32], start_s: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    fades, plane = plan.fades, plan.plane
+    slots = 1 if fades.still else plane.num_slots
+    taps = np.zeros((len(keys), slots, 2 * PATHS * plane.instants * fades.num_antennas), np.float32)
+    _draw_taps(plan, keys, given, start_s, taps, np.zeros(waves_room(fades.num_antennas), np.float32))
+    return taps
+
+
+@dataclass(frozen=True)
+class Waveforms:
+    """Packets of one plan, with symbols from `points`."""
+
+    plan: WaveformPlan
+    points: Mapping
+
+    @property
+    def rows_at_once(self) -> int:
+        """Packets that `arrive` takes best at once."""
+        plane, antennas = self.plan.packet.plane, self.plan.packet.fades.num_antennas
+        each = antennas * plane.num_slots * plane.line_rows * self.plan.waveform.size
+        return max(_SAMPLES_AT_ONCE // each, 1)
+
+    def arrive(
+        self,
+        labels: NDArray[np.uint8],
+        keys: NDArray[np.uint32],
+        given: NDArray[np.float32],
+        start_s: NDArray[np.float32],
+    ) -> Arrived:
+        """Send `labels` `[rows, num_symbols]` in the caller's thread; the rest as in `packets.air.AirRows`."""
+        plan, waveform, packet = self.plan, self.plan.waveform, self.plan.packet
+        plane, antennas, rows = packet.plane, packet.fades.num_antennas, len(labels)
+        lanes, nodes = np.zeros(NUM_LANES, np.float32), nodes_room(packet)
+        energy, values = np.empty(rows), _complex_numbers((rows, plane.num_slots * plane.line_rows, waveform.size))
+        place(waveform, plane, self.points, labels, values.flat, energy, lanes)
+        values.transform(fft.ifft)
+        if plan.samples is not None:
+            impair(plan.samples, keys, values.flat, energy, lanes.view(np.uint32), lanes)
+        if plan.bins is not None or not waveform.in_time:
+            values.transform(fft.fft)
+        if plan.bins is not None:
+            impair(plan.bins, keys, values.flat, energy, lanes.view(np.uint32), lanes)
+            if waveform.in_time:
+                values.transform(fft.ifft)
+        estimates = packet.knowledge.kind not in (PERFECT, GIVEN_ERROR)
+        taps = _taps(plan.line, keys, given, start_s)
+        if waveform.in_time:
+            windows = _complex_numbers((rows, antennas, *values.shape[1:]))
+            pass_through(
+                waveform, plan.line.plane, antennas, taps, values.flat, windows.flat, energy, *line_scratch(plan)
+            )
+            values = windows
+            values.transform(fft.fft)
+            if waveform.moves and not estimates:
+                taps = _taps(packet, keys, given, start_s)
+        else:
+            energy *= plane.prefix_share
+        shape = (antennas, values.shape[-2], 2, -(-plane.width // VECTOR) * VECTOR)
+        symbols = np.empty((rows, *shape), np.float32)
+        channel = np.empty((0 if estimates else rows, *shape), np.float32)
+        _reach_carriers(waveform, packet, taps, values.flat, symbols.reshape(-1), channel.reshape(-1), lanes, nodes)
+        return Arrived(symbols, channel, energy)
+
+
+def waveforms_of(config: LinkConfig, packet: PacketPlan, *, num_blocks: int) -> Waveforms:
+    """Packets of `packet` over a link that mixes carriers, `num_blocks` devices sharing them."""
+    return Waveforms(plan_samples(config, packet, num_blocks=num_blocks), mapping(config.modulation))
+
+
+class _Numbers(NamedTuple):
+    """Complex numbers of a shape, seen as `flat` float32 with a vector of zeros behind them."""
+
+    shape: tuple[int, ...]
+    flat: NDArray[np.float32]
+
+    def transform(self, transform: Callable[..., Any]) -> None:
+        """Unitary transform along the last axis, in place."""
+        values = self.flat[: 2 * math.prod(self.shape)].view(np.complex64).reshape(self.shape)
+        result = transform(values, norm="ortho", overwrite_x=True)
+        if not np.may_share_memory(result, values):
+            values[...] = result
+
+
+def _complex_numbers(shape: tuple[int, ...]) -> _Numbers:
+    flat = np.empty(2 * (math.prod(shape) + VECTOR), np.float32)
+    flat[-2 * VECTOR :] = 0.0
+    return _Numbers(shape, flat)

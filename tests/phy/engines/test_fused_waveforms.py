@@ -1,0 +1,206 @@
+"""Packets whose OFDM symbols are carried as samples: fused kernels against Sionna's chain on the same bits and keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numba import types
+from packet_rows import ENERGIES_APART, Sent, assert_same, departure, fused, payload, sent_by_sionna
+
+from phy.config import LinkConfig
+from phy.engines.fused.packets.air import _carry
+from phy.engines.fused.packets.chain import FusedPacketChain
+from phy.links.packets.chain import Departure
+
+GRID = {
+    "num_subcarriers": 24,
+    "num_symbols": 7,
+    "pilot_symbols": [1, 5],
+    "cyclic_prefix_length": 4,
+    "guard_carriers": [1, 2],
+    "dc_null": True,
+}
+IN_TIME = {**GRID, "domain": "time"}
+IMPAIRMENTS = {"cfo_hz": 300.0, "clipping_db": 1.0, "phase_error_deg": 8.0, "timing_offset_s": 2e-6}
+LINKS: dict[str, dict[str, Any]] = {
+    "offset": {
+        "channel": {"model": "tdl-a", "coherence": "packet", "speed_m_s": 3.0},
+        "ofdm": GRID,
+        "csi": {"estimator": "ls"},
+        "receiver": {"num_antennas": 2},
+        "impairments": {"cfo_hz": 500.0},
+    },
+    "clipped": {
+        "modulation": "64qam",
+        "channel": {"model": "tdl-d", "coherence": "round", "speed_m_s": 30.0},
+        "ofdm": GRID,
+        "csi": {"estimator": "lmmse"},
+        "impairments": {"clipping_db": 2.0},
+    },
+    "all-impairments": {
+        "modulation": "16qam",
+        "channel": {"fading": "rayleigh", "coherence": "packet"},
+        "ofdm": GRID,
+        "csi": {"error_variance": 0.01},
+        "impairments": IMPAIRMENTS,
+    },
+    "time-awgn": {"modulation": "16qam", "channel": {"fading": "constant"}, "ofdm": IN_TIME},
+    "time-still": {
+        "channel": {"model": "tdl-a", "coherence": "packet"},
+        "ofdm": IN_TIME,
+        "csi": {"estimator": "ls"},
+        "receiver": {"num_antennas": 2},
+        "coding": {"code": "ldpc5g", "rate": "1/2"},
+    },
+    "time-moving": {  # fast, and later than the prefix: interference between symbols and carriers
+        "channel": {"model": "tdl-c", "coherence": "packet", "delay_spread_s": 3e-6, "speed_m_s": 60.0},
+        "ofdm": IN_TIME,
+    },
+    "time-slow-estimated": {  # path gains at few instants of a slot, interpolated in between
+        "channel": {"model": "tdl-a", "coherence": "packet", "speed_m_s": 3.0},
+        "ofdm": {**IN_TIME, "num_symbols": 14},
+        "csi": {"estimator": "lmmse"},
+    },
+    "time-wide": {  # more carriers than a line of a kernel holds
+        "modulation": "bpsk",
+        "coding": {"code": "repetition", "rate": "1/3"},
+        "channel": {"model": "tdl-a", "coherence": "packet"},
+        "ofdm": {"num_subcarriers": 1600, "num_symbols": 2, "pilot_symbols": [0], "domain": "time"},
+        "csi": {"estimator": "ls"},
+        "impairments": {"cfo_hz": 500.0},
+    },
+    "time-per-symbol": {
+        "channel": {"fading": "rician", "coherence": "symbol"},
+        "ofdm": IN_TIME,
+        "csi": {"error_variance": 0.02},
+    },
+    "time-all-impairments": {
+        "channel": {"model": "cdl-a", "coherence": "packet", "speed_m_s": 30.0},
+        "ofdm": {**IN_TIME, "num_subcarriers": 25},
+        "csi": {"estimator": "ls"},
+        "impairments": IMPAIRMENTS,
+    },
+}
+
+
+def link_of(name: str) -> LinkConfig:
+    return LinkConfig.model_validate({"access": "orthogonal", "engine": "fused", "modulation": "qpsk", **LINKS[name]})
+
+
+@pytest.fixture(scope="module", params=LINKS)
+def sent(request: pytest.FixtureRequest) -> Sent:
+    return sent_by_sionna(link_of(request.param))
+
+
+def test_both_engines_agree_under_the_same_keys(sent: Sent) -> None:
+    assert sent.expected.llrs is not None
+    assert 0.002 < sent.expected.label_errors.sum() / sent.expected.llrs.size < 0.3
+    assert_same(sent.by(fused(sent.config)), sent.expected)
+
+
+def test_power_control_sees_the_same_gain(sent: Sent) -> None:
+    there = departure(sent.rows)
+    found = fused(sent.config).mean_power(there.channel_key, there.start_s)
+    np.testing.assert_allclose(found, sent.mean_power, rtol=ENERGIES_APART)
+
+
+def test_neither_threads_nor_packets_at_once_change_a_bit(sent: Sent, monkeypatch: pytest.MonkeyPatch) -> None:
+    together = sent.by(fused(sent.config, threads=1))
+    monkeypatch.setattr("phy.engines.fused.waveform.carriers._SAMPLES_AT_ONCE", 1)
+    for first, second in zip(sent.by(fused(sent.config, threads=2)), together, strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+def test_a_row_does_not_depend_on_its_batch(sent: Sent) -> None:
+    chain, there = fused(sent.config), departure(sent.rows)
+    some = np.array([3, 0, 7])
+    alone = chain.send(
+        payload(sent.rows)[some],
+        Departure(*(part[some] for part in there[:-1]), there.noise_power),
+        np.zeros((3, 1, chain.coded_bits), np.float32),
+    )
+    together = sent.by(chain)
+    assert together.llrs is not None
+    np.testing.assert_array_equal(alone.received, together.received[some])
+    np.testing.assert_array_equal(alone.llrs, together.llrs[some])
+
+
+def changed(chain: FusedPacketChain, **parts: Any) -> None:
+    assert chain._waveforms is not None
+    object.__setattr__(chain._waveforms, "plan", chain._waveforms.plan._replace(**parts))
+
+
+def one_percent_more_impaired(chain: FusedPacketChain) -> None:
+    assert chain._waveforms is not None
+    law, more = chain._waveforms.plan.samples, np.float32(1.01)
+    assert law is not None
+    changed(chain, samples=law._replace(clipping=more * law.clipping, reach=float(more) * law.reach))
+
+
+def offset_from_the_prefix_on(chain: FusedPacketChain) -> None:
+    """Samples are counted without prefixes."""
+    assert chain._waveforms is not None
+    law = chain._waveforms.plan.samples
+    assert law is not None
+    changed(chain, samples=law._replace(numbers=np.arange(len(law.numbers), dtype=np.uint32)))
+
+
+def window_a_sample_early(chain: FusedPacketChain) -> None:
+    assert chain._waveforms is not None
+    waveform = chain._waveforms.plan.waveform
+    changed(chain, waveform=waveform._replace(first=waveform.first + 1))
+
+
+def lines_that_do_not_move(chain: FusedPacketChain) -> None:
+    """Between two instants the delay line stays as it is."""
+    assert chain._waveforms is not None
+    waveform = chain._waveforms.plan.waveform
+    changed(chain, waveform=waveform._replace(weight=0.0 * waveform.weight))
+
+
+def other_pulse(chain: FusedPacketChain) -> None:
+    assert chain._waveforms is not None
+    waveform = chain._waveforms.plan.waveform
+    changed(chain, waveform=waveform._replace(pulse=np.float32(1.001) * waveform.pulse))
+
+
+def faults_of(config: LinkConfig) -> list[Callable[[FusedPacketChain], None]]:
+    """Faults in what the link makes use of."""
+    assert config.ofdm != "none"
+    faults = [] if config.impairments.none else [one_percent_more_impaired]
+    faults += [offset_from_the_prefix_on] if config.impairments.cfo_hz else []
+    if config.ofdm.domain == "time":
+        faults += [window_a_sample_early, other_pulse, *([lines_that_do_not_move] if config.channel.speed_m_s else [])]
+    return faults
+
+
+def test_a_fault_in_the_plan_is_detected(sent: Sent) -> None:
+    faults = faults_of(sent.config)
+    assert faults
+    for fault in faults:
+        chain = fused(sent.config)
+        assert isinstance(chain, FusedPacketChain)
+        fault(chain)
+        with pytest.raises(AssertionError):
+            assert_same(sent.by(chain), sent.expected)
+
+
+@pytest.mark.parametrize(("speed_m_s", "instants"), [(1e-9, 1), (150.0, 7 * 18 + 1)])
+def test_a_slow_delay_line_is_computed_at_few_instants_of_a_slot(speed_m_s: float, instants: int) -> None:
+    """A fast one at its 18 instants of each OFDM symbol."""
+    channel = {"model": "tdl-a", "coherence": "packet", "speed_m_s": speed_m_s}
+    chain = fused(LinkConfig.model_validate({**link_of("time-still").model_dump(), "channel": channel}))
+    assert isinstance(chain, FusedPacketChain)
+    assert chain._waveforms is not None
+    assert chain._waveforms.plan.line.plane.instants == instants
+
+
+def test_all_waveforms_run_one_kernel_of_the_receiver() -> None:
+    for name in LINKS:
+        fused(link_of(name)).send(payload(2), departure(2), None)
+    missing = [signature.count(types.none) for signature in _carry.signatures]
+    # Impairments, waves, path gains and carriers at nodes: packets have them already when they arrive.
+    assert missing.count(4) == 1
