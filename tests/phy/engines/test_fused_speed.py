@@ -16,6 +16,7 @@ from phy.links.link import DigitalUplink
 from phy.links.orthogonal import OrthogonalLink
 
 SYMBOLS = 1 << 19
+OFDM = {"ofdm": {}, "channel": {"model": "tdl-a", "coherence": "packet", "speed_m_s": 3.0}, "csi": {"estimator": "ls"}}
 
 
 def shares_of_noise(link: DigitalUplink, *, num_devices: int, num_bits: int) -> float:
@@ -60,6 +61,8 @@ def test_a_symbol_takes_no_longer_than_some_of_its_noise_in_numpy(
     ("changes", "limit"),
     [
         ({"impairments": {"phase_error_deg": 10.0, "cfo_hz": 100.0, "clipping_db": 3.0}}, 1.2),
+        ({**OFDM, "impairments": {"cfo_hz": 300.0, "clipping_db": 3.0}}, 3.6),
+        ({**OFDM, "ofdm": {"domain": "time"}}, 4.6),
         ({"access": "noma", "noma": {"detector": "sic"}}, 2.4),
         ({"access": "noma", "noma": {"detector": "ml"}}, 4.8),
     ],
