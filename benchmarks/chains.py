@@ -309,3 +309,20 @@ EVERY = (
     noma("sic-codeword", coded=True),
     superposition_over_ofdm(),
 )
+
+COLD = (
+    uncoded("bpsk", "constant", "packet", 8.0),
+    impaired("phase error", {"phase_error_deg": 10.0}),
+    impaired("clipping", {"clipping_db": 3.0}),
+    ldpc(3.0),
+    trellis(),
+    polar(4),
+    ofdm(),
+    ofdm("cdl-a"),
+    superposition(),
+    superposition_over_ofdm(),
+    noma("sic"),
+    noma("ml"),
+    noma("sic", coded=True),
+)
+"""A chain of every kind that has kernels of its own."""
