@@ -15,8 +15,8 @@ from phy.numerics.compiled import inlined, kernel, read_only, shared, spliced
 
 _PARITY = np.uint32(0x1BD11BDA)
 # Numbers of NumPy: a function is compiled anew for every Python number that it is called with.
-_BY_13, _BY_15, _BY_26, _BY_6 = (np.uint32(bits) for bits in (13, 15, 26, 6))
-_BY_17, _BY_29, _BY_16, _BY_24 = (np.uint32(bits) for bits in (17, 29, 16, 24))
+_EVEN = _BY_13, _BY_15, _BY_26, _BY_6 = tuple(np.uint32(bits) for bits in (13, 15, 26, 6))
+_ODD = _BY_17, _BY_29, _BY_16, _BY_24 = tuple(np.uint32(bits) for bits in (17, 29, 16, 24))
 _WIDTH = np.uint32(32)
 _VECTOR = 8
 """Numbers in a vector: each of the four runs of a loop is a multiple, so that none ends in single steps."""
@@ -61,59 +61,37 @@ def threefry(key0: Any, key1: Any, counter0: Any, counter1: Any) -> Any:
 
 
 @inlined
-def _add(x: Any, y: Any) -> Any:
-    return np.uint32(x[0] + y[0]), np.uint32(x[1] + y[1]), np.uint32(x[2] + y[2]), np.uint32(x[3] + y[3])
-
-
-@inlined
 def _add_to_all(x: Any, word: Any) -> Any:
     return np.uint32(x[0] + word), np.uint32(x[1] + word), np.uint32(x[2] + word), np.uint32(x[3] + word)
 
 
 @inlined
-def _exclusive_or(x: Any, y: Any) -> Any:
-    return np.uint32(x[0] ^ y[0]), np.uint32(x[1] ^ y[1]), np.uint32(x[2] ^ y[2]), np.uint32(x[3] ^ y[3])
+def _mix_four(x: Any, y: Any, left: Any) -> Any:
+    right = np.uint32(_WIDTH - left)
+    p, q, r, s = np.uint32(x[0] + y[0]), np.uint32(x[1] + y[1]), np.uint32(x[2] + y[2]), np.uint32(x[3] + y[3])
+    a, b, c, d = np.uint32(y[0] << left), np.uint32(y[1] << left), np.uint32(y[2] << left), np.uint32(y[3] << left)
+    e, f, g, h = np.uint32(y[0] >> right), np.uint32(y[1] >> right), np.uint32(y[2] >> right), np.uint32(y[3] >> right)
+    a, b, c, d = np.uint32(a | e), np.uint32(b | f), np.uint32(c | g), np.uint32(d | h)
+    return (p, q, r, s), (np.uint32(a ^ p), np.uint32(b ^ q), np.uint32(c ^ r), np.uint32(d ^ s))
 
 
 @inlined
-def _turn(x: Any, bits: Any) -> Any:
-    left, right = bits, np.uint32(_WIDTH - bits)
-    a, b, c, d = np.uint32(x[0] << left), np.uint32(x[1] << left), np.uint32(x[2] << left), np.uint32(x[3] << left)
-    e, f, g, h = np.uint32(x[0] >> right), np.uint32(x[1] >> right), np.uint32(x[2] >> right), np.uint32(x[3] >> right)
-    return np.uint32(a | e), np.uint32(b | f), np.uint32(c | g), np.uint32(d | h)
-
-
-@inlined
-def _mix_four(x0: Any, x1: Any, bits: Any) -> Any:
-    x0 = _add(x0, x1)
-    return x0, _exclusive_or(_turn(x1, bits), x0)
-
-
-@inlined
-def _mix_four_even(x0: Any, x1: Any) -> Any:
-    x0, x1 = _mix_four(x0, x1, _BY_13)
-    x0, x1 = _mix_four(x0, x1, _BY_15)
-    x0, x1 = _mix_four(x0, x1, _BY_26)
-    return _mix_four(x0, x1, _BY_6)
-
-
-@inlined
-def _mix_four_odd(x0: Any, x1: Any) -> Any:
-    x0, x1 = _mix_four(x0, x1, _BY_17)
-    x0, x1 = _mix_four(x0, x1, _BY_29)
-    x0, x1 = _mix_four(x0, x1, _BY_16)
-    return _mix_four(x0, x1, _BY_24)
+def _mix_four_by(x0: Any, x1: Any, bits: Any) -> Any:
+    x0, x1 = _mix_four(x0, x1, bits[0])
+    x0, x1 = _mix_four(x0, x1, bits[1])
+    x0, x1 = _mix_four(x0, x1, bits[2])
+    return _mix_four(x0, x1, bits[3])
 
 
 @inlined
 def threefry_of_four(key0: Any, key1: Any, counters0: Any, counters1: Any) -> Any:
     """`threefry` of four counters, each word of theirs a tuple of four: two tuples of words."""
     key2 = np.uint32(np.uint32(key0 ^ key1) ^ _PARITY)
-    x0, x1 = _mix_four_even(_add_to_all(counters0, key0), _add_to_all(counters1, key1))
-    x0, x1 = _mix_four_odd(_add_to_all(x0, key1), _add_to_all(x1, np.uint32(key2 + np.uint32(1))))
-    x0, x1 = _mix_four_even(_add_to_all(x0, key2), _add_to_all(x1, np.uint32(key0 + np.uint32(2))))
-    x0, x1 = _mix_four_odd(_add_to_all(x0, key0), _add_to_all(x1, np.uint32(key1 + np.uint32(3))))
-    x0, x1 = _mix_four_even(_add_to_all(x0, key1), _add_to_all(x1, np.uint32(key2 + np.uint32(4))))
+    x0, x1 = _mix_four_by(_add_to_all(counters0, key0), _add_to_all(counters1, key1), _EVEN)
+    x0, x1 = _mix_four_by(_add_to_all(x0, key1), _add_to_all(x1, np.uint32(key2 + np.uint32(1))), _ODD)
+    x0, x1 = _mix_four_by(_add_to_all(x0, key2), _add_to_all(x1, np.uint32(key0 + np.uint32(2))), _EVEN)
+    x0, x1 = _mix_four_by(_add_to_all(x0, key0), _add_to_all(x1, np.uint32(key1 + np.uint32(3))), _ODD)
+    x0, x1 = _mix_four_by(_add_to_all(x0, key1), _add_to_all(x1, np.uint32(key2 + np.uint32(4))), _EVEN)
     return _add_to_all(x0, key2), _add_to_all(x1, np.uint32(key0 + np.uint32(5)))
 
 
