@@ -43,8 +43,10 @@ CONFLICTS = {
     "a cutoff above all": _link("power: {policy: truncated-inversion, cutoff_db: 1}"),
     "silence within a transmission": _link(f"power: {{policy: truncated-inversion}}, {_SLOW}"),
     "an engine that lacks the link": _link(
-        "access: orthogonal, modulation: qpsk, engine: fused, "
-        "ofdm: {num_subcarriers: 16, cyclic_prefix_length: 4, domain: time}"
+        "access: orthogonal, modulation: qpsk, engine: fused, coding: {code: ldpc5g, check_update: minsum}"
+    ),
+    "a GPU that lacks the link": _link(
+        "access: orthogonal, modulation: qpsk, engine: cuda, ofdm: {num_subcarriers: 16, cyclic_prefix_length: 4}"
     ),
     "positions of other devices": _link("channel: {cell: {positions_m: [[1, 2]]}}"),
     "a ring beyond the path loss": _link("channel: {cell: {radius_m: 6000}}"),
