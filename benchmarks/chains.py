@@ -319,10 +319,11 @@ COLD = (
     polar(4),
     ofdm(),
     ofdm("cdl-a"),
+    ofdm(name="OFDM in the time domain", ofdm={"domain": "time"}),
     superposition(),
     superposition_over_ofdm(),
     noma("sic"),
     noma("ml"),
     noma("sic", coded=True),
 )
-"""A chain of every kind that has kernels of its own."""
+"""A chain of every kind with kernels of its own, but for turbo codes."""

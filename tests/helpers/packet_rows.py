@@ -107,3 +107,24 @@ def assert_same(found: Arrival, expected: Arrival) -> None:
     assert np.abs(found.label_errors - expected.label_errors).sum() < DECISIONS_APART * found.llrs.size
     assert (found.accepted == expected.accepted).all()
     assert np.bitwise_count(found.received ^ expected.received).sum() < DECISIONS_APART * 8 * found.received.size
+
+
+def assert_same_gain(sent: Sent) -> None:
+    there = departure(sent.rows, sent.users)
+    found = fused(sent.config).mean_power(there.channel_key, there.start_s)
+    np.testing.assert_allclose(found, sent.mean_power, rtol=ENERGIES_APART)
+
+
+def assert_rows_are_alone(sent: Sent) -> None:
+    """Rows sent without the others, in another order, have the same results."""
+    chain, there = fused(sent.config), departure(sent.rows, sent.users)
+    some = np.array([3, 0, 7])
+    alone = chain.send(
+        payload(sent.rows, sent.users)[some],
+        Departure(*(part[some] for part in there[:-1]), there.noise_power),
+        np.zeros((3, sent.users, chain.coded_bits), np.float32),
+    )
+    together = sent.by(chain)
+    assert together.llrs is not None
+    np.testing.assert_array_equal(alone.received, together.received[some])
+    np.testing.assert_array_equal(alone.llrs, together.llrs[some])

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from numba.core.event import end_event, start_event
 
-from phy.numerics.compiled import contracted, inlined, shared
+from phy.numerics.compiled import compilations, contracted, inlined, shared
 
 JOBS = ("link", "sums", "packets", "training")
 INTEGER_PARTS = {"draw_lanes", "draw_listed", "draw_words", "_draw_words"}
@@ -119,3 +121,19 @@ def test_parts_are_functions_of_python_for_python_code(part: Callable[..., Calla
         return sum(i * i for i in range(count))
 
     assert part(squares)(4) == 14
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_cycles_are_collected_after_compilations_as_before_them(before: bool) -> None:
+    assert compilations.under_way == 0
+    was = gc.isenabled()
+    try:
+        (gc.enable if before else gc.disable)()
+        start_event("numba:compile")
+        start_event("numba:compile")
+        end_event("numba:compile")
+        assert not gc.isenabled()
+        end_event("numba:compile")
+        assert gc.isenabled() == before
+    finally:
+        (gc.enable if was else gc.disable)()

@@ -7,7 +7,8 @@ that every loop runs over neighbours in memory. Random numbers follow from posit
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,12 +58,8 @@ class Rows(NamedTuple):
     level: NDArray[np.float32]
 
 
-class Carry(Protocol):
-    """`carry` on one kind of processor."""
-
-    def __call__(
-        self, rows: Rows, *, num_bits: int, points: Mapping, law: TapLaw, scrambled: bool, threads: int
-    ) -> tuple[NDArray[np.uint8], NDArray[np.float64]]: ...
+Carry = Callable[..., tuple[NDArray[np.uint8], NDArray[np.float64]]]
+"""`carry` on one kind of processor."""
 
 
 @inlined

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,19 +76,8 @@ def _measure(
                 sums[_ARRIVAL] = max(sums[_ARRIVAL], np.sqrt(found[4]))
 
 
-class SumTaps(Protocol):
-    """`sum_taps` on one kind of processor."""
-
-    def __call__(
-        self,
-        law: TapLaw,
-        keys: NDArray[np.uint32],
-        devices: NDArray[np.uint32],
-        gains: NDArray[np.float32],
-        *,
-        num_symbols: int,
-        threads: int,
-    ) -> NDArray[np.float64]: ...
+SumTaps = Callable[..., NDArray[np.float64]]
+"""`sum_taps` on one kind of processor."""
 
 
 def sum_taps(

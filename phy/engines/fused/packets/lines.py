@@ -175,6 +175,14 @@ def fill_ones(lanes: Any, count: Any, padded: Any) -> None:
 
 
 @inlined
+def clear(values: Any, at: Any, count: Any) -> None:
+    """Zeros in `values[at : at + count]`."""
+    first = np.uint64(at)
+    for i in range(count):
+        values[first + np.uint64(i)] = _ZERO
+
+
+@inlined
 def clear_noise_beyond(lanes: Any, count: Any, padded: Any) -> None:
     """Set the noise to zero where there is no symbol."""
     for i in range(count, padded):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from phy.engines.fused.fading.fades import PATHS
-from phy.engines.fused.packets.lines import LINE, whole_vectors
+from phy.engines.fused.packets.lines import LINE, clear, whole_vectors
 from phy.numerics.compiled import inlined, lean_kernel
 
 _ZERO = np.float32(0.0)
@@ -94,13 +94,6 @@ def _energy(stream: Any, at: Any, half: Any, count: Any) -> Any:
 
 
 @inlined
-def _clear(values: Any, at: Any, count: Any) -> None:
-    first = np.uint64(at)
-    for i in range(count):
-        values[first + np.uint64(i)] = _ZERO
-
-
-@inlined
 def _write(out: Any, values: Any, at: Any, count: Any) -> None:
     first, half = np.uint64(2 * at), np.uint64(len(out) // 2)
     for i in range(count):
@@ -133,7 +126,7 @@ def pass_through(
             _stretch(samples, source, stream, target + prefix, half, whole_vectors(size))
         end = before + num_symbols * each
         for part in (0, half):
-            _clear(stream, part + end, half - end)
+            clear(stream, part + end, half - end)
         for at in range(before, end, LINE):
             total += _energy(stream, at, half, min(end - at, LINE))
         energy[n] = total
@@ -150,7 +143,7 @@ def pass_through(
                         _lags_of(pulse, taps[n, slot], at + 2 * PATHS * instant, lines, room * instant)
                 first = slot * line_rows
                 for t in range(first, num_symbols if slots == 1 else first + line_rows):
-                    _clear(out, 0, len(out))
+                    clear(out, 0, len(out))
                     for knot in range(len(waveform.starts) - 1):
                         begin = max(waveform.starts[knot], prefix)
                         count = waveform.starts[knot + 1] - begin

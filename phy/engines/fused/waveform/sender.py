@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from phy.engines.fused.impairments import clip, draw_offsets, turn_line
-from phy.engines.fused.packets.lines import LINE, ROOM, SYMBOL, map_symbols, whole_vectors
+from phy.engines.fused.packets.lines import LINE, ROOM, SYMBOL, clear, map_symbols, whole_vectors
 from phy.numerics.compiled import inlined, lean_kernel, spliced
 
 _ZERO = np.float32(0.0)
@@ -42,13 +42,6 @@ def _fill(lanes: Any, known: Any, at: Any, first: Any, count: Any) -> None:
         lanes[SYMBOL + ROOM + i] = known[1, u]
 
 
-@inlined
-def _clear(values: Any, at: Any, count: Any) -> None:
-    first = np.uint64(2 * at)
-    for i in range(2 * count):
-        values[first + np.uint64(i)] = _ZERO
-
-
 @lean_kernel
 def place(waveform: Any, plane: Any, points: Any, labels: Any, bins: Any, energy: Any, lanes: Any) -> None:
     """Symbols of `labels` `[rows, num_symbols]`, pilots and filler to `bins`; `energy` `[rows]` of each packet.
@@ -62,7 +55,7 @@ def place(waveform: Any, plane: Any, points: Any, labels: Any, bins: Any, energy
         for line in range(lines):
             slot, number = line // plane.line_rows, waveform.order[line % plane.line_rows]
             at = (n * lines + line) * size
-            _clear(bins, at, size)
+            clear(bins, 2 * at, 2 * size)
             for first in range(0, width, LINE):
                 count = min(width - first, LINE)
                 if number < 0:
