@@ -208,7 +208,29 @@ def _unswept(loaded: LoadedScenario, keys: Collection[str]) -> LoadedScenario:
         for key in place:
             group = group[key]
         del group[path]
-    return validated(document, loaded.marks, loaded.source)
+    return _distinct(validated(document, loaded.marks, loaded.source))
+
+
+def _distinct(loaded: LoadedScenario) -> LoadedScenario:
+    """The scenario without blocks of the sweep whose points earlier blocks have, under whatever labels.
+
+    Blocks may have differed in a swept key that is now tuned.
+    """
+    sweep, earlier, kept = loaded.document["sweep"], set[frozenset[str]](), []
+    if not isinstance(sweep, list):
+        return loaded
+    for block, axes in zip(sweep, sweep_axes(loaded), strict=True):
+        points = {
+            frozenset(f"{one.path}: {flow(one.value)}" for step in steps for one in step if one.path != "label")
+            for steps in product(*axes)
+        }
+        if not points <= earlier:
+            kept.append(block)
+        earlier |= points
+    if len(kept) == len(sweep):
+        return loaded
+    marks = {at: mark for at, mark in loaded.marks.items() if at[:1] != ("sweep",)}
+    return validated({**loaded.document, "sweep": kept}, marks, loaded.source)
 
 
 def plan_tuning(loaded: LoadedScenario) -> Tuning:

@@ -28,3 +28,10 @@ def test_a_search_of_every_library_scenario_is_planned_on_a_seed_of_its_own(name
     assert tuning.choices
     assert len(tuning.candidates) == 2
     assert tuning.derived(tuning.first()).scenario.seed == scenario.seed + (1 << 63)
+
+
+def test_blocks_that_differ_in_the_tuned_key_alone_are_searched_once() -> None:
+    section = "tune={keys: {learning.local.learning_rate: [0.1, 1.0]}, metric: validation_accuracy}"
+    tuning = plan_tuning(load_scenario("cpa-table5", overrides=(section,)))
+    assert len(tuning.choices) == 21  # of 3 numbers of devices and 7 schemes; the block at rate 0.1 has none of its own
+    assert all("learning rate" not in one.words for one in tuning.choices)
