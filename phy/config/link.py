@@ -223,6 +223,7 @@ class LinkConfig(Frozen):
         known = self.ofdm == "none" and self.csi == "perfect" and self.receiver.num_antennas == 1
         coded = isinstance(coding, CodingConfig) and coding.code == "ldpc5g" and self.access == "orthogonal"
         coded &= still and known and self.impairments.none and self.packets.policy != "retransmit-combine"
+        coded &= channel.law.rician_k is not None
         return self.fusible and (self.plain or (coded and self.fusible_packets))
 
     @property
@@ -234,7 +235,6 @@ class LinkConfig(Frozen):
             and self.ofdm.domain == "frequency"
             and not isinstance(self.csi, CsiEstimation)
             and not channel.model.startswith("cdl")
-            and channel.law.rician_k is not None
             and channel.coherence != "symbol"
             and not self.combines
         )
@@ -243,12 +243,11 @@ class LinkConfig(Frozen):
     def fusible_packets(self) -> bool:
         """True if engine `fused` has the whole packet chain: code, symbols, channel, estimation and soft bits."""
         link = self.resolve_mcs()
-        channel, coding = link.channel, link.coding
+        coding = link.coding
         return (
             (link.access == "orthogonal" or link._fusible_noma)
             and link.modulation in BITS_PER_SYMBOL
             and (coding == "none" or coding.fusible)
-            and channel.law.rician_k is not None
             and (link.access == "orthogonal" or not link.mixes_carriers)
         )
 

@@ -60,6 +60,7 @@ CHANNELS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "ofdm, awgn": ({"model": "awgn"}, {"ofdm": GRID}),
     "ofdm, rayleigh per round": ({"fading": "rayleigh"}, {"ofdm": GRID, "power": {"policy": "inversion"}}),
+    "ofdm, nakagami per round": ({"fading": "nakagami"}, {"ofdm": GRID, "power": {"policy": "inversion"}}),
     "ofdm, tdl-a": (
         {"model": "tdl-a", "delay_spread_s": 1e-6},
         {"ofdm": GRID, "csi": {"error_variance": 0.05}, "power": {"policy": "truncated-inversion", "cutoff_db": -3.0}},

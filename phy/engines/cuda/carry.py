@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from phy.engines.cuda.compiled import fold, gpu_kernel
 from phy.engines.cuda.memory import from_gpu, on_gpu, row_chunks
+from phy.engines.fused.fading.quantiles import tap_of_table
 from phy.engines.fused.flat.carry import Rows
-from phy.engines.fused.flat.taps import TapLaw, amplitude_of, coefficient, find_piece
+from phy.engines.fused.flat.taps import TapLaw, coefficient
 from phy.engines.fused.symbols import Mapping, decide, decide_signs, modulate, modulate_signs
 from phy.numerics.compiled import shifted_left, shifted_right
-from phy.numerics.random_kernels import complex_normal, cosine_and_sine
+from phy.numerics.random_kernels import complex_normal
 from phy.numerics.threefry import threefry
 
 _THREADS = 128
@@ -32,10 +33,7 @@ def draw_tap(law: Any, keys: Any, device: Any, number: Any) -> Any:
     if law.kind != _CONSTANT:
         word0, word1 = threefry(keys[0], keys[1], np.uint32(number), device)
         if law.kind == _TABLE:
-            part, row = find_piece(word0)
-            amplitude = amplitude_of(law.table, np.uint64(row), part)
-            cosine, sine = cosine_and_sine(word1)
-            real, imag = amplitude * cosine, amplitude * sine
+            real, imag = tap_of_table(law.table, word0, word1)
         else:
             real, imag = complex_normal(word0, word1)
             real, imag = law.fixed_part + law.scattered_part * real, imag * law.scattered_part

@@ -71,12 +71,12 @@ LINKS: dict[str, dict[str, Any]] = {
     },
     "coded-exact": {
         "modulation": "64qam",
-        "channel": {"fading": "rayleigh", "coherence": "packet"},
+        "channel": {"fading": "nakagami", "coherence": "packet"},
         "coding": {"code": "repetition", "rate": "1/2", "demapper": "app"},
     },
     "clipped": {
         "modulation": "16qam",
-        "channel": {"fading": "rayleigh", "coherence": "packet"},
+        "channel": {"fading": "uniform-errors", "coherence": "packet"},
         "impairments": {"phase_error_deg": 8.0, "cfo_hz": 100.0, "clipping_db": 1.0},
     },
     "phase-per-symbol": {  # over several lines of symbols
@@ -121,7 +121,7 @@ LINKS: dict[str, dict[str, Any]] = {
     "noma-joint-uncoded": {
         "access": "noma",
         "modulation": "16qam",
-        "channel": {"fading": "rayleigh", "coherence": "symbol"},
+        "channel": {"fading": "nakagami", "coherence": "symbol"},
         "csi": {"error_variance": 0.01},
         "noma": {"detector": "ml"},
     },

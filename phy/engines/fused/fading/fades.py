@@ -16,14 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.config import ChannelConfig
+from phy.engines.fused.fading.quantiles import NO_TABLE, tap_of_table
 from phy.fading.clusters import NUM_RAYS, clusters_of
 from phy.fading.correlation import LOS_ANGLE_TURNS
+from phy.fading.quantile_table import quantile_table
 from phy.fading.tdl import FLAT_WAVES, TDL_WAVES, Profile, flat_profile, tdl_profile
 from phy.numerics.compiled import inlined, shared
 from phy.numerics.random_kernels import complex_normal, cosine_and_sine, phasor
 from phy.numerics.threefry import threefry
 
-CONSTANT, DRAWN, WAVES = range(3)
+CONSTANT, DRAWN, WAVES, TABULATED = range(4)
 
 RUN = 16
 """Instants between two exact phases."""
@@ -48,7 +50,8 @@ class Fades(NamedTuple):
     Waves are kept wave by wave, in each of them the paths side by side, `padded_paths` of them: `number` (1, 2, ...),
     `counter` (place in the stream of random numbers) and `amplitude` `[num_waves * padded_paths]`.
 
-    - `kind`: `CONSTANT`, `DRAWN` (one draw per instant and antenna) or `WAVES`, `num_waves` per path;
+    - `kind`: `CONSTANT`, `DRAWN` (one draw per instant and antenna), `TABULATED` (one of the quantiles in `table`) or
+      `WAVES`, `num_waves` per path;
     - `still`: one instant stands for the whole packet, else instant k is at `offsets_s[k]` `[instants]` float32;
     - `fixed_part`, `scattered_part`: of a draw; `direct`: amplitude of the direct path of waves, 0 without one.
     """
@@ -69,6 +72,7 @@ class Fades(NamedTuple):
     number: NDArray[np.float32]
     counter: NDArray[np.uint32]
     amplitude: NDArray[np.float32]
+    table: NDArray[np.float32]
 
 
 def fades_of(channel: ChannelConfig, *, num_antennas: int, still: bool, offsets_s: NDArray[np.float64]) -> Fades:
@@ -81,7 +85,8 @@ def fades_of(channel: ChannelConfig, *, num_antennas: int, still: bool, offsets_
         profile, num_waves = tdl_profile(channel.model[-1].upper()), TDL_WAVES
     elif channel.coherence == "doppler" and channel.fades:
         num_waves = FLAT_WAVES
-    kind = WAVES if num_waves else DRAWN if channel.fades else CONSTANT
+    drawn = TABULATED if channel.law.rician_k is None else DRAWN
+    kind = WAVES if num_waves else drawn if channel.fades else CONSTANT
     number, counter, amplitude = _waves(profile, num_waves)
     return Fades(
         kind=kind,
@@ -100,6 +105,7 @@ def fades_of(channel: ChannelConfig, *, num_antennas: int, still: bool, offsets_
         number=number,
         counter=counter,
         amplitude=amplitude,
+        table=quantile_table(channel.law) if kind == TABULATED else NO_TABLE,
     )
 
 
@@ -298,10 +304,13 @@ def tap_paths(
         for k in range(count):
             taps[k * stride] = _ONE
             taps[imag_at + k * stride] = _ZERO
-    elif waves is None or fades.kind == DRAWN:
+    elif waves is None or fades.kind != WAVES:
         for k in range(count):
             word0, word1 = threefry(np.uint32(key[0]), np.uint32(key[1]), np.uint32(first + k), np.uint32(antenna))
-            real, imag = complex_normal(word0, word1)
+            if fades.kind == TABULATED:
+                real, imag = tap_of_table(fades.table, word0, word1)
+            else:
+                real, imag = complex_normal(word0, word1)
             taps[k * stride] = fades.fixed_part + fades.scattered_part * real
             taps[imag_at + k * stride] = fades.scattered_part * imag
     else:

@@ -17,10 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from phy.engines.fused.fading.quantiles import NO_TABLE, amplitude_of, find_piece
 from phy.fading.block_taps import Fading, FlatChannel, Numbers
-from phy.fading.quantile_table import PIECES, SPAN, quantile_table
+from phy.fading.quantile_table import quantile_table
 from phy.numerics.compiled import inlined, spliced
-from phy.numerics.random_kernels import cosine_and_sine, draw_normals, negative_log
+from phy.numerics.random_kernels import cosine_and_sine, draw_normals
 from phy.numerics.threefry import draw_lanes
 
 _CONSTANT, _NORMAL, _TABLE = range(3)
@@ -41,10 +42,7 @@ NUM_LANES = OF_SYMBOLS + _COEFFICIENTS
 
 SMALLEST_POWER = np.float32(1e-30)
 _ENDLESS = 1 << 31
-_PIECES_PER_NEPER = np.float32(PIECES / SPAN)
-_NO_TABLE = np.zeros((2 * PIECES, 4), np.float32)
-_NO_TABLE.setflags(write=False)
-_HALF, _ZERO, _ONE, _TINY = np.float32(0.5), np.float32(0.0), np.float32(1.0), np.float32(2.0**-31)
+_ZERO, _ONE = np.float32(0.0), np.float32(1.0)
 
 
 class TapLaw(NamedTuple):
@@ -83,18 +81,8 @@ def _law(spec: Fading, numbers: Numbers, varies: bool) -> TapLaw:
         cutoff=np.float32(numbers.cutoff if spec.policy.silences else 0.0),
         noise_std=np.float32(numbers.noise_std),
         block_symbols=numbers.block_symbols if varies else _ENDLESS,
-        table=quantile_table(numbers.law) if spec.kind == "table" else _NO_TABLE,
+        table=quantile_table(numbers.law) if spec.kind == "table" else NO_TABLE,
     )
-
-
-@inlined
-def find_piece(word: Any) -> Any:
-    """Place in its piece of the table, and row of the piece, of a word."""
-    upper = np.uint32(word >> np.uint32(31))
-    tail = np.uint32(~word) if upper == np.uint32(1) else word
-    place = negative_log((np.float32(tail) + _HALF) * _TINY) * _PIECES_PER_NEPER
-    piece = min(np.uint32(np.int32(place)), np.uint32(PIECES - 1))
-    return place - np.float32(np.int32(piece)), np.uint32(piece + np.uint32(PIECES) * upper)
 
 
 # In three loops: LLVM makes no vectors of a loop that reads a table where it does not know.
@@ -107,15 +95,6 @@ def _find_pieces(lanes: Any, count: Any) -> None:
         part, row = find_piece(np.float32(lanes[TAP_REAL + i]).view(np.uint32))
         lanes[_PART + i] = part
         lanes[_PIECE + i] = np.uint32(row).view(np.float32)
-
-
-@inlined
-def amplitude_of(table: Any, row: Any, part: Any) -> Any:
-    """Amplitude at a place of a piece."""
-    amplitude = table[row, np.uint64(3)]
-    amplitude = table[row, np.uint64(2)] + part * amplitude
-    amplitude = table[row, np.uint64(1)] + part * amplitude
-    return table[row, np.uint64(0)] + part * amplitude
 
 
 @inlined
