@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.coding.soft_lanes import LANES, quantise, run_lanes, to_lanes
-from phy.numerics.compiled import inlined, lean_kernel
+from phy.numerics.compiled import aligned_zeros, inlined, lean_kernel
 
 POLYNOMIALS: dict[tuple[int, int], tuple[int, ...]] = {
     (2, 3): (0o5, 0o7),
@@ -84,11 +84,11 @@ class ConvolutionalCode:
                 self.outputs,
                 memory,
                 self._branches,
-                np.empty(LANES * steps * self.outputs, np.int16),
-                np.empty(LANES * steps * self.outputs, np.int16),
-                np.empty(4 * LANES, np.int16),
-                np.zeros((2, LANES * states), np.int16),
-                np.empty(2 * words * LANES * steps, np.uint16),
+                aligned_zeros(LANES * steps * self.outputs, np.int16),
+                aligned_zeros(LANES * steps * self.outputs, np.int16),
+                aligned_zeros(4 * LANES, np.int16),
+                aligned_zeros((2, LANES * states), np.int16),
+                aligned_zeros(2 * words * LANES * steps, np.uint16),
                 np.empty(LANES, np.int64),
                 np.empty(LANES, np.uint8),
                 bits,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import math
 import os
 import tempfile
 from collections.abc import Callable
@@ -16,12 +17,14 @@ from typing import Any
 
 import numba
 import numpy as np
+from numba.core.codegen import get_host_cpu_features
 from numba.core.event import Event, Listener, register
 from numba.extending import register_jitable
 from numpy.typing import NDArray
 
 # A sum over lanes needs `reassoc`; what is not a number or infinite keeps its meaning.
 _FASTMATH = {"reassoc", "contract", "nsz", "arcp", "afn"}
+_LINE_BYTES = 64
 
 
 def _writable_folder() -> Path:
@@ -51,6 +54,9 @@ _register_jitable: Any = register_jitable
 _config: Any = numba.config
 if not _config.CACHE_DIR:
     _config.CACHE_DIR = str(_writable_folder())
+if _config.CPU_NAME is None and _config.CPU_FEATURES is None and "+avx512f" in get_host_cpu_features().split(","):
+    # LLVM takes half of AVX-512's width on Intel processors, as the first of them slowed down under all of it.
+    _config.CPU_FEATURES = f"{get_host_cpu_features()},-prefer-256-bit"
 
 
 class _Compilations(Listener):
@@ -156,6 +162,15 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
     view = np.ascontiguousarray(array).view()
     view.setflags(write=False)
     return view
+
+
+def aligned_zeros(shape: int | tuple[int, ...], kind: type[Any]) -> NDArray[Any]:
+    """Zeros from the start of a cache line on: elsewhere every vector of 512 bits lies across two lines."""
+    size = math.prod(np.atleast_1d(shape)) * np.dtype(kind).itemsize
+    room = np.zeros(size + _LINE_BYTES, np.uint8)
+    start = -room.ctypes.data % _LINE_BYTES
+    zeros: NDArray[Any] = room[start : start + size].view(kind).reshape(shape)
+    return zeros
 
 
 @inlined

@@ -43,7 +43,7 @@ from phy.coding.byte_vectors import (
     where_equal,
 )
 from phy.coding.ldpc.plan import LdpcPlan
-from phy.numerics.compiled import inlined, lean_kernel
+from phy.numerics.compiled import aligned_zeros, inlined, lean_kernel
 from phy.numerics.workers import available_threads, run_tasks
 
 STEPS = 4.0
@@ -120,10 +120,10 @@ class LdpcDecoder:
                 bits,
                 used,
                 (
-                    np.zeros(plan.num_columns * 2 * lanes, np.int8),
-                    np.empty(len(plan.column) * lanes, np.int8),
-                    np.empty(4 * _LANES, np.int8),
-                    np.empty(plan.coded_bits, np.int8),
+                    aligned_zeros(plan.num_columns * 2 * lanes, np.int8),
+                    aligned_zeros(len(plan.column) * lanes, np.int8),
+                    aligned_zeros(4 * _LANES, np.int8),
+                    aligned_zeros(plan.coded_bits, np.int8),
                     np.empty(frames, np.int8),
                 ),
             )

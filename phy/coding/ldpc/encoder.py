@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from phy.coding.byte_vectors import WIDTH, exclusive_or, filled, load, store
 from phy.coding.ldpc.plan import CORE_LAYERS, LdpcPlan
-from phy.numerics.compiled import inlined, lean_kernel
+from phy.numerics.compiled import aligned_zeros, inlined, lean_kernel
 
 
 class _Sums(NamedTuple):
@@ -79,8 +79,8 @@ class LdpcEncoder:
             plan.information_columns,
             plan.bits_per_symbol,
             coded,
-            np.zeros(plan.num_columns * 2 * lanes, np.int8),
-            np.empty((CORE_LAYERS + 2) * lanes, np.int8),
+            aligned_zeros(plan.num_columns * 2 * lanes, np.int8),
+            aligned_zeros((CORE_LAYERS + 2) * lanes, np.int8),
             np.empty(plan.coded_bits, np.uint8),
         )
         return coded

@@ -16,6 +16,7 @@ from phy.coding.polar.parts import MOST
 from phy.coding.polar.schedule import decoding_steps, selecting_pairs
 from phy.coding.soft_lanes import LANES, run_lanes
 from phy.config.coding import CRC_POLYNOMIALS
+from phy.numerics.compiled import aligned_zeros
 
 
 @dataclass(frozen=True)
@@ -75,15 +76,15 @@ class PolarCode:
         bits = np.empty((len(llrs), self.block_bits), np.uint8)
 
         def run(first: int, last: int) -> None:
-            lanes = np.zeros((self.coded_bits + 2, LANES), np.int16)
+            lanes = aligned_zeros((self.coded_bits + 2, LANES), np.int16)
             lanes[-1] = MOST
             chosen = origins = keys = picked = None
             if paths > 1:
-                chosen = np.empty(LANES * (PERMUTED + plan.length // 2), np.uint16)
+                chosen = aligned_zeros(LANES * (PERMUTED + plan.length // 2), np.uint16)
                 # Of a list of two, four rows are read at once.
-                origins = np.zeros((2 * plan.length.bit_length() * paths + 4 + paths, LANES), np.int16)
+                origins = aligned_zeros((2 * plan.length.bit_length() * paths + 4 + paths, LANES), np.int16)
                 origins[-paths:] = np.arange(paths)[:, None]
-                keys, picked = np.empty(LANES * 2 * paths, np.uint32), np.empty(LANES * 2, np.int16)
+                keys, picked = aligned_zeros(LANES * 2 * paths, np.uint32), aligned_zeros(LANES * 2, np.int16)
             decode_blocks(
                 llrs,
                 self._places,
@@ -92,16 +93,16 @@ class PolarCode:
                 self._steps,
                 self._pairs,
                 paths,
-                np.empty(LANES * self.coded_bits, np.int16),
+                aligned_zeros(LANES * self.coded_bits, np.int16),
                 lanes.ravel(),
-                np.empty(LANES * (paths * (plan.length - 1) + plan.length + 8), np.int16),
-                np.empty(LANES * (plan.length + 1 + len(self._polynomial)), np.uint16),
+                aligned_zeros(LANES * (paths * (plan.length - 1) + plan.length + 8), np.int16),
+                aligned_zeros(LANES * (plan.length + 1 + len(self._polynomial)), np.uint16),
                 chosen,
                 None if origins is None else origins.ravel(),
-                np.empty(LANES * NUM_COSTS, np.int16),
+                aligned_zeros(LANES * NUM_COSTS, np.int16),
                 keys,
                 picked,
-                np.empty(LANES * self.block_bits, np.uint8),
+                aligned_zeros(LANES * self.block_bits, np.uint8),
                 bits,
                 first,
                 last,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from phy.coding.soft_lanes import LANES, run_lanes
 from phy.coding.turbo.bcjr import NUM_SCRATCH, decode_blocks
-from phy.numerics.compiled import lean_kernel
+from phy.numerics.compiled import aligned_zeros, lean_kernel
 
 TAIL_STEPS = 3
 """Steps that lead a component encoder back to the zero state."""
@@ -69,12 +69,12 @@ class TurboCode:
                 self._sent,
                 self._places,
                 self.iterations,
-                np.empty(LANES * llrs.shape[1], np.int16),
-                np.empty(LANES * 3 * (steps + 1), np.int16),
-                np.empty((2, LANES * (self.block_bits + 1)), np.int16),
-                np.empty(LANES * self.block_bits, np.int16),
-                np.empty(LANES * 8 * steps, np.int16),
-                np.empty(LANES * NUM_SCRATCH, np.int16),
+                aligned_zeros(LANES * llrs.shape[1], np.int16),
+                aligned_zeros(LANES * 3 * (steps + 1), np.int16),
+                aligned_zeros((2, LANES * (self.block_bits + 1)), np.int16),
+                aligned_zeros(LANES * self.block_bits, np.int16),
+                aligned_zeros(LANES * 8 * steps, np.int16),
+                aligned_zeros(LANES * NUM_SCRATCH, np.int16),
                 bits,
                 first,
                 last,

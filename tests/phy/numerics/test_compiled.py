@@ -8,10 +8,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from numba.core.event import end_event, start_event
 
-from phy.numerics.compiled import compilations, contracted, inlined, shared
+from phy.numerics.compiled import aligned_zeros, compilations, contracted, inlined, shared
 
 JOBS = ("link", "sums", "packets", "training")
 INTEGER_PARTS = {"draw_lanes", "draw_listed", "draw_words", "_draw_words"}
@@ -137,3 +138,13 @@ def test_cycles_are_collected_after_compilations_as_before_them(before: bool) ->
         assert gc.isenabled() == before
     finally:
         (gc.enable if was else gc.disable)()
+
+
+@pytest.mark.parametrize("shape", [1, 1040, (3, 32), (2, 5)])
+def test_scratch_arrays_begin_at_a_cache_line(shape: int | tuple[int, ...]) -> None:
+    for kind in (np.uint8, np.int16, np.float32, np.float64):
+        array = aligned_zeros(shape, kind)
+        assert array.ctypes.data % 64 == 0
+        assert array.flags.c_contiguous
+        assert np.array_equal(array, np.zeros(shape, kind))
+        assert array.dtype == kind

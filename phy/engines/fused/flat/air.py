@@ -33,7 +33,7 @@ from phy.links.air_chain import AirChain, Arrivals, OnAir
 from phy.links.antennas import CombinedTaps
 from phy.links.power import AmplitudeDecision
 from phy.numerics.cache import LastResult
-from phy.numerics.compiled import inlined, lean_kernel, read_only
+from phy.numerics.compiled import aligned_zeros, inlined, lean_kernel, read_only
 from phy.numerics.random import RECEIVER, Purpose
 from phy.numerics.random_kernels import draw_normals
 from phy.numerics.threefry import positions
@@ -326,7 +326,11 @@ class FusedAir(AirChain):
                 energy_j,
                 first,
                 last,
-                (np.empty(_NUM_SYMBOL_LANES, np.float32), *tap_lanes(), np.empty((runs, 4, num_devices), np.float32)),
+                (
+                    aligned_zeros(_NUM_SYMBOL_LANES, np.float32),
+                    *tap_lanes(),
+                    aligned_zeros((runs, 4, num_devices), np.float32),
+                ),
             ),
             num_tasks=num_trials * spans,
             threads=self._threads if num_trials * num_devices * num_symbols >= _WORTH_THREADS else 1,

@@ -31,7 +31,7 @@ from phy.engines.fused.flat.taps import (
     tap_lanes,
 )
 from phy.engines.fused.symbols import Mapping, decide, decide_signs, modulate, modulate_signs
-from phy.numerics.compiled import inlined, lean_kernel, shifted_left, shifted_right
+from phy.numerics.compiled import aligned_zeros, inlined, lean_kernel, shifted_left, shifted_right
 from phy.numerics.random_kernels import draw_normals, draw_words
 from phy.numerics.threefry import positions
 from phy.numerics.workers import run_tasks
@@ -131,9 +131,9 @@ def _pass_through(words: Any, lanes: Any, shift: Any, points: Any, energies: Any
 
 def _scratch() -> tuple[NDArray[Any], ...]:
     """Scratch arrays of a thread."""
-    pairs = np.zeros(TILE // 4, np.uint32)
-    sent, got = np.empty((2, TILE), np.uint8)
-    return (pairs, pairs.view(np.uint8), sent, got, np.empty(2 * _DECIDED, np.uint32), *tap_lanes())
+    pairs = aligned_zeros(TILE // 4, np.uint32)
+    sent, got = aligned_zeros((2, TILE), np.uint8)
+    return (pairs, pairs.view(np.uint8), sent, got, aligned_zeros(2 * _DECIDED, np.uint32), *tap_lanes())
 
 
 @lean_kernel

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from phy.engines.fused.fading.quantiles import NO_TABLE, amplitude_of, find_piece
 from phy.fading.block_taps import Fading, FlatChannel, Numbers
 from phy.fading.quantile_table import quantile_table
-from phy.numerics.compiled import inlined, spliced
+from phy.numerics.compiled import aligned_zeros, inlined, spliced
 from phy.numerics.random_kernels import cosine_and_sine, draw_normals
 from phy.numerics.threefry import draw_lanes
 
@@ -213,5 +213,5 @@ def expand(first_tap: Any, block: Any, base: Any, stride: Any, lanes: Any, count
 
 def tap_lanes() -> tuple[NDArray[np.uint32], NDArray[np.float32]]:
     """Scratch lanes of a thread, seen as random words and as what is made of them."""
-    lanes = np.empty(NUM_LANES, np.float32)
+    lanes = aligned_zeros(NUM_LANES, np.float32)
     return lanes.view(np.uint32), lanes

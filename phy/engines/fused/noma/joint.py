@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from phy.engines.fused.noma.observed import Observed, pair_lane
 from phy.engines.fused.packets.soft import APP, log_of_one_more
 from phy.engines.fused.symbols import Mapping, modulate
-from phy.numerics.compiled import inlined, lean_kernel, spliced
+from phy.numerics.compiled import aligned_zeros, inlined, lean_kernel, spliced
 
 _TILE = np.int64(256)
 """Symbols at once: all lanes of two users of QPSK stay in the nearest cache."""
@@ -148,5 +148,5 @@ def _joint(values: Any, power: Any, points: Any, soft: Any, llrs: Any, room: Any
 def detect_jointly(observed: Observed, *, points: Mapping, soft: np.int64, llrs: NDArray[np.float32]) -> None:
     """LLRs `[rows, users, num_symbols * bits]`, summed over all vectors where `soft` is APP, else of the likeliest."""
     users, bits = observed.power.shape[1], points.bits_per_symbol
-    room = np.zeros((2 * users * users + 2 * users + 2 * users * bits + 1) * _TILE, np.float32)
+    room = aligned_zeros((2 * users * users + 2 * users + 2 * users * bits + 1) * _TILE, np.float32)
     _joint(observed.values, observed.power, points, soft, llrs, room)

@@ -12,7 +12,7 @@ from phy.engines.fused.packets.lines import ENERGY, LINE, MATCHED, NUM_LANES, RO
 from phy.engines.fused.packets.lines import VARIANCE as INTERFERENCE
 from phy.engines.fused.packets.soft import HARD, llrs_of_line
 from phy.engines.fused.symbols import Mapping
-from phy.numerics.compiled import inlined, lean_kernel
+from phy.numerics.compiled import aligned_zeros, inlined, lean_kernel
 
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
 
@@ -93,5 +93,5 @@ def cancel_in_turn(
     A stage subtracts the symbols of `decided` `[rows, users, num_symbols]` of users before it, counts users after it as
     noise, decides to the nearest points, and has LLRs `[rows, users, num_symbols * bits]` unless `soft` is HARD.
     """
-    lanes = np.zeros(NUM_LANES, np.float32)
+    lanes = aligned_zeros(NUM_LANES, np.float32)
     _cancel(observed.values, turn, points, soft, decided, llrs, stages.start, stages.stop, lanes)

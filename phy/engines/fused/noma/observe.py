@@ -35,7 +35,7 @@ from phy.engines.fused.packets.lines import (
 )
 from phy.engines.fused.packets.plan import PacketPlan
 from phy.engines.fused.symbols import Mapping
-from phy.numerics.compiled import inlined, lean_kernel
+from phy.numerics.compiled import aligned_zeros, inlined, lean_kernel
 
 _SENT, _FADED, _NOISE = range(3)
 _ZERO, _FAINTEST = np.float32(0.0), np.float32(1e-30)
@@ -205,7 +205,7 @@ def _observe(
 def _scratch(plan: PacketPlan, users: int) -> tuple[NDArray[Any] | None, ...]:
     words, lanes, *fading = fading_scratch(plan)
     of_users = (None if array is None else np.stack([array] * users) for array in fading)
-    return words, lanes, *of_users, np.zeros(2 * ROOM * (users + 1), np.float32)
+    return words, lanes, *of_users, aligned_zeros(2 * ROOM * (users + 1), np.float32)
 
 
 def observe(

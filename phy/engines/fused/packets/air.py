@@ -49,7 +49,7 @@ from phy.engines.fused.packets.lines import (
 from phy.engines.fused.packets.plan import GIVEN_ERROR, LEAST_SQUARES, MMSE, PERFECT, PacketPlan
 from phy.engines.fused.packets.soft import APP, HARD, llrs_of_line, normalise
 from phy.engines.fused.symbols import Mapping
-from phy.numerics.compiled import lean_kernel, spliced
+from phy.numerics.compiled import aligned_zeros, lean_kernel, spliced
 from phy.numerics.workers import run_tasks, spans
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ def _scratch(plan: PacketPlan, *, has_arrived: bool) -> tuple[NDArray[Any] | Non
     return (
         *fading,
         # Whole vectors are read of a line.
-        np.zeros(2 * plane.width * len(plane.pilot_rows) * antennas + VECTOR, np.float32),
+        aligned_zeros(2 * plane.width * len(plane.pilot_rows) * antennas + VECTOR, np.float32),
         np.empty((antennas, over, along), np.complex64),
         np.zeros((along + 3) // 4 * 8, np.float32),
         np.empty((along + 3) // 4 * 4, np.float32),

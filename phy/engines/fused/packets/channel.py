@@ -28,7 +28,7 @@ from phy.engines.fused.packets.lines import (
     whole_vectors,
 )
 from phy.engines.fused.packets.plan import GIVEN_ERROR, LEAST_SQUARES, PERFECT, PacketPlan
-from phy.numerics.compiled import inlined, lean_kernel, spliced
+from phy.numerics.compiled import aligned_zeros, inlined, lean_kernel, spliced
 from phy.numerics.workers import run_tasks
 
 # Numbers of numpy: a stage would be compiled once for every Python number that it is called with.
@@ -198,17 +198,17 @@ def fading_scratch(plan: PacketPlan) -> tuple[NDArray[Any] | None, ...]:
     Waves and nodes are None for a simple plan: numba removes code behind `is None`, half of a kernel. A finer
     distinction compiles almost the same code several times.
     """
-    antennas, lanes = plan.fades.num_antennas, np.zeros(NUM_LANES, np.float32)
-    taps = np.zeros(2 * PATHS * plan.plane.instants * antennas, np.float32)
+    antennas, lanes = plan.fades.num_antennas, aligned_zeros(NUM_LANES, np.float32)
+    taps = aligned_zeros(2 * PATHS * plan.plane.instants * antennas, np.float32)
     if plan.is_simple:
         return lanes.view(np.uint32), lanes, None, taps, None
-    return lanes.view(np.uint32), lanes, np.zeros(waves_room(antennas), np.float32), taps, nodes_room(plan)
+    return lanes.view(np.uint32), lanes, aligned_zeros(waves_room(antennas), np.float32), taps, nodes_room(plan)
 
 
 def nodes_room(plan: PacketPlan) -> NDArray[np.float32]:
     """Scratch array of a thread for `carriers_at_nodes`."""
     tiles = -(-plan.plane.width // LINE) if len(plan.plane.between) > 0 else 0
-    return np.zeros(2 * ROOM * MOST_NODES * tiles * plan.fades.num_antennas, np.float32)
+    return aligned_zeros(2 * ROOM * MOST_NODES * tiles * plan.fades.num_antennas, np.float32)
 
 
 @lean_kernel
