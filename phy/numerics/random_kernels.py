@@ -78,8 +78,9 @@ def complex_normal(word0: Any, word1: Any) -> Any:
 
 
 @inlined
-def _normals(out: Any, one: Any, two: Any, count: Any) -> None:
+def normals_of_words(out: Any, real_at: Any, imag_at: Any, count: Any) -> None:
     """CN(0, 1) in the place of their words. A loop of its own: Threefry alone fills the registers."""
+    one, two = np.uint64(real_at), np.uint64(imag_at)
     for k in range(count):
         i = np.uint64(k)
         # Of a second array LLVM would ask whether it overlaps this one, and give up on vectors: it does.
@@ -96,7 +97,7 @@ def draw_normals(key: Any, counters: Any, words: Any, out: Any, real_at: Any, im
     Real parts from `real_at` on, imaginary ones from `imag_at` on. `words` is `out` seen as uint32.
     """
     draw_lanes(key, counters, words, real_at, imag_at, count)
-    _normals(out, np.uint64(real_at), np.uint64(imag_at), count)
+    normals_of_words(out, real_at, imag_at, count)
 
 
 @shared

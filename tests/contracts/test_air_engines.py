@@ -16,7 +16,7 @@ from phy.config import LinkConfig
 from phy.engines.fused.flat import air_taps
 from phy.engines.fused.flat.air import FusedAir
 from phy.engines.fused.flat.gains import measure_gains
-from phy.engines.fused.flat.taps import TILE
+from phy.engines.fused.flat.lanes import TILE
 from phy.engines.fused.packets import sums as fused_sums
 from phy.fading.block_taps import FlatChannel, UplinkContext
 from phy.fading.gains import BlockGains

@@ -26,7 +26,8 @@ from phy.engines.fused.flat.air_taps import (
 )
 from phy.engines.fused.flat.antennas import combined_taps
 from phy.engines.fused.flat.gains import measure_gains
-from phy.engines.fused.flat.taps import OF_SYMBOLS, OF_TAPS, TILE, TapLaw, expand, tap_lanes, tap_law
+from phy.engines.fused.flat.lanes import OF_SYMBOLS, OF_TAPS, TILE, tap_lanes
+from phy.engines.fused.flat.taps import TapLaw, expand, tap_law
 from phy.fading.block_taps import FlatChannel, UplinkContext
 from phy.fading.gains import BlockGains
 from phy.links.air_chain import AirChain, Arrivals, OnAir

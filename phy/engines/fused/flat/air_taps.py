@@ -12,15 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from phy.engines.fused.flat.taps import (
-    KNOWN_IMAG,
-    KNOWN_REAL,
-    SMALLEST_POWER,
-    TAP_IMAG,
-    TAP_REAL,
-    TILE,
-    draw_known,
-)
+from phy.engines.fused.flat.lanes import KNOWN_IMAG, KNOWN_REAL, TAP_IMAG, TAP_REAL, TILE
+from phy.engines.fused.flat.taps import SMALLEST_POWER, draw_known
 from phy.numerics.compiled import inlined, spliced
 from phy.numerics.threefry import devices, positions
 

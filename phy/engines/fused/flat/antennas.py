@@ -11,17 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.config import LinkConfig
-from phy.engines.fused.flat.taps import (
-    KNOWN_IMAG,
-    KNOWN_REAL,
-    TAP_IMAG,
-    TAP_REAL,
-    TILE,
-    TapLaw,
-    draw_known,
-    tap_lanes,
-    tap_law,
-)
+from phy.engines.fused.flat.lanes import KNOWN_IMAG, KNOWN_REAL, TAP_IMAG, TAP_REAL, TILE, tap_lanes
+from phy.engines.fused.flat.taps import TapLaw, draw_known, tap_law
 from phy.fading.block_taps import FlatChannel, UplinkContext
 from phy.links.antennas import CombinedTaps
 from phy.numerics.compiled import lean_kernel, read_only

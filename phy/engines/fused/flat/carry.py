@@ -13,7 +13,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.engines.fused.flat.taps import (
+from phy.engines.fused.flat.candidates import (
+    DECIDED,
+    FADED,
+    FEW,
+    LONG,
+    NOISE,
+    NUM_ENERGIES,
+    SENT,
+    Tile,
+    candidates,
+    correct,
+    expected_share,
+    screen,
+    set_limits,
+    whole,
+)
+from phy.engines.fused.flat.lanes import (
     FADED_POWER,
     NOISE_IMAG,
     NOISE_REAL,
@@ -24,23 +40,17 @@ from phy.engines.fused.flat.taps import (
     TILE,
     TURN_IMAG,
     TURN_REAL,
-    TapLaw,
-    coefficients,
-    draw_known,
-    expand,
     tap_lanes,
 )
+from phy.engines.fused.flat.taps import TapLaw, coefficients, draw_known, expand
 from phy.engines.fused.symbols import Mapping, decide, decide_signs, modulate, modulate_signs
 from phy.numerics.compiled import aligned_zeros, inlined, lean_kernel, shifted_left, shifted_right
-from phy.numerics.random_kernels import draw_normals, draw_words
-from phy.numerics.threefry import positions
+from phy.numerics.random_kernels import draw_words, normals_of_words
+from phy.numerics.threefry import draw_lanes, positions
 from phy.numerics.workers import run_tasks
 
 _TILES_OF_A_TASK = 64
-SENT, FADED, NOISE, _NUM_ENERGIES = range(4)
 _ZERO = np.float32(0.0)
-_DECIDED = TILE + 16
-"""Start of the decided labels, after the sent ones."""
 
 
 class Rows(NamedTuple):
@@ -113,7 +123,7 @@ def _pass_through(words: Any, lanes: Any, shift: Any, points: Any, energies: Any
             sent += energy * lanes[OF_SYMBOLS + SENT_POWER + i]
             faded += energy * lanes[OF_SYMBOLS + FADED_POWER + i]
             real, imag = _receive(x, y, lanes, i)
-            words[_DECIDED + i] |= shifted_left(decide(real, imag, points), shift)
+            words[DECIDED + i] |= shifted_left(decide(real, imag, points), shift)
     else:
         for i in range(count):
             x, y = modulate_signs(shifted_right(words[i], shift), points)
@@ -121,7 +131,7 @@ def _pass_through(words: Any, lanes: Any, shift: Any, points: Any, energies: Any
             sent += energy * lanes[OF_SYMBOLS + SENT_POWER + i]
             faded += energy * lanes[OF_SYMBOLS + FADED_POWER + i]
             real, imag = _receive(x, y, lanes, i)
-            words[_DECIDED + i] |= shifted_left(decide_signs(real, imag, points), shift)
+            words[DECIDED + i] |= shifted_left(decide_signs(real, imag, points), shift)
     for i in range(count):
         noise += lanes[NOISE_REAL + i] * lanes[NOISE_REAL + i] + lanes[NOISE_IMAG + i] * lanes[NOISE_IMAG + i]
     energies[SENT] += sent
@@ -129,26 +139,27 @@ def _pass_through(words: Any, lanes: Any, shift: Any, points: Any, energies: Any
     energies[NOISE] += noise
 
 
-def _scratch() -> tuple[NDArray[Any], ...]:
+def _scratch() -> tuple[Any, ...]:
     """Scratch arrays of a thread."""
     pairs = aligned_zeros(TILE // 4, np.uint32)
     sent, got = aligned_zeros((2, TILE), np.uint8)
-    return (pairs, pairs.view(np.uint8), sent, got, aligned_zeros(2 * _DECIDED, np.uint32), *tap_lanes())
+    words = aligned_zeros(2 * DECIDED, np.uint32)
+    return pairs, pairs.view(np.uint8), sent, got, words, *tap_lanes(), candidates(), np.empty(NUM_ENERGIES)
 
 
 @lean_kernel
 def _carry(
-    points: Any, law: Any, rows: Any, num_bits: Any, scrambled: Any, received: Any, energies: Any, first: Any,
-    last: Any, scratch: Any,
+    points: Any, law: Any, rows: Any, num_bits: Any, scrambled: Any, few: Any, received: Any, energies: Any,
+    first: Any, last: Any, scratch: Any,
 ) -> None:  # fmt: skip
     """Tasks `first` to `last`: `received` `[rows, num_bytes]`, and sums of each task in `energies` `[row, span, 3]`."""
     per_group, spans = points.symbols_per_group, energies.shape[1]
     num_bytes = (num_bits + 7) // 8
     num_symbols = (num_bits + points.bits_per_symbol - 1) // points.bits_per_symbol
     tail = np.uint8(0xFF << (8 * num_bytes - num_bits))
-    each_symbol = law.block_symbols == 1
+    block, each_symbol = law.block_symbols, law.block_symbols == 1
     bytes_of_tile = TILE // per_group * points.bytes_per_group
-    pairs, mask, sent, got, words, drawn, lanes = scratch
+    pairs, mask, sent, got, words, drawn, lanes, rare, unused = scratch
     for task in range(first, last):
         row, span = task // spans, task % spans
         keys, device, gain, level = rows.keys[row], rows.device[row], rows.gain[row], rows.level[row]
@@ -169,43 +180,63 @@ def _carry(
             if ends_here:
                 sent[bytes_here - 1] &= tail
             _group(sent, words, points, groups_here)
-            words[_DECIDED : _DECIDED + groups_here] = np.uint32(0)
             base = tile * TILE
             symbols_here = min(num_symbols - base, groups_here * per_group)
-            first_tap = base // law.block_symbols
-            num_taps = (base + symbols_here - 1) // law.block_symbols - first_tap + 1
-            for place in range(per_group):
-                count = (symbols_here - place + per_group - 1) // per_group
-                if each_symbol or place == 0:
-                    start, stride, at, taps = first_tap, 1, OF_TAPS, num_taps
+            first_tap = base // block
+            num_taps = (base + symbols_here - 1) // block - first_tap + 1
+            here = Tile(base, symbols_here, block, first_tap, num_taps)
+            sparse, found = False, 0
+            if not each_symbol:
+                draw_known(law, keys, positions(device, first_tap, 1), drawn, lanes, num_taps)
+                coefficients(law, gain, level, lanes, OF_TAPS, num_taps)
+                if block >= LONG:
+                    set_limits(points, lanes, num_taps)
+                    sparse = expected_share(lanes, here) < few
+            if sparse:
+                counters = positions(device, base, 1)
+                draw_lanes((keys[4], keys[5]), counters, drawn, NOISE_REAL, NOISE_IMAG, symbols_here)
+                found = screen(words, drawn, lanes, points, here, rare, sums)
+            else:
+                words[DECIDED : DECIDED + groups_here] = np.uint32(0)
+            for place in range(1 if sparse else per_group):
+                if sparse:
+                    labels, symbols, to, count, shift = rare.labels, rare.lanes, unused, whole(found), np.uint32(0)
+                else:
+                    labels, symbols, to = words, lanes, sums
+                    count = (symbols_here - place + per_group - 1) // per_group
                     if each_symbol:
-                        start, stride, at, taps = base + place, per_group, OF_SYMBOLS, count
-                    draw_known(law, keys, positions(device, start, stride), drawn, lanes, taps)
-                    coefficients(law, gain, level, lanes, at, taps)
-                if not each_symbol and (place == 0 or num_taps > 1):
-                    expand(first_tap, law.block_symbols, base + place, per_group, lanes, count)
-                counters = positions(device, base + place, per_group)
-                draw_normals((keys[4], keys[5]), counters, drawn, lanes, NOISE_REAL, NOISE_IMAG, count)
-                shift = np.uint32((per_group - 1 - place) * points.bits_per_symbol)
-                _pass_through(words, lanes, shift, points, sums, count)
-            _ungroup(words[_DECIDED:], got, points, groups_here)
+                        counters = positions(device, base + place, per_group)
+                        draw_known(law, keys, counters, drawn, lanes, count)
+                        coefficients(law, gain, level, lanes, OF_SYMBOLS, count)
+                    elif place == 0 or num_taps > 1:
+                        expand(first_tap, block, base + place, per_group, lanes, count)
+                    counters = positions(device, base + place, per_group)
+                    draw_lanes((keys[4], keys[5]), counters, drawn, NOISE_REAL, NOISE_IMAG, count)
+                    shift = np.uint32((per_group - 1 - place) * points.bits_per_symbol)
+                normals_of_words(symbols, NOISE_REAL, NOISE_IMAG, count)
+                _pass_through(labels, symbols, shift, points, to, count)
+            correct(words, rare, found)
+            _ungroup(words[DECIDED:], got, points, groups_here)
             _mask(got, mask, received[row, first_byte:], bytes_here)
             if ends_here:
                 received[row, num_bytes - 1] &= tail
 
 
 def carry(
-    rows: Rows, *, num_bits: int, points: Mapping, law: TapLaw, scrambled: bool, threads: int
+    rows: Rows, *, num_bits: int, points: Mapping, law: TapLaw, scrambled: bool, threads: int, few: float = FEW
 ) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
     """Received bits `[rows, num_bytes]`, padding zero, and energies `[3, rows]`: sent, faded, noise of unit power.
 
-    Energies are sums over symbols. With `scrambled` off the payload goes on the air as it is.
+    Energies are sums over symbols. With `scrambled` off the payload goes on the air as it is. Where less than `few` of
+    the symbols can be wrong, only they are received: the same bits.
     """
     spans = -(-num_bits // (points.bits_per_symbol * TILE * _TILES_OF_A_TASK))
     received = np.empty_like(rows.payload)
-    energies = np.empty((len(rows.payload), spans, _NUM_ENERGIES))
+    energies = np.empty((len(rows.payload), spans, NUM_ENERGIES))
     run_tasks(
-        lambda first, last: _carry(points, law, rows, num_bits, scrambled, received, energies, first, last, _scratch()),
+        lambda first, last: _carry(
+            points, law, rows, num_bits, scrambled, few, received, energies, first, last, _scratch()
+        ),
         num_tasks=len(rows.payload) * spans,
         threads=threads,
     )

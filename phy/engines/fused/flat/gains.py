@@ -8,18 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.engines.fused.flat.taps import (
-    FADED_POWER,
-    NOISE_SCALE,
-    OF_TAPS,
-    SENT_POWER,
-    TILE,
-    TapLaw,
-    coefficients,
-    draw_known,
-    tap_lanes,
-    tap_law,
-)
+from phy.engines.fused.flat.lanes import FADED_POWER, NOISE_SCALE, OF_TAPS, SENT_POWER, TILE, tap_lanes
+from phy.engines.fused.flat.taps import TapLaw, coefficients, draw_known, tap_law
 from phy.fading.block_taps import FlatChannel, UplinkContext
 from phy.fading.gains import BlockGains
 from phy.numerics.compiled import inlined, lean_kernel, read_only

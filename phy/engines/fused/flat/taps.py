@@ -18,28 +18,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.engines.fused.fading.quantiles import NO_TABLE, amplitude_of, find_piece
+from phy.engines.fused.flat.lanes import (
+    COEFFICIENTS,
+    FADED_POWER,
+    KNOWN_IMAG,
+    KNOWN_REAL,
+    LANE,
+    NOISE_SCALE,
+    OF_SYMBOLS,
+    OF_TAPS,
+    SENT_POWER,
+    TAP_IMAG,
+    TAP_REAL,
+    TURN_IMAG,
+    TURN_REAL,
+)
 from phy.fading.block_taps import Fading, FlatChannel, Numbers
 from phy.fading.quantile_table import quantile_table
-from phy.numerics.compiled import aligned_zeros, inlined, spliced
+from phy.numerics.compiled import inlined, spliced
 from phy.numerics.random_kernels import cosine_and_sine, draw_normals
 from phy.numerics.threefry import draw_lanes
 
 _CONSTANT, _NORMAL, _TABLE = range(3)
 """Ways to draw taps: none, a fixed path and scattered ones, or a table of quantiles."""
 
-TILE = 1024
-"""Most symbols that are worked on at once: all lanes together stay in the first- and second-level cache."""
-_WIDTH = TILE + 16  # lanes a power of two apart would crowd the same few lines of a cache
-# Lanes lie in one flat array at constant distances: LLVM checks every pair of arrays of a loop for overlap, and gives
-# up on vectors where there are more than a few.
-NOISE_REAL, NOISE_IMAG, TAP_REAL, TAP_IMAG, KNOWN_REAL, KNOWN_IMAG, OF_TAPS = (i * _WIDTH for i in range(7))
 _PART, _PIECE = KNOWN_REAL, KNOWN_IMAG
 """Places in a table, before channel knowledge is drawn."""
-NOISE_SCALE, TURN_REAL, TURN_IMAG, SENT_POWER, FADED_POWER, _COEFFICIENTS = (i * _WIDTH for i in range(6))
-"""Coefficients of symbols (or, behind `OF_TAPS` or `OF_SYMBOLS`): q, both parts of h / h^, |A w|^2 and |A w h|^2."""
-OF_SYMBOLS = OF_TAPS + _COEFFICIENTS
-NUM_LANES = OF_SYMBOLS + _COEFFICIENTS
-
 SMALLEST_POWER = np.float32(1e-30)
 _ENDLESS = 1 << 31
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
@@ -204,14 +208,8 @@ def expand(first_tap: Any, block: Any, base: Any, stride: Any, lanes: Any, count
     while i < count:
         tap = (base + i * stride) // block - first_tap
         stop = min(((first_tap + tap + 1) * block - base + stride - 1) // stride, count)
-        for lane in range(0, _COEFFICIENTS, _WIDTH):
+        for lane in range(0, COEFFICIENTS, LANE):
             value = lanes[OF_TAPS + lane + tap]
             for k in range(i, stop):
                 lanes[np.uint64(OF_SYMBOLS + lane + k)] = value
         i = stop
-
-
-def tap_lanes() -> tuple[NDArray[np.uint32], NDArray[np.float32]]:
-    """Scratch lanes of a thread, seen as random words and as what is made of them."""
-    lanes = aligned_zeros(NUM_LANES, np.float32)
-    return lanes.view(np.uint32), lanes
