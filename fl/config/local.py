@@ -50,6 +50,11 @@ class LocalConfig(Frozen):
         description="factor in factor/2 ||w - w_global||^2 (FedProx), outside the clipping; 0: plain federated "
         "averaging",
     )
+    precision: Literal["float32", "bfloat16"] = Field(
+        default="float32",
+        description="number format of what convolutions and dense layers multiply; bfloat16 is faster where the "
+        "processor has it, with weights, clipping and updates in float32; float32 as usual",
+    )
     keep_state: bool = Field(
         default=True,
         description="momentum, Adam's moments and the step t of a device last from round to round; true: a device is "
@@ -63,7 +68,7 @@ class LocalConfig(Frozen):
         return {"gd": (), "sgd": momentum, "adam": ("first_moment", "second_moment")}[self.optimizer]
 
     @model_validator(mode="after")
-    def _batches_and_momentum_fit_the_optimizer(self) -> LocalConfig:
+    def _keys_fit_each_other(self) -> LocalConfig:
         if self.optimizer == "gd" and self.batch_size is not None:
             more = " and momentum" if self.momentum > 0.0 else ""
             raise ValueError(f"gd takes the full batch; leave batch_size{more} out, or write optimizer: sgd")
@@ -71,12 +76,14 @@ class LocalConfig(Frozen):
             raise ValueError(f"{self.optimizer} needs batch_size; write for example batch_size: 32")
         if self.optimizer != "sgd" and self.momentum > 0.0:
             raise ValueError(f"momentum belongs to sgd, the optimizer is {self.optimizer}; leave it out")
+        if self.precision != "float32" and self.clip is not None and self.l2 > 0.0:
+            raise ValueError("bfloat16 rounds what l2 adds, so that clip would not hold; leave precision or l2 out")
         return self
 
     @property
     def in_kernels(self) -> bool:
         """True if the kernel of softmax regression has these steps."""
-        return self.optimizer != "adam" and self.decay_steps is None
+        return self.optimizer != "adam" and self.decay_steps is None and self.precision == "float32"
 
 
 class PersonalConfig(Frozen):

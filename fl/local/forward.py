@@ -27,6 +27,7 @@ class Pass:
     - `tape`: watches the output of each tap, where gradients are wanted;
     - `keys`: of dropout, uint32 `[D, 2]`, one per (seed, trial, round, step, device); None at test;
     - `first`: number of the first sample of the slice in its step;
+    - `precision`: number format of what convolutions and dense layers multiply and return;
     - `taps`, `random_layers`, `entries` (numbers in all layers' outputs): filled in on the way.
     """
 
@@ -35,6 +36,7 @@ class Pass:
     tape: Any | None = None
     keys: Any | None = None
     first: Any | None = None
+    precision: str = "float32"
     taps: list[Tap] = field(default_factory=list)
     random_layers: int = 0
     entries: int = 0
@@ -45,6 +47,11 @@ class Pass:
             self.tape.watch(tap.output)
         self.taps.append(tap)
         return tap.output
+
+    def operands(self, layer: Any, inputs: Any) -> tuple[Any, ...]:
+        """Return inputs, kernels and biases (of all devices) as convolutions and dense layers multiply them."""
+        kernel, bias = (None if v is None else self.parts[id(v)] for v in (layer.kernel, layer.bias))
+        return tuple(None if v is None else tf.cast(v, self.precision) for v in (inputs, kernel, bias))
 
 
 def can_walk(network: Any) -> bool:
@@ -83,6 +90,7 @@ def _step(operation: Any, run: Pass) -> Callable[..., Any]:
         return lambda images, **_: walk(operation, images, run)
     rule = _rule(operation)
     if rule is None:
+        operation.autocast = False  # Keras turns bfloat16 into float32 in layers without weights too
         mode = {"training": run.keys is not None} if getattr(operation, "_call_has_training_arg", False) else {}
         return lambda *inputs, **options: _counted(operation(*inputs, **{**options, **mode}), run)
     return lambda inputs, **_: _counted(rule(operation, inputs, run), run)
@@ -118,35 +126,28 @@ def _owns(layer: Any, *variables: Any) -> bool:
 
 
 def _dense(layer: Any, inputs: Any, run: Pass) -> Any:
-    kernel = run.parts[id(layer.kernel)]
+    inputs, kernel, bias = run.operands(layer, inputs)
     tall = tf.reshape(inputs, [run.num_devices, -1, inputs.shape[-1]])
     output = tf.matmul(tall, kernel)
-    if layer.bias is not None:
-        output += run.parts[id(layer.bias)][:, None]
+    if bias is not None:
+        output += bias[:, None]
     output = tf.reshape(output, [*inputs.shape[:-1], kernel.shape[-1]])
     return layer.activation(run.keep(LinearTap(output=output, inputs=inputs, kernel=layer.kernel, bias=layer.bias)))
 
 
 def _conv(layer: Any, inputs: Any, run: Pass) -> Any:
-    padding = layer.padding.upper()
-    output = tf.nn.conv2d(
-        inputs, run.parts[id(layer.kernel)][0], strides=layer.strides, padding=padding, dilations=layer.dilation_rate
-    )
-    if layer.bias is not None:
-        output += run.parts[id(layer.bias)][0]
-    window = Window(
-        kernel=tuple(layer.kernel_size),
-        strides=tuple(layer.strides),
-        dilation=tuple(layer.dilation_rate),
-        padding=padding,
-    )
+    padding, (inputs, kernel, bias) = layer.padding.upper(), run.operands(layer, inputs)
+    output = tf.nn.conv2d(inputs, kernel[0], strides=layer.strides, padding=padding, dilations=layer.dilation_rate)
+    if bias is not None:
+        output += bias[0]
+    window = Window(kernel=layer.kernel_size, strides=layer.strides, dilation=layer.dilation_rate, padding=padding)
     tap = LinearTap(output=output, inputs=inputs, kernel=layer.kernel, bias=layer.bias, window=window)
     return layer.activation(run.keep(tap))
 
 
 def _group_norm(layer: Any, inputs: Any, run: Pass) -> Any:
     samples, *inner, channels = inputs.shape
-    split = tf.reshape(inputs, [samples, -1, layer.groups, channels // layer.groups])
+    split = tf.reshape(tf.cast(inputs, tf.float32), [samples, -1, layer.groups, channels // layer.groups])
     mean, variance = tf.nn.moments(split, axes=[1, 3], keepdims=True)
     normalised = tf.reshape((split - mean) * tf.math.rsqrt(variance + layer.epsilon), inputs.shape)
     output = normalised
@@ -172,7 +173,7 @@ def _dropout(layer: Any, inputs: Any, run: Pass) -> Any:
         run.keys, run.first, tf.constant(number, tf.uint32), tf.constant(_MOST_RANDOM_LAYERS, tf.uint32)
     )
     keep = tf.reshape(words[:, :entries], inputs.shape) >= np.uint32(round(layer.rate * 2.0**32))
-    return tf.where(keep, inputs * np.float32(1.0 / (1.0 - layer.rate)), tf.zeros_like(inputs))
+    return tf.where(keep, inputs * tf.cast(1.0 / (1.0 - layer.rate), inputs.dtype), tf.zeros_like(inputs))
 
 
 @lru_cache(maxsize=64)

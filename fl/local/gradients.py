@@ -12,9 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from fl.config.local import LocalConfig
 from fl.local.forward import Pass, can_walk, has_convolutions, walk
 from fl.local.taps import inner_products
 from fl.models.federated import FederatedModel
+from fl.tasks.base import LearningError
 from phy.numerics.lazy_tensorflow import tf
 from phy.numerics.random import threefry
 
@@ -68,11 +70,18 @@ class Gradient:
     devices: bool
 
 
-def compile_gradient(
-    model: FederatedModel, *, scale: float, shift: float = 0.0, clip: float | None, l2: float
-) -> Gradient:
-    """The gradient of a network by taps where every layer is known, else by vectorised per-sample gradients."""
+def compile_gradient(model: FederatedModel, *, local: LocalConfig, scale: float, shift: float) -> Gradient:
+    """The gradient of a network by taps where every layer is known, else by vectorised per-sample gradients.
+
+    Raises `LearningError` for bfloat16 in the latter.
+    """
+    clip, l2, precision = local.clip, local.l2, local.precision
     if not can_walk(model.network) or not (clip is None or _each_variable_has_one_tap(model)):
+        if precision != "float32":
+            raise LearningError(
+                f"learning.local.precision is {precision}, but other layers with weights than Dense, Conv2D and "
+                "GroupNormalization, and those used twice, train in float32; leave precision out"
+            )
         by_sample = compile_by_sample(model, scale=scale, shift=shift, clip=clip, l2=l2)
         sample_bytes = 3 * forward_bytes(model) + 16 * model.num_parameters
         return Gradient(call=by_sample, sample_bytes=sample_bytes, device_bytes=0, devices=False)
@@ -84,12 +93,13 @@ def compile_gradient(
         labels, mask = tf.reshape(labels, [-1]), tf.reshape(mask, [-1])
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             parts = split_weights(model, weights)
-            run = Pass(parts=_by_identity(model, parts), num_devices=devices, keys=keys, first=first)
+            known = _by_identity(model, parts)
+            run = Pass(parts=known, num_devices=devices, keys=keys, first=first, precision=precision)
             if clip is None:
                 tape.watch(parts)
             else:
                 run.tape = tape
-            losses = cross_entropy(labels, walk(model.network, pixels, run))
+            losses = cross_entropy(labels, tf.cast(walk(model.network, pixels, run), tf.float32))
             if clip is None:
                 losses *= mask
             total = tf.reduce_sum(losses)

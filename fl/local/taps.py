@@ -8,7 +8,8 @@ a_i^T g_i `[d, o]` for the kernel and sum_p g_i for the bias. Their norms follow
 - few positions: sum of (a_i a_i^T) * (g_i g_i^T), P x P each (Bu et al. 2022, mixed ghost clipping);
 - many: the gradients themselves, which are then smaller than what they are made of.
 
-All arrays are float32 tensors. Samples of D devices lie one after the other, `[D m, ...]`.
+Samples of D devices lie one after the other, `[D m, ...]`. What goes in and comes back is float32 or bfloat16, as are
+gradients of samples. Norms, factors and sums are float32, so that a clipped gradient has the norm G.
 """
 
 from __future__ import annotations
@@ -101,17 +102,18 @@ class LinearTap:
     def squared_norms(self, back: Any) -> Norms:
         """Return the norms from `back`, dloss_i / dz_i, and the weighted sums of the gradients."""
         rows_back = tf.reshape(back, [back.shape[0], -1, back.shape[-1]])
-        over_positions = tf.reduce_sum(rows_back, axis=1)
+        over_positions = _float32(tf.reduce_sum(rows_back, axis=1))
         norms = tf.reduce_sum(tf.square(over_positions), axis=1) if self.bias is not None else 0.0
         rows: Any = None
         per_sample: Any = None
         fan_in = math.prod(self.kernel.shape[:-1])
         if prefers_ghost(positions=rows_back.shape[1], fan_in=fan_in, fan_out=back.shape[-1]):
-            rows = tf.concat(self._seen(joined=True), axis=2)
+            rows, rows_back = _float32(tf.concat(self._seen(joined=True), axis=2)), _float32(rows_back)
             norms += _ghost_squared_norms(rows, rows_back)
         else:
             seen = self._seen(joined=self.inputs.shape[-1] < _THIN)
-            per_sample = _flat(tf.stack([tf.matmul(part, rows_back, transpose_a=True) for part in seen], axis=1))
+            products = [tf.matmul(part, rows_back, transpose_a=True) for part in seen]
+            per_sample = _float32(_flat(tf.stack(products, axis=1)))
             norms += tf.reduce_sum(tf.square(per_sample), axis=1)
 
         def summed(weights: Any, num_devices: int) -> Sums:
@@ -196,6 +198,10 @@ def _weighted_sums(per_sample: Any, weights: Any, num_devices: int) -> Any:
     """sum_i c_i v_i over the samples of each device, `[D, size]`, from v `[N, size]` and c `[N]`."""
     rows = tf.reshape(per_sample, [num_devices, -1, per_sample.shape[-1]])
     return tf.matmul(tf.reshape(weights, [num_devices, 1, -1]), rows)[:, 0]
+
+
+def _float32(values: Any) -> Any:
+    return tf.cast(values, tf.float32)
 
 
 def _flat(values: Any) -> Any:

@@ -142,8 +142,7 @@ class LocalTrainer(Kept):
     @cached_property
     def _gradient(self) -> Gradient:
         """Not where the kernel trains: the dry run that counts its cost takes longer than a round there."""
-        config, data = self._config, self._data
-        return compile_gradient(self._model, scale=data.scale, shift=data.shift, clip=config.clip, l2=config.l2)
+        return compile_gradient(self._model, local=self._config, scale=self._data.scale, shift=self._data.shift)
 
     def train(self, weights: F32, *, devices: I64, round_index: int, steps: I64 | None = None) -> LocalOutcome:
         """Train `devices` `[K']`, all different, from `weights`, `[M]` for all or `[K', M]`, for E or `steps` `[K']`.
@@ -235,16 +234,9 @@ class LocalTrainer(Kept):
             position, counts = batches.at(step, width=width)
             keys = tf.constant(folded_keys(dropout_key, np.full(len(devices), step), devices))
             total, loss, over = self._sum_over_slices(crew.slices, weights, devices, position, counts, keys)
-            active = step < steps
-            weights, state = update(
-                weights,
-                total,
-                tf.constant(counts, tf.float32),
-                anchor,
-                state,
-                tf.constant(self._taken[devices] + step, tf.float32),
-                tf.constant(active),
-            )
+            active, samples = step < steps, tf.constant(counts, tf.float32)
+            taken = tf.constant(self._taken[devices] + step, tf.float32)
+            weights, state = update(weights, total, samples, anchor, state, taken, tf.constant(active))
             if step == 0:
                 first_loss = loss / counts
             longer, seen = longer + active * over, seen + active * counts
@@ -263,14 +255,9 @@ class LocalTrainer(Kept):
         total, loss, over = None, np.zeros(len(devices)), np.zeros(len(devices))
         for first in range(0, position.shape[1], cut.rows):
             part = samples[:, first : first + cut.rows]
-            gradient, losses, longer = self._gradient.call(
-                weights,
-                tf.constant(self._data.x_train[part]),
-                tf.constant(self._labels[part]),
-                tf.constant(mask[:, first : first + cut.rows]),
-                tf.constant(first, tf.uint32),
-                keys,
-            )
+            images, labels = tf.constant(self._data.x_train[part]), tf.constant(self._labels[part])
+            counted, number = tf.constant(mask[:, first : first + cut.rows]), tf.constant(first, tf.uint32)
+            gradient, losses, longer = self._gradient.call(weights, images, labels, counted, number, keys)
             total = gradient if total is None else total + gradient
             loss, over = loss + losses.numpy(), over + longer.numpy()
         return total, loss, over

@@ -59,6 +59,14 @@ def has_vectors() -> bool:
 
 
 @lru_cache(maxsize=1)
+def has_bfloat16() -> bool:
+    """True if the processor multiplies bfloat16 (AMX, AVX-512 BF16), TensorFlow has a GPU, or nothing is known."""
+    listed = Path("/proc/cpuinfo")
+    words = listed.read_text(encoding="ascii", errors="replace").split() if listed.exists() else ["bf16"]
+    return sees_gpu() or not {"amx_bf16", "avx512_bf16", "bf16"}.isdisjoint(words)
+
+
+@lru_cache(maxsize=1)
 def _vectors_or_say() -> bool:
     if not has_vectors():
         warnings.warn(

@@ -73,8 +73,9 @@ def _leave_out_later_keys(learning: dict[str, Any]) -> None:
         del learning["attack"]
     if "stem" in (model := learning.get("model") or {}):
         model["function"] = None  # a key of earlier tasks
-    if (local := learning.get("local")) is not None and local["decay_steps"] is None:
-        del local["decay_steps"]
+    for key, usual in (("decay_steps", None), ("precision", "float32")):
+        if (local := learning.get("local")) is not None and local[key] == usual:
+            del local[key]
     if (attack := learning.get("attack")) is not None and attack.get("signal") == "random":
         del attack["signal"]
 

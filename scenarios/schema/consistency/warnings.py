@@ -13,6 +13,7 @@ from fl.learning.fedavg import FedAvgConfig
 from fl.uplink.channel_credit import errors_together, law_of_errors
 from phy.coding.plan import plan_packet
 from phy.config import LinkConfig
+from phy.engines.choice import has_bfloat16
 from phy.links.warnings import link_warnings
 from privacy.config import UploadMechanism
 from privacy.config.base import Training
@@ -56,6 +57,11 @@ def _learning_and_link(scenario: Scenario) -> Iterator[str]:
         yield (
             f"learning.local.batch_size: a batch of {batch:,} takes all of the {most:,} samples that a device has on "
             "average; write a smaller batch_size, or optimizer: gd without one"
+        )
+    if learning.local.precision == "bfloat16" and not has_bfloat16():
+        yield (
+            "learning.local.precision: this processor has neither AMX nor AVX-512 BF16, and computes bfloat16 more "
+            "slowly than float32; leave precision out"
         )
     yield from _bare_numbers(learning, scenario)
     yield from _coins(learning, scenario)

@@ -346,3 +346,10 @@ def test_zf_for_more_devices_than_antennas_are_allowed_has_a_remedy_that_is_vali
     link = {"access": "superposition", "channel": {"fading": "rayleigh"}, "receiver": {"combining": "zf"}}
     (found,) = find_conflicts(scenario({"num_devices": 65}, link=link))
     assert found.remedy == "write combining: mmse"
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_bfloat16_is_warned_of_where_the_processor_has_none(there: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scenarios.schema.consistency.warnings.has_bfloat16", lambda: there)
+    made = scenario({"model": "mlp", "local": {"precision": "bfloat16"}})
+    assert ("AVX-512 BF16" in warned(made)) == (not there)
