@@ -144,7 +144,7 @@ def compile_gradient(model: FederatedModel, *, local: LocalConfig, scale: float,
         stored += sum(tap.entries for tap in run.taps)
     return Gradient(
         call=call,
-        sample_bytes=4 * stored,
+        sample_bytes=tf.as_dtype(precision).size * stored,
         device_bytes=4 * 6 * model.num_parameters,
         devices=not has_convolutions(model.network),
     )
