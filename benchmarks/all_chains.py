@@ -34,7 +34,7 @@ from chains import EVERY, FEW
 from coded import LDPC_N
 from ldpc import FRAMES, POINTS, received, sionna_decoder
 from rivals import Chain, Rival, digital
-from timing import SLOW_TURNS, interleaved_rates, markdown_table, median_ratio, print_table
+from timing import SLOW_TURNS, half_spread, interleaved_rates, markdown_table, print_table, turn_ratios
 
 from phy.numerics.workers import available_threads
 
@@ -48,6 +48,7 @@ COLUMNS = {
 RATIOS = {"sionna": "fused / engine", "plain": "fused / plain", "aff3ct": "fused / AFF3CT"}
 REPEATS, QUICK_REPEATS = 7, 2
 AFF3CT_SECONDS = 2
+VECTORS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile")
 ABSENT = "-"
 NOTES = (
     "Received bits are packed, but for OFDM in plain Sionna, scikit-commpy's and pyldpc's go through one more call of "
@@ -93,15 +94,20 @@ def written(rate: float) -> str:
     return f"{rate:.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
+def spread(values: list[float]) -> str:
+    """Median, and half of the distance between the quartiles."""
+    return f"{written(statistics.median(values))} ± {half_spread(values):.2g}"
+
+
 def row_of(name: str, calls: dict[str, Callable[[], float]], *, repeats: int) -> tuple[str, ...]:
     """Rates and ratios of a chain, by who can do it."""
     told = interleaved_rates(calls, repeats=repeats)
     print(f"... {name}, {time.process_time():.0f} s of processor so far", file=sys.stderr, flush=True)
-    rates = [written(statistics.median(told[who])) if who in told else ABSENT for who in COLUMNS]
-    ratios = [
-        written(median_ratio(told["fused"], told[who])) if {who, "fused"} <= told.keys() else ABSENT for who in RATIOS
+    rates = [spread(told[who]) if who in told else ABSENT for who in COLUMNS]
+    over = [
+        spread(turn_ratios(told["fused"], told[who])) if {who, "fused"} <= told.keys() else ABSENT for who in RATIOS
     ]
-    return (name, *rates, *ratios)
+    return (name, *rates, *over)
 
 
 def chain_calls(chain: Chain, *, binary: Path | None, matrix: Path) -> dict[str, Callable[[], float]]:
@@ -149,7 +155,8 @@ def every_chain(report: Report, *, quick: bool, binary: Path | None) -> None:
     missing = [name for name in ("scikit-commpy", "pyldpc") if name not in here]
     report.table(("chain", *COLUMNS.values(), *RATIOS.values()), rows)
     report.say(
-        f"Medians of {repeats} turns in one run (of calls above half a second: {SLOW_TURNS}). "
+        f"Medians of {repeats} turns in one run (of calls above half a second: {SLOW_TURNS}), ± half of the distance "
+        "between the quartiles. "
         + (f"{' and '.join(missing)}: not installed. " if missing else "")
         + ("AFF3CT: not given." if binary is None else f"AFF3CT: {binary}.")
     )
@@ -238,17 +245,16 @@ def many(link: dict[str, Any], *, num_devices: int, num_bits: int) -> Rival:
 
 
 def machine() -> str:
-    """CPU, cores and versions."""
+    """CPU with its vector instructions, cores and versions."""
     listed = Path("/proc/cpuinfo")
-    models = (
-        [line.split(":")[1].strip() for line in listed.read_text().splitlines() if line.startswith("model name")]
-        if listed.exists()
-        else []
-    )
+    lines = listed.read_text().splitlines() if listed.exists() else []
+    told = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    model = told.get("model name") or platform.processor() or platform.machine()
+    vectors = " ".join(name for name in VECTORS if name in told.get("flags", "").split())
     packages = ("tensorflow", "sionna-no-rt", "numba", "numpy")
     versions = {name: version(name) for name in packages} | peers.installed()
     return (
-        f"{models[0] if models else platform.processor() or platform.machine()}, {available_threads()} cores, "
+        f"{model} ({vectors or 'vector instructions unknown'}), {available_threads()} cores, "
         f"Python {platform.python_version()}, " + ", ".join(f"{name} {number}" for name, number in versions.items())
     )
 

@@ -79,9 +79,20 @@ def interleaved_rates(
     return told
 
 
+def turn_ratios(numerator: list[float], denominator: list[float]) -> list[float]:
+    """Ratios of the turns that both took."""
+    return [a / b for a, b in zip(numerator, denominator, strict=False)]
+
+
 def median_ratio(numerator: list[float], denominator: list[float]) -> float:
-    """Median of the ratios of turns that both took."""
-    return statistics.median(a / b for a, b in zip(numerator, denominator, strict=False))
+    """Median of `turn_ratios`."""
+    return statistics.median(turn_ratios(numerator, denominator))
+
+
+def half_spread(values: Sequence[float]) -> float:
+    """Half of the distance between the quartiles."""
+    low, _, high = statistics.quantiles(values, n=4, method="inclusive")
+    return (high - low) / 2
 
 
 def markdown_table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
