@@ -45,12 +45,12 @@ LONG = 64
 """Shortest coherence block whose symbols are compared with its limit."""
 _LIMIT = TAP_REAL
 """Largest word of a candidate: taps are used no longer once their coefficients are known."""
-_SAFE = np.float32(0.9999)
+SAFE = np.float32(0.9999)
 """Of d. On its way to the decision a symbol is rounded by less than 1e-5 d."""
 _ALL, _NONE, _HIGHEST, _LOWEST = np.uint32(0xFFFFFFFF), np.uint32(0), np.float32(31.0), np.float32(9.0)
 _WORD_BITS, _BIAS, _MANTISSA = np.float32(32.0), np.float32(127.0), np.float32(1 << 23)
 _ZERO, _ONE, _HALF, _STEP = np.float32(0.0), np.float32(1.0), np.float32(0.5), np.float32(2.0**-32)
-_ROOT_2, _LOG2_E = np.float32(2.0**0.5), np.float32(math.log2(math.e))
+_ROOT_2, LOG2_E = np.float32(2.0**0.5), np.float32(math.log2(math.e))
 _WHOLE = 64
 """Candidates are received in multiples of it: no loop of vectors ends in single steps."""
 
@@ -82,18 +82,24 @@ def candidates() -> Candidates:
 
 
 @inlined
+def limit_at(squared: Any) -> Any:
+    """Largest word with r^2 of `squared`: 2^32 exp(-`squared`), or up to 7 % more; any word if that is above half."""
+    power = _WORD_BITS - LOG2_E * squared
+    some = power < _HIGHEST
+    # The float32 of the bits (y + 127) 2^23 is between 2^y and 1.07 times that.
+    bound = np.int32(((max(power, _LOWEST) if some else _LOWEST) + _BIAS) * _MANTISSA).view(np.float32)
+    return np.uint32(bound) if some else _ALL
+
+
+@inlined
 def set_limits(points: Any, lanes: Any, count: Any) -> Any:
     """Limits of the first `count` taps by their coefficients."""
     for i in range(count):
         real, imag = lanes[OF_TAPS + TURN_REAL + i] - _ONE, lanes[OF_TAPS + TURN_IMAG + i]
         moved = math.sqrt(real * real + imag * imag) * (_ROOT_2 * points.top)
-        distance = (_SAFE * _HALF - moved) * points.spacing
-        radius = distance / lanes[OF_TAPS + NOISE_SCALE + i]
-        power = max(_WORD_BITS - _LOG2_E * (radius * radius), _LOWEST)
-        some = distance > _ZERO and power < _HIGHEST
-        # The float32 of the bits (y + 127) 2^23 is between 2^y and 1.07 times that.
-        bound = np.int32(((power if some else _LOWEST) + _BIAS) * _MANTISSA).view(np.float32)
-        lanes[_LIMIT + i] = np.uint32(np.uint32(bound) if some else _ALL).view(np.float32)
+        distance = (SAFE * _HALF - moved) * points.spacing
+        radius = (distance if distance > _ZERO else _ZERO) / lanes[OF_TAPS + NOISE_SCALE + i]
+        lanes[_LIMIT + i] = np.uint32(limit_at(radius * radius)).view(np.float32)
 
 
 @inlined
@@ -119,19 +125,21 @@ def expected_share(lanes: Any, tile: Any) -> Any:
 
 
 @inlined
-def _uniform(lanes: Any, i: Any) -> Any:
-    return (np.float32(np.float32(lanes[NOISE_REAL + i]).view(np.uint32)) + _HALF) * _STEP
+def uniform(lanes: Any, at: Any) -> Any:
+    """Number in (0, 1] of a random word."""
+    return (np.float32(np.float32(lanes[at]).view(np.uint32)) + _HALF) * _STEP
 
 
 @inlined
-def _noise_energy(lanes: Any, count: Any) -> Any:
-    """Sum of r^2: a logarithm of every four words."""
+def sum_of_radii(lanes: Any, count: Any) -> Any:
+    """Sum of r^2 of `count` symbols: a logarithm of every four words."""
     total, run = _ZERO, count // 4
     for i in range(run):
-        pair, other = _uniform(lanes, i) * _uniform(lanes, i + run), _uniform(lanes, i + 2 * run)
-        total += negative_log(pair * (other * _uniform(lanes, i + 3 * run)))
+        pair = uniform(lanes, NOISE_REAL + i) * uniform(lanes, NOISE_REAL + i + run)
+        other = uniform(lanes, NOISE_REAL + i + 2 * run) * uniform(lanes, NOISE_REAL + i + 3 * run)
+        total += negative_log(pair * other)
     for i in range(4 * run, count):
-        total += negative_log(_uniform(lanes, i))
+        total += negative_log(uniform(lanes, NOISE_REAL + i))
     return total
 
 
@@ -152,7 +160,7 @@ def _sent_energy(words: Any, points: Any, start: Any, stop: Any) -> Any:
 
 @inlined
 def _add_energies(words: Any, lanes: Any, points: Any, tile: Any, energies: Any) -> None:
-    energies[NOISE] += _noise_energy(lanes, tile.size)
+    energies[NOISE] += sum_of_radii(lanes, tile.size)
     start = 0
     for tap in range(tile.num_taps):
         stop = _end_of(tap, tile)
@@ -168,7 +176,7 @@ def _find(drawn: Any, lanes: Any, tile: Any, rare: Any) -> Any:
     found, start = 0, 0
     for tap in range(tile.num_taps):
         stop = _end_of(tap, tile)
-        now = find_small(drawn, start, stop, _limit_of(lanes, tap), rare.symbol, found)
+        now = find_small(drawn, NOISE_REAL, start, stop, _limit_of(lanes, tap), rare.symbol, found)
         for k in range(found, now):
             rare.tap[k] = np.uint32(tap)
         found, start = now, stop
@@ -176,7 +184,7 @@ def _find(drawn: Any, lanes: Any, tile: Any, rare: Any) -> Any:
 
 
 @inlined
-def _locate(points: Any, rare: Any, found: Any) -> None:
+def locate(points: Any, rare: Any, found: Any) -> None:
     """Groups of candidates, and the shifts of their labels in them."""
     per_group = np.int32(points.symbols_per_group)
     share = _ONE / np.float32(per_group)  # a power of two
@@ -191,17 +199,30 @@ def _locate(points: Any, rare: Any, found: Any) -> None:
 
 
 @inlined
-def _collect(words: Any, lanes: Any, points: Any, rare: Any, found: Any) -> None:
-    """Labels, noise words and coefficients of candidates."""
+def collect(words: Any, lanes: Any, points: Any, rare: Any, found: Any) -> None:
+    """Labels and noise words of candidates."""
     for k in range(found):
-        i, tap = rare.symbol[k], rare.tap[k]
+        i = rare.symbol[k]
         rare.labels[k] = np.uint32(shifted_right(words[rare.group[k]], rare.shift[k]) & points.label_mask)
         rare.labels[DECIDED + k] = _NONE
         rare.lanes[NOISE_REAL + k] = lanes[NOISE_REAL + i]
         rare.lanes[NOISE_IMAG + k] = lanes[NOISE_IMAG + i]
+
+
+@inlined
+def _collect_coefficients(lanes: Any, rare: Any, found: Any) -> None:
+    for k in range(found):
+        tap = rare.tap[k]
         rare.lanes[OF_SYMBOLS + NOISE_SCALE + k] = lanes[OF_TAPS + NOISE_SCALE + tap]
         rare.lanes[OF_SYMBOLS + TURN_REAL + k] = lanes[OF_TAPS + TURN_REAL + tap]
         rare.lanes[OF_SYMBOLS + TURN_IMAG + k] = lanes[OF_TAPS + TURN_IMAG + tap]
+
+
+@inlined
+def decide_as_sent(words: Any, points: Any, tile: Any) -> None:
+    """Labels of all symbols of a tile."""
+    for i in range((tile.size + points.symbols_per_group - 1) // points.symbols_per_group):
+        words[DECIDED + i] = words[i]
 
 
 @spliced
@@ -212,10 +233,10 @@ def screen(words: Any, drawn: Any, lanes: Any, points: Any, tile: Any, rare: Any
     """
     _add_energies(words, lanes, points, tile, energies)
     found = _find(drawn, lanes, tile, rare)
-    _locate(points, rare, found)
-    _collect(words, lanes, points, rare, found)
-    for i in range((tile.size + points.symbols_per_group - 1) // points.symbols_per_group):
-        words[DECIDED + i] = words[i]
+    locate(points, rare, found)
+    collect(words, lanes, points, rare, found)
+    _collect_coefficients(lanes, rare, found)
+    decide_as_sent(words, points, tile)
     return found
 
 

@@ -42,7 +42,17 @@ from phy.engines.fused.flat.lanes import (
     TURN_REAL,
     tap_lanes,
 )
-from phy.engines.fused.flat.taps import TapLaw, coefficients, draw_known, expand
+from phy.engines.fused.flat.rayleigh import rate_of, screen_fading
+from phy.engines.fused.flat.taps import (
+    TapLaw,
+    coefficients,
+    draw_errors,
+    draw_known,
+    draw_taps,
+    expand,
+    has_radius,
+    taps_of_words,
+)
 from phy.engines.fused.symbols import Mapping, decide, decide_signs, modulate, modulate_signs
 from phy.numerics.compiled import aligned_zeros, inlined, lean_kernel, shifted_left, shifted_right
 from phy.numerics.random_kernels import draw_words, normals_of_words
@@ -165,6 +175,7 @@ def _carry(
         keys, device, gain, level = rows.keys[row], rows.device[row], rows.gain[row], rows.level[row]
         sums = energies[row, span]
         sums[:] = 0.0
+        share = np.float32(1.0) / (np.float32(1.0) + rate_of(law, gain, level, points))
         for tile in range(span * _TILES_OF_A_TASK, (span + 1) * _TILES_OF_A_TASK):
             first_byte = tile * bytes_of_tile
             bytes_here = min(num_bytes - first_byte, bytes_of_tile)
@@ -186,7 +197,9 @@ def _carry(
             num_taps = (base + symbols_here - 1) // block - first_tap + 1
             here = Tile(base, symbols_here, block, first_tap, num_taps)
             sparse, found = False, 0
-            if not each_symbol:
+            if each_symbol:
+                sparse = points.bits_per_symbol <= 2 and has_radius(law) and share < few
+            else:
                 draw_known(law, keys, positions(device, first_tap, 1), drawn, lanes, num_taps)
                 coefficients(law, gain, level, lanes, OF_TAPS, num_taps)
                 if block >= LONG:
@@ -195,7 +208,11 @@ def _carry(
             if sparse:
                 counters = positions(device, base, 1)
                 draw_lanes((keys[4], keys[5]), counters, drawn, NOISE_REAL, NOISE_IMAG, symbols_here)
-                found = screen(words, drawn, lanes, points, here, rare, sums)
+                if each_symbol:
+                    draw_taps(law, keys, counters, drawn, symbols_here)
+                    found = screen_fading(words, drawn, lanes, points, law, gain, level, here, rare, sums)
+                else:
+                    found = screen(words, drawn, lanes, points, here, rare, sums)
             else:
                 words[DECIDED : DECIDED + groups_here] = np.uint32(0)
             for place in range(1 if sparse else per_group):
@@ -204,15 +221,17 @@ def _carry(
                 else:
                     labels, symbols, to = words, lanes, sums
                     count = (symbols_here - place + per_group - 1) // per_group
+                    counters = positions(device, base + place, per_group)
                     if each_symbol:
-                        counters = positions(device, base + place, per_group)
-                        draw_known(law, keys, counters, drawn, lanes, count)
-                        coefficients(law, gain, level, lanes, OF_SYMBOLS, count)
+                        draw_taps(law, keys, counters, drawn, count)
                     elif place == 0 or num_taps > 1:
                         expand(first_tap, block, base + place, per_group, lanes, count)
-                    counters = positions(device, base + place, per_group)
                     draw_lanes((keys[4], keys[5]), counters, drawn, NOISE_REAL, NOISE_IMAG, count)
                     shift = np.uint32((per_group - 1 - place) * points.bits_per_symbol)
+                if each_symbol:
+                    taps_of_words(law, symbols, count)
+                    draw_errors(law, keys, counters, drawn, symbols, count)
+                    coefficients(law, gain, level, symbols, OF_SYMBOLS, count)
                 normals_of_words(symbols, NOISE_REAL, NOISE_IMAG, count)
                 _pass_through(labels, symbols, shift, points, to, count)
             correct(words, rare, found)

@@ -36,7 +36,7 @@ from phy.engines.fused.flat.lanes import (
 from phy.fading.block_taps import Fading, FlatChannel, Numbers
 from phy.fading.quantile_table import quantile_table
 from phy.numerics.compiled import inlined, spliced
-from phy.numerics.random_kernels import cosine_and_sine, draw_normals
+from phy.numerics.random_kernels import cosine_and_sine, draw_normals, normals_of_words
 from phy.numerics.threefry import draw_lanes
 
 _CONSTANT, _NORMAL, _TABLE = range(3)
@@ -134,6 +134,43 @@ def _fill(real: Any, lanes: Any, real_at: Any, imag_at: Any, count: Any) -> None
         lanes[two + np.uint64(i)] = _ZERO
 
 
+@inlined
+def has_radius(law: Any) -> Any:
+    """True for Rayleigh fading with perfect channel knowledge and |w| = 1: one word of a tap says |h|."""
+    fixed = law.fixed_part == _ZERO and law.perfect_csi
+    return law.kind == _NORMAL and fixed and not law.inverts and law.cutoff == _ZERO
+
+
+@spliced
+def draw_taps(law: Any, keys: Any, counters: Any, words: Any, count: Any) -> None:
+    """Random words of taps, of the counters that `draw_known` takes."""
+    if law.kind != _CONSTANT:
+        draw_lanes((keys[0], keys[1]), counters, words, TAP_REAL, TAP_IMAG, count)
+
+
+@spliced
+def taps_of_words(law: Any, lanes: Any, count: Any) -> None:
+    """Taps of unit mean power in the place of their words."""
+    if law.kind == _CONSTANT:
+        _fill(_ONE, lanes, TAP_REAL, TAP_IMAG, count)
+    elif law.kind == _TABLE:
+        _find_pieces(lanes, count)
+        _look_up(law.table, lanes, count)
+        _turn(lanes, count)
+    else:
+        normals_of_words(lanes, TAP_REAL, TAP_IMAG, count)
+        _scatter(law.fixed_part, law.scattered_part, lanes, count)
+
+
+@spliced
+def draw_errors(law: Any, keys: Any, counters: Any, words: Any, lanes: Any, count: Any) -> None:
+    """Errors of unit power in what is known of the taps."""
+    if law.perfect_csi:
+        _fill(_ZERO, lanes, KNOWN_REAL, KNOWN_IMAG, count)
+    else:
+        draw_normals((keys[2], keys[3]), counters, words, lanes, KNOWN_REAL, KNOWN_IMAG, count)
+
+
 @spliced
 def draw_known(law: Any, keys: Any, counters: Any, words: Any, lanes: Any, count: Any) -> None:
     """Taps of unit mean power of `count` counters, and the errors of unit power in what is known of them.
@@ -141,20 +178,9 @@ def draw_known(law: Any, keys: Any, counters: Any, words: Any, lanes: Any, count
     Counters are those that `phy.numerics.threefry.draw_lanes` takes, `keys` `[>= 4]` uint32 those of taps and of
     channel knowledge; `words` is `lanes` seen as uint32.
     """
-    if law.kind == _CONSTANT:
-        _fill(_ONE, lanes, TAP_REAL, TAP_IMAG, count)
-    elif law.kind == _TABLE:
-        draw_lanes((keys[0], keys[1]), counters, words, TAP_REAL, TAP_IMAG, count)
-        _find_pieces(lanes, count)
-        _look_up(law.table, lanes, count)
-        _turn(lanes, count)
-    else:
-        draw_normals((keys[0], keys[1]), counters, words, lanes, TAP_REAL, TAP_IMAG, count)
-        _scatter(law.fixed_part, law.scattered_part, lanes, count)
-    if law.perfect_csi:
-        _fill(_ZERO, lanes, KNOWN_REAL, KNOWN_IMAG, count)
-    else:
-        draw_normals((keys[2], keys[3]), counters, words, lanes, KNOWN_REAL, KNOWN_IMAG, count)
+    draw_taps(law, keys, counters, words, count)
+    taps_of_words(law, lanes, count)
+    draw_errors(law, keys, counters, words, lanes, count)
 
 
 @spliced
