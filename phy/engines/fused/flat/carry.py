@@ -205,29 +205,27 @@ def _carry(
                 if block >= LONG:
                     set_limits(points, lanes, num_taps)
                     sparse = expected_share(lanes, here) < few
-            if sparse:
-                counters = positions(device, base, 1)
-                draw_lanes((keys[4], keys[5]), counters, drawn, NOISE_REAL, NOISE_IMAG, symbols_here)
-                if each_symbol:
-                    draw_taps(law, keys, counters, drawn, symbols_here)
-                    found = screen_fading(words, drawn, lanes, points, law, gain, level, here, rare, sums)
-                else:
-                    found = screen(words, drawn, lanes, points, here, rare, sums)
-            else:
+            if not sparse:
                 words[DECIDED : DECIDED + groups_here] = np.uint32(0)
-            for place in range(1 if sparse else per_group):
+            # All symbols at once, or those of one place of the groups: one call draws for both, as copies compile long.
+            stride = 1 if sparse else per_group
+            for place in range(stride):
+                count = (symbols_here - place + stride - 1) // stride
+                counters = positions(device, base + place, stride)
+                draw_lanes((keys[4], keys[5]), counters, drawn, NOISE_REAL, NOISE_IMAG, count)
+                if each_symbol:
+                    draw_taps(law, keys, counters, drawn, count)
                 if sparse:
+                    if each_symbol:
+                        found = screen_fading(words, drawn, lanes, points, law, gain, level, here, rare, sums)
+                    else:
+                        found = screen(words, drawn, lanes, points, here, rare, sums)
                     labels, symbols, to, count, shift = rare.labels, rare.lanes, unused, whole(found), np.uint32(0)
                 else:
                     labels, symbols, to = words, lanes, sums
-                    count = (symbols_here - place + per_group - 1) // per_group
-                    counters = positions(device, base + place, per_group)
-                    if each_symbol:
-                        draw_taps(law, keys, counters, drawn, count)
-                    elif place == 0 or num_taps > 1:
-                        expand(first_tap, block, base + place, per_group, lanes, count)
-                    draw_lanes((keys[4], keys[5]), counters, drawn, NOISE_REAL, NOISE_IMAG, count)
                     shift = np.uint32((per_group - 1 - place) * points.bits_per_symbol)
+                    if not each_symbol and (place == 0 or num_taps > 1):
+                        expand(first_tap, block, base + place, per_group, lanes, count)
                 if each_symbol:
                     taps_of_words(law, symbols, count)
                     draw_errors(law, keys, counters, drawn, symbols, count)
