@@ -246,7 +246,8 @@ def test_more_devices_than_a_tile_have_each_a_tap_of_their_own() -> None:
 
 def test_coefficients_are_those_of_the_equation() -> None:
     """One tap, one estimate, by hand: A conj(h^) h / |h^|^2 of an honest device that inverts."""
-    from phy.engines.fused.flat.taps import NUM_LANES, OF_TAPS, tap_law
+    from phy.engines.fused.flat.lanes import NUM_LANES, OF_TAPS
+    from phy.engines.fused.flat.taps import tap_law
     from phy.numerics.compiled import kernel
 
     @kernel
