@@ -36,7 +36,9 @@ from ldpc import FRAMES, POINTS, received, sionna_decoder
 from rivals import Chain, Rival, digital
 from timing import SLOW_TURNS, half_spread, interleaved_rates, markdown_table, print_table, turn_ratios
 
+from phy.engines.choice import instructions
 from phy.numerics.workers import available_threads
+from scenarios.files.provenance import find_cpu_model
 
 COLUMNS = {
     "fused": "fused [Mbit/s]",
@@ -246,15 +248,11 @@ def many(link: dict[str, Any], *, num_devices: int, num_bits: int) -> Rival:
 
 def machine() -> str:
     """CPU with its vector instructions, cores and versions."""
-    listed = Path("/proc/cpuinfo")
-    lines = listed.read_text().splitlines() if listed.exists() else []
-    told = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-    model = told.get("model name") or platform.processor() or platform.machine()
-    vectors = " ".join(name for name in VECTORS if name in told.get("flags", "").split())
+    vectors = " ".join(name for name in VECTORS if name in instructions())
     packages = ("tensorflow", "sionna-no-rt", "numba", "numpy")
     versions = {name: version(name) for name in packages} | peers.installed()
     return (
-        f"{model} ({vectors or 'vector instructions unknown'}), {available_threads()} cores, "
+        f"{find_cpu_model()} ({vectors or 'vector instructions unknown'}), {available_threads()} cores, "
         f"Python {platform.python_version()}, " + ", ".join(f"{name} {number}" for name, number in versions.items())
     )
 

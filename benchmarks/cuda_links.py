@@ -15,7 +15,6 @@ import platform
 import statistics
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numba
@@ -25,6 +24,7 @@ from rivals import Rival, digital
 from timing import interleaved, median_ratio, print_table
 
 from phy.numerics.workers import available_threads
+from scenarios.files.provenance import find_cpu_model
 
 POWER = {"policy": "fixed", "snr_max_db": 13.0}
 AWGN, BLOCK = {"model": "awgn"}, {"fading": "rayleigh", "coherence": "packet"}
@@ -75,13 +75,6 @@ SIZES |= {"1000 devices of 2^14 bits": (1000 << 14, 1000)}
 """Payload of QPSK over AWGN [bits], and devices."""
 
 
-def processor() -> str:
-    """Name of the CPU."""
-    told = Path("/proc/cpuinfo")
-    names = [line.split(":")[1].strip() for line in told.read_text().splitlines() if "model name" in line]
-    return names[0] if names else platform.machine()
-
-
 def main() -> int:
     """Print the table; return 1 if too many bits differ."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -92,7 +85,7 @@ def main() -> int:
         print("engine cuda is not measured: this machine has no GPU, or no numba-cuda")
         return 0
     name = cuda.get_current_device().name
-    print(f"{name.decode() if isinstance(name, bytes) else name}; {processor()}, {available_threads()} threads")
+    print(f"{name.decode() if isinstance(name, bytes) else name}; {find_cpu_model()}, {available_threads()} threads")
     print(f"Python {platform.python_version()}, numba {numba.__version__}, NumPy {np.__version__}")
     rows, failed = [], False
     for link, config in links().items():

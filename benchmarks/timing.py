@@ -83,7 +83,7 @@ def interleaved_rates(
 
 
 def turn_ratios(numerator: list[float], denominator: list[float]) -> list[float]:
-    """Ratios of the turns that both took."""
+    """Ratios of calls of `interleaved_rates` that followed each other."""
     return [a / b for a, b in zip(numerator, denominator, strict=False)]
 
 

@@ -90,7 +90,8 @@ def _step(operation: Any, run: Pass) -> Callable[..., Any]:
         return lambda images, **_: walk(operation, images, run)
     rule = _rule(operation)
     if rule is None:
-        operation.autocast = False  # Keras turns bfloat16 into float32 in layers without weights too
+        if run.precision != "float32":
+            operation.autocast = False  # Keras turns bfloat16 into float32 in layers without weights too
         mode = {"training": run.keys is not None} if getattr(operation, "_call_has_training_arg", False) else {}
         return lambda *inputs, **options: _counted(operation(*inputs, **{**options, **mode}), run)
     return lambda inputs, **_: _counted(rule(operation, inputs, run), run)

@@ -50,20 +50,21 @@ def sees_gpu() -> bool:
 
 
 @lru_cache(maxsize=1)
+def instructions() -> frozenset[str]:
+    """Names by which Linux lists instruction sets of this processor, among other words; none on other systems."""
+    listed = Path("/proc/cpuinfo")
+    return frozenset(listed.read_text(encoding="ascii", errors="replace").split() if listed.exists() else ())
+
+
 def has_vectors() -> bool:
-    """True if this processor has the vector instructions that make fused kernels fast."""
-    if platform.machine().lower() in ("arm64", "aarch64"):
-        return True
-    listed = Path("/proc/cpuinfo")
-    return not listed.exists() or _VECTORS in listed.read_text(encoding="ascii", errors="replace").split()
+    """True if this processor has the vector instructions that make fused kernels fast, or nothing is known."""
+    return platform.machine().lower() in ("arm64", "aarch64") or not instructions() or _VECTORS in instructions()
 
 
-@lru_cache(maxsize=1)
 def has_bfloat16() -> bool:
-    """True if the processor multiplies bfloat16 (AMX, AVX-512 BF16), TensorFlow has a GPU, or nothing is known."""
-    listed = Path("/proc/cpuinfo")
-    words = listed.read_text(encoding="ascii", errors="replace").split() if listed.exists() else ["bf16"]
-    return sees_gpu() or not {"amx_bf16", "avx512_bf16", "bf16"}.isdisjoint(words)
+    """True if this processor multiplies bfloat16 (AMX, AVX-512 BF16), TensorFlow has a GPU, or nothing is known."""
+    known = instructions()
+    return sees_gpu() or not known or not known.isdisjoint(("amx_bf16", "avx512_bf16", "bf16"))
 
 
 @lru_cache(maxsize=1)

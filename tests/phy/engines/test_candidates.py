@@ -80,9 +80,9 @@ def limits(modulation: str, noise_scale: float, turn: complex = 1.0) -> int:
     return int(words[TAP_REAL])
 
 
-def radius(word: int) -> np.float32:
+def radius(word: int) -> float:
     """Noise of the first word `word`, along the real axis."""
-    return complex_normal(np.uint32(word), np.uint32(0))[0]  # type: ignore[no-any-return]
+    return float(complex_normal(np.uint32(word), np.uint32(0))[0])
 
 
 @pytest.mark.parametrize("modulation", HALF_SPACING)
@@ -95,7 +95,7 @@ def test_the_limit_lies_just_inside_the_distance_to_the_boundary(modulation: str
     for share in np.geomspace(1e-5, 0.4, 200):
         scale = distance / math.sqrt(-math.log(share))
         limit = limits(modulation, scale)
-        assert scale * float(radius(limit + 1)) < distance * (1.0 - 5e-5)
+        assert scale * radius(limit + 1) < distance * (1.0 - 5e-5)
         assert share < limit / 2**32 < 1.08 * share
 
 
@@ -105,7 +105,7 @@ def test_wrong_channel_knowledge_brings_the_limit_nearer(turn: complex) -> None:
     distance = HALF_SPACING["16qam"]
     scale = distance / math.sqrt(-math.log(0.05))
     moved = float(np.abs((turn - 1.0) * points).max())
-    assert scale * float(radius(limits("16qam", scale, turn) + 1)) + moved < distance
+    assert scale * radius(limits("16qam", scale, turn) + 1) + moved < distance
 
 
 def test_all_symbols_are_candidates_where_nothing_is_sent() -> None:
