@@ -1,8 +1,8 @@
 """Where the time of a first run goes, cold and warm: importing, compiling, computing, storing, drawing.
 
-    python benchmarks/first_figure.py [SCENARIO ..]
+    python benchmarks/first_figure.py ['run SCENARIO ..' ..]
 
-Each scenario runs with few trials or rounds in a process of its own: cold with an empty folder of compiled kernels,
+Each command runs in a process of its own: cold with an empty folder of compiled kernels,
 then warm with the full one, each once into a new results folder. Processor and wall seconds of
 
 - imports: modules loaded for the first time, TensorFlow among them;
@@ -33,14 +33,14 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from timing import markdown_table
 
-SCENARIOS = {
-    "flmc-snr": ["--trials", "5"],
-    "fedavg-digits": [],
-    "link-uncoded": [],
-    "link-coded-tdl": [],
-    "probit-attacks": ["--trials", "1", "--set", "learning.rounds=5"],
-    "bitflip-kappa": ["--trials", "1"],
-}
+COMMANDS = (
+    "run flmc-snr --trials 5",
+    "run fedavg-digits",
+    "link link-uncoded",
+    "link link-coded-tdl",
+    "run probit-attacks --trials 1 --set learning.rounds=5",
+    "run bitflip-kappa --trials 1",
+)
 """Each with what shortens it."""
 STAGES = ("imports", "compiling", "storing", "drawing", "computing")
 _PLACES = {
@@ -132,19 +132,18 @@ def watched(arguments: list[str]) -> None:
     print(json.dumps(clock.spent))
 
 
-def measured(scenario: str, *, cache: str) -> dict[str, list[float]]:
+def measured(command: str, *, cache: str) -> dict[str, list[float]]:
     """Stages of one run in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
-        run = ["run", scenario, "--out", str(Path(folder) / "run"), *SCENARIOS.get(scenario, [])]
         done = subprocess.run(
-            [sys.executable, __file__, "--watched", *run],
+            [sys.executable, __file__, "--watched", *command.split(), "--out", str(Path(folder) / "run")],
             env={**os.environ, "XDG_CACHE_HOME": cache},
             capture_output=True,
             text=True,
             check=False,
         )
     if done.returncode:
-        raise SystemExit(f"{scenario}: {done.stderr[-2000:]}")
+        raise SystemExit(f"{command}: {done.stderr[-2000:]}")
     told: dict[str, list[float]] = json.loads(done.stdout.splitlines()[-1])
     return told
 
@@ -152,15 +151,14 @@ def measured(scenario: str, *, cache: str) -> dict[str, list[float]]:
 def main() -> None:
     """Print the table."""
     rows: list[tuple[str, ...]] = []
-    for scenario in sys.argv[1:] or SCENARIOS:
+    for command in sys.argv[1:] or COMMANDS:
         with tempfile.TemporaryDirectory() as cache:
             for state in ("cold", "warm"):
-                spent = measured(scenario, cache=cache)
+                spent = measured(command, cache=cache)
                 pairs = [spent.get(stage, [0.0, 0.0]) for stage in STAGES]
                 total = [sum(column) for column in zip(*pairs, strict=True)]
                 cells = (f"{processor:.1f} / {wall:.1f}" for processor, wall in (*pairs, total))
-                shortened = " ".join((scenario, *SCENARIOS.get(scenario, [])))
-                rows.append((shortened, state, *cells))
+                rows.append((command, state, *cells))
     print(markdown_table(("processor / wall [s]", "kernels", *STAGES, "all"), rows))
 
 
