@@ -52,11 +52,13 @@ def _writable_folder() -> Path:
 _njit: Any = numba.njit
 _register_jitable: Any = register_jitable
 _config: Any = numba.config
+# In the environment: where any variable of numba changes, it reads all of them anew.
 if not _config.CACHE_DIR:
-    _config.CACHE_DIR = str(_writable_folder())
+    os.environ["NUMBA_CACHE_DIR"] = str(_writable_folder())
 if _config.CPU_NAME is None and _config.CPU_FEATURES is None and "+avx512f" in get_host_cpu_features().split(","):
     # LLVM takes half of AVX-512's width on Intel processors, as the first of them slowed down under all of it.
-    _config.CPU_FEATURES = f"{get_host_cpu_features()},-prefer-256-bit"
+    os.environ["NUMBA_CPU_FEATURES"] = f"{get_host_cpu_features()},-prefer-256-bit"
+_config.reload_config()
 
 
 class _Compilations(Listener):

@@ -148,3 +148,22 @@ def test_scratch_arrays_begin_at_a_cache_line(shape: int | tuple[int, ...]) -> N
         assert array.flags.c_contiguous
         assert np.array_equal(array, np.zeros(shape, kind))
         assert array.dtype == kind
+
+
+def test_machine_code_stays_in_its_folder_where_numba_was_imported_first_and_a_variable_of_numba_changed(
+    tmp_path: Path,
+) -> None:
+    process = """
+import os, numba
+import phy.numerics.compiled
+
+os.environ["NUMBA_NUM_THREADS"] = "1"
+numba.njit(lambda: None)()  # reads the variables
+
+from phy.numerics.random_kernels import fill_real_normals
+print(fill_real_normals.stats.cache_path, numba.config.CPU_FEATURES)
+"""
+    environment = {"XDG_CACHE_HOME": str(tmp_path), "PATH": "/usr/bin", "PYTHONPATH": ":".join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", process], env=environment, capture_output=True, text=True, check=True)
+    assert Path(done.stdout.split()[0]).is_relative_to(tmp_path)
+    assert ("-prefer-256-bit" in done.stdout) == ("avx512f" in done.stdout)
