@@ -139,7 +139,7 @@ class OverTheAir(_OnAir):
         return RoundOutcome(
             theta=descended(theta, estimate, eta=self.sampling.eta, lost=lost),
             observed=self._observed(heard.decision)
-            | {"num_active": heard.num_active.mean(axis=1)}
+            | {"num_active": heard.num_active.sum(axis=1) / heard.num_active.shape[1]}
             | spent(together, heard.energy_j)
             | self._attackers.told(context),
         )

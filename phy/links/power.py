@@ -153,7 +153,7 @@ def decide_sum(
     """
     control, power = link.control, mean_power(payload)
     sums = Sums(payload_power=power, noise_power=(2.0 if payload.dtype.kind == "c" else 1.0) * link.channel.noise_power)
-    if may_clip(link, max_power):
+    if control.clips or max_power is not None:
         limit = link.max_power if max_power is None else np.minimum(max_power, link.max_power)
         allowed = limit / np.maximum(power, np.finfo(float).tiny)
         most = allowed if control.clips else np.minimum(allowed, link.max_power / payload_power)
@@ -163,14 +163,9 @@ def decide_sum(
     return replace(decision, mmse_scale=mmse_scale(decision, sums)) if link.mmse_scaling else decision
 
 
-def may_clip(link: LinkConfig, max_power: NDArray[np.float64] | None) -> bool:
-    """True if some devices of a sum may not reach its level."""
-    return link.control.clips or max_power is not None
-
-
-def depends_on_payload(link: LinkConfig, max_power: NDArray[np.float64] | None) -> bool:
-    """True if power control of a sum depends on its payload, and `decide_sum` must decide."""
-    return link.mmse_scaling or may_clip(link, max_power)
+def depends_on_payload(link: LinkConfig) -> bool:
+    """True if power control of a sum depends on its payload, as it does under a limit `max_power`: see `decide_sum`."""
+    return link.mmse_scaling or link.control.clips
 
 
 def mmse_scale(decision: AmplitudeDecision, sums: Sums) -> NDArray[np.float64]:

@@ -43,6 +43,7 @@ class SuperpositionLink:
         )
         self._payload_power = payload_bound**2
         self._decide = PowerControl(max_power=config.max_power, payload_power=self._payload_power)
+        self._by_payload = depends_on_payload(config)
         self._combined: tuple[tuple[object, ...], CombinedTaps] | None = None
         # Not a bound method: the link would keep itself and its arrays alive.
         self._airtime_s = LastResult(partial(_airtime, each_s=num_symbols * config.symbol_s))
@@ -63,7 +64,7 @@ class SuperpositionLink:
         combined = self._combine(context) if self.config.combines else None
         gains = combined.gains if combined is not None else self._channel.block_gains(context)
         gains = gains.without(context.silent)
-        if depends_on_payload(self.config, max_power):
+        if self._by_payload or max_power is not None:
             decision = decide_sum(
                 self.config, gains, payload, payload_power=self._payload_power, caps=caps, max_power=max_power
             )

@@ -6,9 +6,13 @@ The result of a task depends on its number alone, so blocks and threads change n
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import lru_cache
+from typing import Any, TypeVar
+
+Made = TypeVar("Made")
 
 _BLOCKS_PER_THREAD = 4
 """More than one, so that the other threads do not wait for a delayed one."""
@@ -45,6 +49,22 @@ def _threads(value: str) -> int:
 def _pool(threads: int, process: int) -> ThreadPoolExecutor:
     del process  # threads do not survive a fork: a child starts its own
     return ThreadPoolExecutor(threads, thread_name_prefix="fused")
+
+
+def of_thread(make: Callable[..., Made]) -> Callable[..., Made]:
+    """`make` whose result each thread keeps for its next call with the same arguments: scratch arrays of a kernel.
+
+    A kernel must not read what it has not written: it may be from the call before.
+    """
+    kept = threading.local()
+
+    def made(*arguments: Any) -> Made:
+        if getattr(kept, "arguments", None) != arguments:
+            kept.arguments, kept.made = arguments, make(*arguments)
+        found: Made = kept.made
+        return found
+
+    return made
 
 
 def run_tasks(run: Callable[[int, int], None], *, num_tasks: int, threads: int | None = None) -> None:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -92,43 +93,14 @@ class SuperposedBit(Event):
         if self.amplitude == 0.0 or self.entry_bound == 0.0:
             return np.zeros_like(orders)
         distinct, where = np.unique(orders, return_inverse=True)
-        return np.asarray(np.array([self._renyi(float(one)) for one in distinct])[where]).reshape(orders.shape)
+        found = np.array([_renyi(float(one), A=self.amplitude, b=self.entry_bound) for one in distinct])
+        return np.asarray(found[where]).reshape(orders.shape)
 
     def repeated(self, count: int) -> Event | None:
         """None beyond 1: sums of these losses have no closed form."""
         if count == 0:
             return NoRelease()
         return self if count == 1 else None
-
-    def _renyi(self, order: float) -> float:
-        A, b = self.amplitude, self.entry_bound
-        bound = min(_response_renyi(order, b), 2.0 * order * A * A)
-        if math.isinf(order) or math.isinf(A) or math.isinf(b):
-            return bound
-        # Beyond A + order times the steepest loss, or where the loss has all but reached b, the integrand falls as Q.
-        flat = (b + 50.0 + math.log(order)) / (2.0 * A)
-        high = A + min(2.0 * order * A * math.tanh(b / 2.0), max(flat, 1.0)) + _REACH
-        # Its poles lie pi / (2 A) off the real line, and no bump is narrower than 1 / sqrt(1 + order A^2).
-        step = min(0.25 / A, 0.7 / math.sqrt(1.0 + order * A * A))
-        count = math.ceil((high + A + _REACH) / step)
-        if count > _NODES:
-            return bound
-        y = np.linspace(-A - _REACH, high, count + 1)
-        loss = entry_loss(y, relative=A, entry_bound=b)
-        log_q = np.logaddexp(-0.5 * (y - A) ** 2 - b, -0.5 * (y + A) ** 2) - math.log1p(math.exp(-b))
-        width = (y[1] - y[0]) / math.sqrt(2.0 * math.pi)
-        if order * float(np.abs(loss).max()) < 30.0:
-            # E_Q[r^o] - 1 = E_Q[r^o - 1 - o (r - 1)], whose terms are of one sign: tiny divergences keep their digits.
-            excess = np.expm1(order * loss) - order * np.expm1(loss)
-            series = 1.0 + (order + 1.0) * loss / 3.0 + (order * order + order + 1.0) * loss**2 / 12.0
-            small = 0.5 * order * (order - 1.0) * loss**2 * series
-            excess = np.where(order * np.abs(loss) < 1e-4, small, excess)
-            found = math.log1p(width * float(np.sum(np.exp(log_q) * excess)))
-        else:
-            exponent = log_q + order * loss
-            top = float(exponent.max())
-            found = top + math.log(width * float(np.sum(np.exp(exponent - top))))
-        return min(found / (order - 1.0) * (1.0 + _ROUNDING), bound)
 
 
 def analog_noise_multiplier(
@@ -152,6 +124,37 @@ def analog_noise_multiplier(
     distance = 2.0 * gradient_bound * math.sqrt(dimension) * received
     with np.errstate(divide="ignore"):
         return np.asarray(math.sqrt(noise_power) / distance)
+
+
+@lru_cache(maxsize=4096)  # a run spends the same amplitude at many points
+def _renyi(order: float, *, A: float, b: float) -> float:
+    bound = min(_response_renyi(order, b), 2.0 * order * A * A)
+    if math.isinf(order) or math.isinf(A) or math.isinf(b):
+        return bound
+    # Beyond A + order times the steepest loss, or where the loss has all but reached b, the integrand falls as Q.
+    flat = (b + 50.0 + math.log(order)) / (2.0 * A)
+    high = A + min(2.0 * order * A * math.tanh(b / 2.0), max(flat, 1.0)) + _REACH
+    # Its poles lie pi / (2 A) off the real line, and no bump is narrower than 1 / sqrt(1 + order A^2).
+    step = min(0.25 / A, 0.7 / math.sqrt(1.0 + order * A * A))
+    count = math.ceil((high + A + _REACH) / step)
+    if count > _NODES:
+        return bound
+    y = np.linspace(-A - _REACH, high, count + 1)
+    loss = entry_loss(y, relative=A, entry_bound=b)
+    log_q = np.logaddexp(-0.5 * (y - A) ** 2 - b, -0.5 * (y + A) ** 2) - math.log1p(math.exp(-b))
+    width = (y[1] - y[0]) / math.sqrt(2.0 * math.pi)
+    if order * float(np.abs(loss).max()) < 30.0:
+        # E_Q[r^o] - 1 = E_Q[r^o - 1 - o (r - 1)], whose terms are of one sign: tiny divergences keep their digits.
+        excess = np.expm1(order * loss) - order * np.expm1(loss)
+        series = 1.0 + (order + 1.0) * loss / 3.0 + (order * order + order + 1.0) * loss**2 / 12.0
+        small = 0.5 * order * (order - 1.0) * loss**2 * series
+        excess = np.where(order * np.abs(loss) < 1e-4, small, excess)
+        found = math.log1p(width * float(np.sum(np.exp(log_q) * excess)))
+    else:
+        exponent = log_q + order * loss
+        top = float(exponent.max())
+        found = top + math.log(width * float(np.sum(np.exp(exponent - top))))
+    return min(found / (order - 1.0) * (1.0 + _ROUNDING), bound)
 
 
 def _gaussian_delta(x: Floats, amplitude: float) -> Floats:

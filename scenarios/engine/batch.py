@@ -152,5 +152,6 @@ class _Counted:
         found, computed = (len(self.trials) * rounds for rounds in (max(new - 1, 0), min(new, 1)))
         self.restored += found
         self.left -= found + computed
-        self._progress.restored(found)
+        if found:
+            self._progress.restored(found)
         self._progress.advance(computed)

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -149,12 +149,13 @@ def _recorded(store: Store, study: Study, *, done: Collection[str], retry_failed
 def _both(progress: Progress, heart: Heartbeat) -> Progress:
     """Return the same progress, which `heart` keeps as well, for `phyloop status`."""
 
-    def call(name: str, *given: Any) -> None:
-        for one in (progress, heart):
-            if hasattr(one, name):  # `heart` does not keep what is stored, nor rows
-                getattr(one, name)(*given)
+    def call(first: Callable[..., None], second: Callable[..., None], *given: Any) -> None:
+        first(*given)
+        second(*given)
 
-    return Progress(**{one.name: partial(call, one.name) for one in fields(Progress)})
+    # `heart` does not keep what is stored, nor rows.
+    kept = (one.name for one in fields(Progress) if hasattr(heart, one.name))
+    return replace(progress, **{name: partial(call, getattr(progress, name), getattr(heart, name)) for name in kept})
 
 
 def _digest(study: Study, store: Store, text: str) -> str:

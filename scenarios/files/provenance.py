@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -65,6 +66,7 @@ def utc_now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
+@cache  # metadata is parsed whole
 def find_version(distributions: Sequence[str]) -> str | None:
     """Return the version of the first installed distribution, read from its metadata."""
     for name in distributions:

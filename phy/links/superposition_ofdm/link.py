@@ -61,6 +61,7 @@ class OfdmSuperposition:
             and air.motion(config.channel) == "still"
             and (config.csi == "perfect" or (self._same_every_round and not estimated))
         )
+        self._by_payload = depends_on_payload(config)
         self._last: tuple[tuple[object, ...], BlockGains] | None = None
 
     def superpose(
@@ -76,11 +77,10 @@ class OfdmSuperposition:
         num_trials, analog = len(context.trials), self.config.modulation == "analog"
         width = self.num_symbols if analog else -(-self.num_symbols // 8)
         check_payload(payload, expected=(num_trials, self.num_devices, width), dtype="fc" if analog else "u")
-        adapts = depends_on_payload(self.config, max_power)
         who = self._who(context)
         gains = self._block_gains(who, context).without(context.silent)
         bound = self._payload_bound**2
-        if adapts:
+        if self._by_payload or max_power is not None:
             decision = decide_sum(self.config, gains, payload, payload_power=bound, caps=caps, max_power=max_power)
         else:
             decision = decide_amplitude(gains, max_power=self.config.max_power, payload_power=bound, caps=caps)

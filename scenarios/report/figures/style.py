@@ -120,7 +120,7 @@ def write_picture(
     Files that show the same in the same style are left alone: each names the digest of what it `shows`.
     """
     sources = [path.read_bytes() for folder in _LOOK for path in sorted(folder.glob("*.*"))]
-    digest = hashlib.sha256(b"".join([*sources, repr((find_version("matplotlib"), shows)).encode()])).hexdigest()
+    digest = hashlib.sha256(b"".join([*sources, repr((find_version(("matplotlib",)), shows)).encode()])).hexdigest()
     png, svg = paths = [stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "svg")]
     if not all(path.is_file() and digest.encode() in path.read_bytes()[:4096] for path in paths):
         from matplotlib import rc_context

@@ -38,7 +38,7 @@ from phy.numerics.compiled import aligned_zeros, inlined, lean_kernel, read_only
 from phy.numerics.random import RECEIVER, Purpose
 from phy.numerics.random_kernels import draw_normals
 from phy.numerics.threefry import positions
-from phy.numerics.workers import available_threads, run_tasks
+from phy.numerics.workers import available_threads, of_thread, run_tasks
 
 _TILES_OF_A_TASK = 8
 _LONG_BLOCK = 64
@@ -258,6 +258,12 @@ def _superpose(
             spent[device] *= symbol_s
 
 
+@of_thread
+def _scratch(runs: int, num_devices: int) -> tuple[Any, ...]:
+    of_runs = aligned_zeros((runs, 4, num_devices), np.float32)
+    return aligned_zeros(_NUM_SYMBOL_LANES, np.float32), *tap_lanes(), of_runs
+
+
 @dataclass(frozen=True, kw_only=True)
 class _OfRun:
     """Arrays that are the same in every round: gains, zeros `[num_trials, num_devices]`, keys of constant channels.
@@ -327,11 +333,7 @@ class FusedAir(AirChain):
                 energy_j,
                 first,
                 last,
-                (
-                    aligned_zeros(_NUM_SYMBOL_LANES, np.float32),
-                    *tap_lanes(),
-                    aligned_zeros((runs, 4, num_devices), np.float32),
-                ),
+                _scratch(runs, num_devices),
             ),
             num_tasks=num_trials * spans,
             threads=self._threads if num_trials * num_devices * num_symbols >= _WORTH_THREADS else 1,

@@ -17,7 +17,7 @@ from phy.fading.gains import BlockGains
 from phy.numerics.compiled import inlined, lean_kernel, read_only
 from phy.numerics.random_kernels import negative_log
 from phy.numerics.threefry import positions
-from phy.numerics.workers import run_tasks
+from phy.numerics.workers import of_thread, run_tasks
 
 _TILES_OF_A_TASK = 32
 _ZERO, _NOTHING = np.float32(0.0), np.int32(0)
@@ -98,6 +98,9 @@ SumTaps = Callable[..., NDArray[np.float64]]
 """`sum_taps` on one kind of processor."""
 
 
+_scratch = of_thread(tap_lanes)
+
+
 def sum_taps(
     law: TapLaw,
     keys: NDArray[np.uint32],
@@ -112,7 +115,7 @@ def sum_taps(
     spans = -(-num_taps // (TILE * _TILES_OF_A_TASK))
     sums = np.empty((len(devices), spans, NUM_SUMS))
     run_tasks(
-        lambda first, last: _measure(law, keys, devices, gains, num_symbols, sums, first, last, tap_lanes()),
+        lambda first, last: _measure(law, keys, devices, gains, num_symbols, sums, first, last, _scratch()),
         num_tasks=len(devices) * spans,
         threads=threads,
     )
