@@ -27,7 +27,7 @@ from phy.engines.fused.flat.air_taps import (
 from phy.engines.fused.flat.antennas import combined_taps
 from phy.engines.fused.flat.gains import measure_gains
 from phy.engines.fused.flat.lanes import OF_SYMBOLS, OF_TAPS, TILE, tap_lanes
-from phy.engines.fused.flat.taps import TapLaw, expand, tap_law
+from phy.engines.fused.flat.taps import TapLaw, expand, parts_of, tap_law
 from phy.fading.block_taps import FlatChannel, UplinkContext
 from phy.fading.gains import BlockGains
 from phy.links.air_chain import AirChain, Arrivals, OnAir
@@ -157,6 +157,8 @@ def _count_runs(of_runs: Any, first_run: Any, block: Any, active: Any, base: Any
 @lean_kernel
 def _superpose(
     law: Any,
+    table: Any,
+    errors: Any,
     kind: Any,
     amplitudes: Any,
     bits: Any,
@@ -198,15 +200,16 @@ def _superpose(
             for start in range(0, num_devices, TILE):
                 some = min(num_devices - start, TILE)
                 added_by_devices(
-                    law, keys[trial], gains[trial], level, own[trial], words, taps, of_runs[0], start, some
+                    law, table, errors, keys[trial], gains[trial], level, own[trial], words, taps, of_runs[0], start,
+                    some,
                 )  # fmt: skip
         elif by_runs:
             end = min(begin + _TILES_OF_A_TASK * TILE, num_symbols)
             num_taps = (end - 1) // block - first_run + 1
             for device in range(num_devices):
                 added_taps(
-                    law, keys[trial], device, gains[trial], level, own[trial], given[trial], first_run, words, taps,
-                    OF_TAPS, num_taps,
+                    law, table, errors, keys[trial], device, gains[trial], level, own[trial], given[trial], first_run,
+                    words, taps, OF_TAPS, num_taps,
                 )  # fmt: skip
                 for run in range(num_taps):
                     for i in range(4):
@@ -237,8 +240,8 @@ def _superpose(
                     num_taps = (base + count - 1) // block - first_tap + 1
                     at = OF_SYMBOLS if each_symbol else OF_TAPS
                     added_taps(
-                        law, keys[trial], device, gains[trial], level, own[trial], given[trial], first_tap, words, taps,
-                        at, num_taps,
+                        law, table, errors, keys[trial], device, gains[trial], level, own[trial], given[trial],
+                        first_tap, words, taps, at, num_taps,
                     )  # fmt: skip
                     if not each_symbol:
                         expand(first_tap, block, base, 1, taps, count)
@@ -320,6 +323,7 @@ class FusedAir(AirChain):
         run_tasks(
             lambda first, last: _superpose(
                 law,
+                *parts_of(law),
                 kind,
                 amplitudes,
                 bits,

@@ -70,21 +70,21 @@ def _as_given(given: Any, first: Any, lanes: Any, at: Any, count: Any) -> None:
 
 @spliced
 def added_at_positions(
-    law: Any, keys: Any, device: Any, gain: Any, level: Any, own: Any, first: Any, words: Any, lanes: Any, at: Any,
-    count: Any,
+    law: Any, table: Any, errors: Any, keys: Any, device: Any, gain: Any, level: Any, own: Any, first: Any, words: Any,
+    lanes: Any, at: Any, count: Any,
 ) -> None:  # fmt: skip
     """Coefficients of taps number `first` on of one device, `count` of them, from `lanes[at]` on.
 
-    `keys`, `words` and `lanes` are those of `draw_known`.
+    Arguments up to `keys`, `words` and `lanes` are those of `draw_known`.
     """
-    draw_known(law, keys, positions(device, first, 1), words, lanes, count)
+    draw_known(law, table, errors, keys, positions(device, first, 1), words, lanes, count)
     _of_positions(law, gain, level, own, lanes, at, count)
 
 
 @spliced
 def added_taps(
-    law: Any, keys: Any, device: Any, gains: Any, level: Any, own: Any, given: Any, first: Any, words: Any, lanes: Any,
-    at: Any, count: Any,
+    law: Any, table: Any, errors: Any, keys: Any, device: Any, gains: Any, level: Any, own: Any, given: Any, first: Any,
+    words: Any, lanes: Any, at: Any, count: Any,
 ) -> None:  # fmt: skip
     """`added_at_positions`, or of several antennas the coefficients `given` `[4, devices, taps]`, if there are any.
 
@@ -94,8 +94,9 @@ def added_taps(
         _as_given(given[:, device], first, lanes, at, count)
     else:
         added_at_positions(
-            law, keys, np.uint32(device), gains[device], level, own[device], first, words, lanes, at, count
-        )
+            law, table, errors, keys, np.uint32(device), gains[device], level, own[device], first, words, lanes, at,
+            count,
+        )  # fmt: skip
 
 
 @inlined
@@ -111,11 +112,12 @@ def _of_devices(law: Any, gains: Any, level: Any, own: Any, lanes: Any, out: Any
 
 @spliced
 def added_by_devices(
-    law: Any, keys: Any, gains: Any, level: Any, own: Any, words: Any, lanes: Any, out: Any, first: Any, count: Any
-) -> None:
+    law: Any, table: Any, errors: Any, keys: Any, gains: Any, level: Any, own: Any, words: Any, lanes: Any, out: Any,
+    first: Any, count: Any,
+) -> None:  # fmt: skip
     """Coefficients of the first taps of devices `first` to `first + count` into `out` `[4, devices]`.
 
     `gains` and `own` are of all devices; `count` is at most `TILE`.
     """
-    draw_known(law, keys, devices(first), words, lanes, count)
+    draw_known(law, table, errors, keys, devices(first), words, lanes, count)
     _of_devices(law, gains, level, own, lanes, out, first, count)

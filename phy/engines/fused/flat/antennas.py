@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from phy.config import LinkConfig
 from phy.engines.fused.flat.lanes import KNOWN_IMAG, KNOWN_REAL, TAP_IMAG, TAP_REAL, TILE, tap_lanes
-from phy.engines.fused.flat.taps import TapLaw, draw_known, tap_law
+from phy.engines.fused.flat.taps import TapLaw, draw_known, parts_of, tap_law
 from phy.fading.block_taps import FlatChannel, UplinkContext
 from phy.links.antennas import CombinedTaps
 from phy.numerics.compiled import lean_kernel, read_only
@@ -28,8 +28,9 @@ _ANTENNA = np.uint32(ANTENNA_BITS)
 
 @lean_kernel
 def _draw(
-    law: Any, keys: Any, gains: Any, start: Any, channel: Any, estimate: Any, first: Any, last: Any, scratch: Any
-) -> None:
+    law: Any, table: Any, errors: Any, keys: Any, gains: Any, start: Any, channel: Any, estimate: Any, first: Any,
+    last: Any, scratch: Any,
+) -> None:  # fmt: skip
     """Tasks `first` to `last`, a (trial, antenna, device) each: h and h^ of blocks from number `start` on.
 
     `channel` and `estimate` `[trials, antennas, devices, 2 blocks]` float32, parts of each tap side by side; `keys` as
@@ -43,7 +44,7 @@ def _draw(
         taps, known, gain = channel[trial, antenna, device], estimate[trial, antenna, device], gains[trial, device]
         for base in range(0, blocks, TILE):
             count = min(blocks - base, TILE)
-            draw_known(law, keys[trial], positions(number, start + base, 1), words, lanes, count)
+            draw_known(law, table, errors, keys[trial], positions(number, start + base, 1), words, lanes, count)
             for i in range(count):
                 real, imag = gain * lanes[TAP_REAL + i], gain * lanes[TAP_IMAG + i]
                 taps[2 * (base + i)] = real
@@ -102,7 +103,9 @@ def _drawn(
     channel, estimate = np.empty(shape, np.float32), np.empty(shape, np.float32)
     keys, gain = read_only(keys), read_only(gain)
     run_tasks(
-        lambda first, last: _draw(law, keys, gain, blocks.start, channel, estimate, first, last, tap_lanes()),
+        lambda first, last: _draw(
+            law, *parts_of(law), keys, gain, blocks.start, channel, estimate, first, last, tap_lanes()
+        ),
         num_tasks=int(np.prod(shape[:3])),
         threads=available_threads(),
     )

@@ -51,6 +51,7 @@ from phy.engines.fused.flat.taps import (
     draw_taps,
     expand,
     has_radius,
+    parts_of,
     taps_of_words,
 )
 from phy.engines.fused.symbols import Mapping, decide, decide_signs, modulate, modulate_signs
@@ -159,15 +160,18 @@ def _scratch() -> tuple[Any, ...]:
 
 @lean_kernel
 def _carry(
-    points: Any, law: Any, rows: Any, num_bits: Any, scrambled: Any, few: Any, received: Any, energies: Any,
-    first: Any, last: Any, scratch: Any,
+    points: Any, law: Any, table: Any, errors: Any, each_symbol: Any, rows: Any, num_bits: Any, scrambled: Any,
+    few: Any, received: Any, energies: Any, first: Any, last: Any, scratch: Any,
 ) -> None:  # fmt: skip
-    """Tasks `first` to `last`: `received` `[rows, num_bytes]`, and sums of each task in `energies` `[row, span, 3]`."""
+    """Tasks `first` to `last`: `received` `[rows, num_bytes]`, and sums of each task in `energies` `[row, span, 3]`.
+
+    `each_symbol` is None where several symbols share a tap.
+    """
     per_group, spans = points.symbols_per_group, energies.shape[1]
     num_bytes = (num_bits + 7) // 8
     num_symbols = (num_bits + points.bits_per_symbol - 1) // points.bits_per_symbol
     tail = np.uint8(0xFF << (8 * num_bytes - num_bits))
-    block, each_symbol = law.block_symbols, law.block_symbols == 1
+    block = law.block_symbols
     bytes_of_tile = TILE // per_group * points.bytes_per_group
     pairs, mask, sent, got, words, drawn, lanes, rare, unused = scratch
     for task in range(first, last):
@@ -197,10 +201,10 @@ def _carry(
             num_taps = (base + symbols_here - 1) // block - first_tap + 1
             here = Tile(base, symbols_here, block, first_tap, num_taps)
             sparse, found = False, 0
-            if each_symbol:
+            if each_symbol is not None:
                 sparse = points.bits_per_symbol <= 2 and has_radius(law) and share < few
             else:
-                draw_known(law, keys, positions(device, first_tap, 1), drawn, lanes, num_taps)
+                draw_known(law, table, errors, keys, positions(device, first_tap, 1), drawn, lanes, num_taps)
                 coefficients(law, gain, level, lanes, OF_TAPS, num_taps)
                 if block >= LONG:
                     set_limits(points, lanes, num_taps)
@@ -213,10 +217,10 @@ def _carry(
                 count = (symbols_here - place + stride - 1) // stride
                 counters = positions(device, base + place, stride)
                 draw_lanes((keys[4], keys[5]), counters, drawn, NOISE_REAL, NOISE_IMAG, count)
-                if each_symbol:
+                if each_symbol is not None:
                     draw_taps(law, keys, counters, drawn, count)
                 if sparse:
-                    if each_symbol:
+                    if each_symbol is not None:
                         found = screen_fading(words, drawn, lanes, points, law, gain, level, here, rare, sums)
                     else:
                         found = screen(words, drawn, lanes, points, here, rare, sums)
@@ -224,11 +228,11 @@ def _carry(
                 else:
                     labels, symbols, to = words, lanes, sums
                     shift = np.uint32((per_group - 1 - place) * points.bits_per_symbol)
-                    if not each_symbol and (place == 0 or num_taps > 1):
+                    if each_symbol is None and (place == 0 or num_taps > 1):
                         expand(first_tap, block, base + place, per_group, lanes, count)
-                if each_symbol:
-                    taps_of_words(law, symbols, count)
-                    draw_errors(law, keys, counters, drawn, symbols, count)
+                if each_symbol is not None:
+                    taps_of_words(law, table, symbols, count)
+                    draw_errors(errors, keys, counters, drawn, symbols, count)
                     coefficients(law, gain, level, symbols, OF_SYMBOLS, count)
                 normals_of_words(symbols, NOISE_REAL, NOISE_IMAG, count)
                 _pass_through(labels, symbols, shift, points, to, count)
@@ -250,9 +254,10 @@ def carry(
     spans = -(-num_bits // (points.bits_per_symbol * TILE * _TILES_OF_A_TASK))
     received = np.empty_like(rows.payload)
     energies = np.empty((len(rows.payload), spans, NUM_ENERGIES))
+    parts = (*parts_of(law), True if law.block_symbols == 1 else None)
     run_tasks(
         lambda first, last: _carry(
-            points, law, rows, num_bits, scrambled, few, received, energies, first, last, _scratch()
+            points, law, *parts, rows, num_bits, scrambled, few, received, energies, first, last, _scratch()
         ),
         num_tasks=len(rows.payload) * spans,
         threads=threads,

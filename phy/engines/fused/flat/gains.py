@@ -11,7 +11,16 @@ from numpy.typing import NDArray
 
 from phy.engines.fused.flat.candidates import uniform
 from phy.engines.fused.flat.lanes import FADED_POWER, NOISE_SCALE, OF_TAPS, SENT_POWER, TAP_REAL, TILE, tap_lanes
-from phy.engines.fused.flat.taps import TapLaw, coefficients, draw_errors, draw_taps, has_radius, tap_law, taps_of_words
+from phy.engines.fused.flat.taps import (
+    TapLaw,
+    coefficients,
+    draw_errors,
+    draw_taps,
+    has_radius,
+    parts_of,
+    tap_law,
+    taps_of_words,
+)
 from phy.fading.block_taps import FlatChannel, UplinkContext
 from phy.fading.gains import BlockGains
 from phy.numerics.compiled import inlined, lean_kernel, read_only
@@ -58,8 +67,9 @@ def _gains_of_radii(amplitude: Any, lanes: Any, count: Any) -> Any:
 
 @lean_kernel
 def _measure(
-    law: Any, keys: Any, devices: Any, gains: Any, num_symbols: Any, out: Any, first: Any, last: Any, scratch: Any
-) -> None:
+    law: Any, table: Any, errors: Any, keys: Any, devices: Any, gains: Any, num_symbols: Any, out: Any, first: Any,
+    last: Any, scratch: Any,
+) -> None:  # fmt: skip
     """Tasks `first` to `last`: sums (and peaks) over `_TILES_OF_A_TASK` tiles of taps into `out` `[row, span, sum]`."""
     spans = out.shape[1]
     block = min(law.block_symbols, num_symbols)
@@ -78,8 +88,8 @@ def _measure(
             counters = positions(devices[row], start, 1)
             draw_taps(law, keys[row], counters, words, count)
             if not radii:
-                taps_of_words(law, lanes, count)
-                draw_errors(law, keys[row], counters, words, lanes, count)
+                taps_of_words(law, table, lanes, count)
+                draw_errors(errors, keys[row], counters, words, lanes, count)
                 coefficients(law, gains[row], np.float32(1.0), lanes, OF_TAPS, count)
             whole = min(num_symbols // block - start, count)
             for first_tap, num, symbols in ((0, whole, block), (whole, count - whole, num_symbols % block)):
@@ -115,7 +125,9 @@ def sum_taps(
     spans = -(-num_taps // (TILE * _TILES_OF_A_TASK))
     sums = np.empty((len(devices), spans, NUM_SUMS))
     run_tasks(
-        lambda first, last: _measure(law, keys, devices, gains, num_symbols, sums, first, last, _scratch()),
+        lambda first, last: _measure(
+            law, *parts_of(law), keys, devices, gains, num_symbols, sums, first, last, _scratch()
+        ),
         num_tasks=len(devices) * spans,
         threads=threads,
     )

@@ -89,6 +89,11 @@ def _law(spec: Fading, numbers: Numbers, varies: bool) -> TapLaw:
     )
 
 
+def parts_of(law: TapLaw) -> tuple[NDArray[np.float32] | None, bool | None]:
+    """The table of a law, and a mark of errors in channel knowledge; None without: numba leaves out what is behind."""
+    return law.table if law.kind == _TABLE else None, None if law.perfect_csi else True
+
+
 # In three loops: LLVM makes no vectors of a loop that reads a table where it does not know.
 
 
@@ -149,38 +154,38 @@ def draw_taps(law: Any, keys: Any, counters: Any, words: Any, count: Any) -> Non
 
 
 @spliced
-def taps_of_words(law: Any, lanes: Any, count: Any) -> None:
+def taps_of_words(law: Any, table: Any, lanes: Any, count: Any) -> None:
     """Taps of unit mean power in the place of their words."""
-    if law.kind == _CONSTANT:
-        _fill(_ONE, lanes, TAP_REAL, TAP_IMAG, count)
-    elif law.kind == _TABLE:
+    if table is not None:
         _find_pieces(lanes, count)
-        _look_up(law.table, lanes, count)
+        _look_up(table, lanes, count)
         _turn(lanes, count)
+    elif law.kind == _CONSTANT:
+        _fill(_ONE, lanes, TAP_REAL, TAP_IMAG, count)
     else:
         normals_of_words(lanes, TAP_REAL, TAP_IMAG, count)
         _scatter(law.fixed_part, law.scattered_part, lanes, count)
 
 
 @spliced
-def draw_errors(law: Any, keys: Any, counters: Any, words: Any, lanes: Any, count: Any) -> None:
-    """Errors of unit power in what is known of the taps."""
-    if law.perfect_csi:
-        _fill(_ZERO, lanes, KNOWN_REAL, KNOWN_IMAG, count)
-    else:
+def draw_errors(errors: Any, keys: Any, counters: Any, words: Any, lanes: Any, count: Any) -> None:
+    """Errors of unit power in what is known of the taps; zero where `errors` is None."""
+    if errors is not None:
         draw_normals((keys[2], keys[3]), counters, words, lanes, KNOWN_REAL, KNOWN_IMAG, count)
+    else:
+        _fill(_ZERO, lanes, KNOWN_REAL, KNOWN_IMAG, count)
 
 
 @spliced
-def draw_known(law: Any, keys: Any, counters: Any, words: Any, lanes: Any, count: Any) -> None:
+def draw_known(law: Any, table: Any, errors: Any, keys: Any, counters: Any, words: Any, lanes: Any, count: Any) -> None:
     """Taps of unit mean power of `count` counters, and the errors of unit power in what is known of them.
 
     Counters are those that `phy.numerics.threefry.draw_lanes` takes, `keys` `[>= 4]` uint32 those of taps and of
-    channel knowledge; `words` is `lanes` seen as uint32.
+    channel knowledge; `words` is `lanes` seen as uint32, `table` and `errors` are `parts_of` the law.
     """
     draw_taps(law, keys, counters, words, count)
-    taps_of_words(law, lanes, count)
-    draw_errors(law, keys, counters, words, lanes, count)
+    taps_of_words(law, table, lanes, count)
+    draw_errors(errors, keys, counters, words, lanes, count)
 
 
 @spliced

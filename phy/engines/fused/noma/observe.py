@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from phy.engines.fused.fading.fades import WAVES, draw_waves
 from phy.engines.fused.noma.observed import Observed, pair_lane
 from phy.engines.fused.packets.channel import (
+    ONE_VALUE,
     channel_and_estimate,
     draw_noise,
     fading_scratch,
@@ -176,12 +177,13 @@ def _observe(
                             if waves is None:
                                 channel_and_estimate(
                                     plan, keys, arrival, start_s, antenna, slot, first_row, last_row, tile, width,
-                                    None, taps[user], None, None, None, None, words, lanes, count,
+                                    None, taps[user], None, ONE_VALUE, ONE_VALUE, None, None, None, words, lanes, count,
                                 )  # fmt: skip
                             else:
                                 channel_and_estimate(
                                     plan, keys, arrival, start_s, antenna, slot, first_row, last_row, tile, width,
-                                    waves[user], taps[user], nodes[user], None, None, None, words, lanes, count,
+                                    waves[user], taps[user], nodes[user], ONE_VALUE, ONE_VALUE, None, None, None,
+                                    words, lanes, count,
                                 )  # fmt: skip
                             sent = map_symbols(labels[n, user, at:], points, lanes, count, padded)
                             energies[n, _SENT, user] += sent

@@ -16,6 +16,7 @@ from phy.engines.fused.impairments import Impairments, clip, draw_offsets, power
 from phy.engines.fused.packets.bits import count_label_errors, fill_bytes, fill_decided, fill_labels
 from phy.engines.fused.packets.channel import (
     NONE,
+    ONE_VALUE,
     arrived_and_estimate,
     channel_and_estimate,
     channel_line,
@@ -46,7 +47,7 @@ from phy.engines.fused.packets.lines import (
     shrink,
     whole_vectors,
 )
-from phy.engines.fused.packets.plan import GIVEN_ERROR, LEAST_SQUARES, MMSE, PERFECT, PacketPlan
+from phy.engines.fused.packets.plan import GIVEN_ERROR, MMSE, PERFECT, PacketPlan
 from phy.engines.fused.packets.soft import APP, HARD, llrs_of_line, normalise
 from phy.engines.fused.symbols import Mapping
 from phy.numerics.compiled import aligned_zeros, lean_kernel, spliced
@@ -100,7 +101,7 @@ def _hear_pilots(
                     plane.pilots, pilot * plane.width + tile * LINE, lanes, arrival, noise_std, known, start,
                     plane.width, count,
                 )  # fmt: skip
-    if knowledge.kind == MMSE:
+    if shrunk is not None:
         for antenna in range(plan.fades.num_antennas):
             start = 2 * plane.width * pilots * antenna
             shrink(
@@ -111,38 +112,38 @@ def _hear_pilots(
 
 @spliced
 def _variance_line(
-    plan: Any, arrival: Any, noise_power: Any, data_row: Any, tile: Any, shares: Any, lanes: Any, column: Any,
-    count: Any,
+    plan: Any, arrival: Any, noise_power: Any, data_row: Any, tile: Any, given: Any, shares: Any, lanes: Any,
+    column: Any, count: Any,
 ) -> None:  # fmt: skip
     """Noise and the variance of the estimate on a tile of a data line, into its lane from `column` on."""
     knowledge = plan.knowledge
     if knowledge.trusting or knowledge.kind == PERFECT:
         fill_variance(lanes, np.float32(0.0), noise_power, column, count)
-    elif shares is None or knowledge.kind == GIVEN_ERROR:
+    elif given is not None:
         fill_variance(lanes, arrival * arrival * knowledge.error_std * knowledge.error_std, noise_power, column, count)
-    elif knowledge.kind == LEAST_SQUARES:
-        fill_variance(lanes, noise_power * knowledge.noise_gain[data_row], noise_power, column, count)
-    else:
+    elif shares is not None:
         first, strength = tile * LINE, arrival * arrival
         noise_shares(knowledge.level, knowledge.explained_time[data_row], strength, noise_power, shares)
         estimate_variance(
             shares, knowledge.explained[tile], knowledge.unexplained[data_row, first:], strength, lanes, column, count
         )
         add_noise_power(lanes, noise_power, column, count)
+    else:
+        fill_variance(lanes, noise_power * knowledge.noise_gain[data_row], noise_power, column, count)
 
 
 @lean_kernel
 def _carry(
     plan: Any, impairments: Any, arrived: Any, points: Any, rows: Any, noise_power: Any, soft: Any, labels: Any,
     decided: Any, llrs: Any, energies: Any, first: Any, last: Any, words: Any, lanes: Any, waves: Any, taps: Any,
-    nodes: Any, known: Any, shrunk: Any, modes: Any, shares: Any,
+    nodes: Any, along: Any, given: Any, known: Any, shrunk: Any, modes: Any, shares: Any,
 ) -> None:  # fmt: skip
-    """Rows `first` to `last`: `labels` to `decided`, both `[rows, num_symbols]` uint8; `llrs` unless `soft` is HARD.
+    """Rows `first` to `last`: `labels` to `decided`, both `[rows, num_symbols]` uint8; `llrs` None if `soft` is HARD.
 
-    `arrived`: an `Arrived` of these rows, with `taps` None; or None for symbols that stay on their carriers. From
+    `arrived`: an `Arrived` of these rows, with `labels` None; or None for symbols that stay on their carriers. From
     `words` on there is what `_scratch` has. numba removes code behind what is None, not code in place of what is not.
     """
-    plane, fades, knowledge = plan.plane, plan.fades, plan.knowledge
+    plane, fades = plan.plane, plan.fades
     noise_std = np.sqrt(noise_power)
     antennas, bits, data_rows = fades.num_antennas, points.bits_per_symbol, len(plane.data_rows)
     at_once = max(LINE // plane.width, 1)
@@ -156,9 +157,9 @@ def _carry(
         if impairments is not None:
             offsets, limit = draw_offsets(impairments, keys[6:8]), power_limit(impairments, labels[n], points)
         for slot in range(plane.num_slots):
-            if taps is not None and not plane.along_line:
+            if taps is not None:
                 slot_taps(plan, keys[0:2], waves, start_s, slot, taps, nodes)
-            if known is not None and (knowledge.kind == LEAST_SQUARES or knowledge.kind == MMSE):
+            if known is not None:
                 _hear_pilots(
                     plan, keys, taps, nodes, impairments, offsets, arrived, n - first, arrival, noise_power, slot,
                     known, shrunk, words, lanes,
@@ -173,7 +174,7 @@ def _carry(
                     if count <= 0:
                         break
                     padded = whole_vectors(count)
-                    if taps is not None:
+                    if labels is not None:
                         energy = map_symbols(labels[n, at:], points, lanes, count, padded)
                         if impairments is not None:
                             if limit > np.float32(0.0):
@@ -186,15 +187,15 @@ def _carry(
                         fill_ones(lanes, count, padded)
                     clear_matched(lanes, padded)
                     for antenna in range(antennas):
-                        if taps is not None:
+                        if labels is not None:
                             channel_and_estimate(
                                 plan, keys, arrival, start_s, antenna, slot, first_row, last_row, tile, width, waves,
-                                taps, nodes, known, shrunk, modes, words, lanes, count,
+                                taps, nodes, along, given, known, shrunk, modes, words, lanes, count,
                             )  # fmt: skip
                         if arrived is not None:
                             arrived_and_estimate(
                                 plan, keys, arrival, arrived, n - first, antenna, slot, first_row, last_row, tile,
-                                width, known, shrunk, modes, words, lanes, count,
+                                width, given, known, shrunk, modes, words, lanes, count,
                             )  # fmt: skip
                         draw_noise(plan, keys, antenna, slot, first_row, last_row, tile, width, words, lanes, count)
                         clear_noise_beyond(lanes, count, padded)
@@ -202,10 +203,12 @@ def _carry(
                         faded += found[0]
                         noise += found[1]
                     decide_line(lanes, points, decided[n, at:], count)
-                    if soft != HARD:
+                    if llrs is not None:
                         for data_row in range(first_row, last_row):
                             column = (data_row - first_row) * width
-                            _variance_line(plan, arrival, noise_power, data_row, tile, shares, lanes, column, width)
+                            _variance_line(
+                                plan, arrival, noise_power, data_row, tile, given, shares, lanes, column, width
+                            )
                         normalise(lanes, count)
                         llrs_of_line(lanes, points, soft, llrs[n, at * bits :], count)
         amplitude = np.float64(rows.amplitude[n])
@@ -216,24 +219,30 @@ def _carry(
         energies[NOISE_ENERGY, n] = noise_power * noise / antennas
 
 
-def _scratch(plan: PacketPlan, *, has_arrived: bool) -> tuple[NDArray[Any] | None, ...]:
-    """Scratch arrays of a thread; None for arrays that the plan does not need."""
-    fading = fading_scratch(plan)
+def _scratch(plan: PacketPlan, *, has_arrived: bool) -> tuple[Any, ...]:
+    """Scratch arrays of a thread, and marks of what the plan has; None for what it does not need."""
+    plane, knowledge, antennas = plan.plane, plan.knowledge, plan.fades.num_antennas
+    words, lanes, *fading = fading_scratch(plan)
+    known = given = None
+    modes: tuple[Any, ...] = None, None, None
     if has_arrived:
-        words, lanes = fading[:2]
-        fading = words, lanes, None, None, None
-    elif plan.is_simple:
-        return *fading, None, None, None, None
-    plane, antennas = plan.plane, plan.fades.num_antennas
-    over, along = plan.knowledge.level.shape
-    return (
-        *fading,
-        # Whole vectors are read of a line.
-        aligned_zeros(2 * plane.width * len(plane.pilot_rows) * antennas + VECTOR, np.float32),
-        np.empty((antennas, over, along), np.complex64),
-        np.zeros((along + 3) // 4 * 8, np.float32),
-        np.empty((along + 3) // 4 * 4, np.float32),
-    )
+        fading = [None, None, None, None]
+    elif plane.along_line:
+        fading = [fading[0], None, None, ONE_VALUE]
+    else:
+        fading.append(None)
+    if knowledge.kind == GIVEN_ERROR:
+        given = ONE_VALUE
+    elif knowledge.kind != PERFECT:  # whole vectors are read of a line
+        known = aligned_zeros(2 * plane.width * len(plane.pilot_rows) * antennas + VECTOR, np.float32)
+    if knowledge.kind == MMSE:
+        over, along = knowledge.level.shape
+        modes = (
+            np.empty((antennas, over, along), np.complex64),
+            np.zeros((along + 3) // 4 * 8, np.float32),
+            np.empty((along + 3) // 4 * 4, np.float32),
+        )
+    return words, lanes, *fading, given, known, *modes
 
 
 class Carried(NamedTuple):
@@ -270,14 +279,15 @@ def carry_packets(
     count, bits = len(coded), points.bits_per_symbol
     labels = np.empty((count, num_bits // bits), np.uint8)
     decided, hard = np.empty_like(labels), np.empty((count, -(-num_bits // 8)), np.uint8)
-    llrs = np.empty((count, labels.shape[1] * bits if soft != HARD else 0), np.float32)
+    llrs = None if soft == HARD else np.empty((count, labels.shape[1] * bits), np.float32)
     errors, energies = np.empty((count, bits), np.int32), np.empty((_NUM_ENERGIES, count))
     power = np.float32(noise_power)
 
     def carry(first: int, last: int, arrived: Arrived | None) -> None:
         scratch = _scratch(plan, has_arrived=arrived is not None)
+        mapped = None if arrived is not None else labels
         _carry(
-            plan, impairments, arrived, points, rows, power, soft, labels, decided, llrs, energies, first, last,
+            plan, impairments, arrived, points, rows, power, soft, mapped, decided, llrs, energies, first, last,
             *scratch,
         )  # fmt: skip
 

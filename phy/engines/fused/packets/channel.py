@@ -27,7 +27,7 @@ from phy.engines.fused.packets.lines import (
     wanted_modes,
     whole_vectors,
 )
-from phy.engines.fused.packets.plan import GIVEN_ERROR, LEAST_SQUARES, PERFECT, PacketPlan
+from phy.engines.fused.packets.plan import GIVEN_ERROR, PacketPlan
 from phy.numerics.compiled import aligned_zeros, inlined, lean_kernel, spliced
 from phy.numerics.workers import run_tasks
 
@@ -110,14 +110,12 @@ def draw_noise(
 
 @spliced
 def _estimate_line(
-    plan: Any, keys: Any, arrival: Any, antenna: Any, slot: Any, row: Any, data_row: Any, tile: Any, known: Any,
-    shrunk: Any, modes: Any, words: Any, lanes: Any, column: Any, count: Any,
+    plan: Any, keys: Any, arrival: Any, antenna: Any, slot: Any, row: Any, data_row: Any, tile: Any, given: Any,
+    known: Any, shrunk: Any, modes: Any, words: Any, lanes: Any, column: Any, count: Any,
 ) -> None:  # fmt: skip
     """a g h^ on a tile of a data line, into its lane from `column` on."""
     plane, knowledge = plan.plane, plan.knowledge
-    if knowledge.kind == PERFECT:
-        perfect_estimate(lanes, arrival, column, count)
-    elif known is None or knowledge.kind == GIVEN_ERROR:
+    if given is not None and knowledge.kind == GIVEN_ERROR:
         line, at = slot * plane.line_rows + row, KNOWN + column
         first = (line if knowledge.error_per_line else 0) * (plane.width if knowledge.error_per_carrier else 1)
         values = count if knowledge.error_per_carrier else ONE_VALUE
@@ -126,7 +124,10 @@ def _estimate_line(
         if not knowledge.error_per_carrier:
             spread_tap(lanes[at], lanes[at + ROOM], lanes, at, count)
         noisy_estimate(lanes, arrival, knowledge.error_std, column, count)
-    elif knowledge.kind == LEAST_SQUARES:
+    elif shrunk is not None:
+        wanted_modes(knowledge.wanted, data_row, shrunk[antenna], modes)
+        apply_response(modes, NONE, len(modes) // 2, knowledge.basis[tile], lanes, KNOWN + column, count)
+    elif known is not None:
         start = 2 * plane.width * len(plane.pilot_rows) * antenna + tile * LINE
         low, high = knowledge.low[data_row], knowledge.high[data_row]
         interpolate(
@@ -134,15 +135,14 @@ def _estimate_line(
             knowledge.weight[data_row], lanes, column, count,
         )  # fmt: skip
     else:
-        wanted_modes(knowledge.wanted, data_row, shrunk[antenna], modes)
-        apply_response(modes, NONE, len(modes) // 2, knowledge.basis[tile], lanes, KNOWN + column, count)
+        perfect_estimate(lanes, arrival, column, count)
 
 
 @spliced
 def channel_and_estimate(
     plan: Any, keys: Any, arrival: Any, start_s: Any, antenna: Any, slot: Any, first_row: Any, last_row: Any, tile: Any,
-    width: Any, waves: Any, taps: Any, nodes: Any, known: Any, shrunk: Any, modes: Any, words: Any, lanes: Any,
-    count: Any,
+    width: Any, waves: Any, taps: Any, nodes: Any, along: Any, given: Any, known: Any, shrunk: Any, modes: Any,
+    words: Any, lanes: Any, count: Any,
 ) -> None:  # fmt: skip
     """h and a g h^ at one antenna on `count` symbols of some data lines side by side, into their lanes."""
     plane = plan.plane
@@ -151,13 +151,13 @@ def channel_and_estimate(
         here = min(width, count - column)
         if here <= 0:
             break
-        if plane.along_line:
+        if along is not None and plane.along_line:
             instants_line(plan, keys[0:2], waves, start_s, antenna, slot, lanes, whole_vectors(here))
-        else:
+        elif taps is not None:
             channel_line(plan, taps, nodes, antenna, row, tile, lanes, column, whole_vectors(here))
         _estimate_line(
-            plan, keys, arrival, antenna, slot, row, data_row, tile, known, shrunk, modes, words, lanes, column,
-            whole_vectors(here),
+            plan, keys, arrival, antenna, slot, row, data_row, tile, given, known, shrunk, modes, words, lanes,
+            column, whole_vectors(here),
         )  # fmt: skip
 
 
@@ -173,7 +173,8 @@ def take_line(line: Any, tile: Any, lanes: Any, column: Any, count: Any) -> None
 @spliced
 def arrived_and_estimate(
     plan: Any, keys: Any, arrival: Any, arrived: Any, place: Any, antenna: Any, slot: Any, first_row: Any,
-    last_row: Any, tile: Any, width: Any, known: Any, shrunk: Any, modes: Any, words: Any, lanes: Any, count: Any,
+    last_row: Any, tile: Any, width: Any, given: Any, known: Any, shrunk: Any, modes: Any, words: Any, lanes: Any,
+    count: Any,
 ) -> None:  # fmt: skip
     """`channel_and_estimate` of row `place` of `arrived`: h x in place of h, as if symbols were all one."""
     plane = plan.plane
@@ -185,8 +186,8 @@ def arrived_and_estimate(
         if len(arrived.channel) > 0:
             take_line(arrived.channel[place, antenna, line], tile, lanes, column, whole_vectors(here))
         _estimate_line(
-            plan, keys, arrival, antenna, slot, row, data_row, tile, known, shrunk, modes, words, lanes, column,
-            whole_vectors(here),
+            plan, keys, arrival, antenna, slot, row, data_row, tile, given, known, shrunk, modes, words, lanes,
+            column, whole_vectors(here),
         )  # fmt: skip
         take_line(arrived.symbols[place, antenna, line], tile, lanes, column, whole_vectors(here))
 
