@@ -252,7 +252,9 @@ def test_coefficients_are_those_of_the_equation() -> None:
 
     @kernel
     def added(law: Any, keys: Any, gain: Any, level: Any, words: Any, lanes: Any) -> None:
-        air_taps.added_at_positions(law, keys, np.uint32(1), gain, level, np.float32(0.0), 0, words, lanes, OF_TAPS, 8)
+        air_taps.added_at_positions(
+            law, None, True, keys, np.uint32(1), gain, level, np.float32(0.0), 0, words, lanes, OF_TAPS, 8
+        )
 
     config = link("analog", "rician per symbol", "fused")
     config = config.model_copy(update={"power": config.power.model_copy(update={"policy": "inversion"})})
