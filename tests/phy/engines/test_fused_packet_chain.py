@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numba import types
 from packet_rows import (
     NOISE_POWER,
     Fused,
