@@ -222,27 +222,22 @@ def _carry(
 def _scratch(plan: PacketPlan, *, has_arrived: bool) -> tuple[Any, ...]:
     """Scratch arrays of a thread, and marks of what the plan has; None for what it does not need."""
     plane, knowledge, antennas = plan.plane, plan.knowledge, plan.fades.num_antennas
-    words, lanes, *fading = fading_scratch(plan)
-    known = given = None
-    modes: tuple[Any, ...] = None, None, None
+    words, lanes, waves, taps, nodes = fading_scratch(plan)
+    along = given = known = shrunk = modes = shares = None
     if has_arrived:
-        fading = [None, None, None, None]
+        waves = taps = nodes = None
     elif plane.along_line:
-        fading = [fading[0], None, None, ONE_VALUE]
-    else:
-        fading.append(None)
+        along, taps, nodes = ONE_VALUE, None, None
     if knowledge.kind == GIVEN_ERROR:
         given = ONE_VALUE
     elif knowledge.kind != PERFECT:  # whole vectors are read of a line
         known = aligned_zeros(2 * plane.width * len(plane.pilot_rows) * antennas + VECTOR, np.float32)
     if knowledge.kind == MMSE:
-        over, along = knowledge.level.shape
-        modes = (
-            np.empty((antennas, over, along), np.complex64),
-            np.zeros((along + 3) // 4 * 8, np.float32),
-            np.empty((along + 3) // 4 * 4, np.float32),
-        )
-    return words, lanes, *fading, given, known, *modes
+        over, in_time = knowledge.level.shape
+        shrunk = np.empty((antennas, over, in_time), np.complex64)
+        modes = np.zeros((in_time + 3) // 4 * 8, np.float32)
+        shares = np.empty((in_time + 3) // 4 * 4, np.float32)
+    return words, lanes, waves, taps, nodes, along, given, known, shrunk, modes, shares
 
 
 class Carried(NamedTuple):
@@ -279,15 +274,15 @@ def carry_packets(
     count, bits = len(coded), points.bits_per_symbol
     labels = np.empty((count, num_bits // bits), np.uint8)
     decided, hard = np.empty_like(labels), np.empty((count, -(-num_bits // 8)), np.uint8)
-    llrs = None if soft == HARD else np.empty((count, labels.shape[1] * bits), np.float32)
+    llrs = np.empty((count, labels.shape[1] * bits if soft != HARD else 0), np.float32)
     errors, energies = np.empty((count, bits), np.int32), np.empty((_NUM_ENERGIES, count))
     power = np.float32(noise_power)
 
     def carry(first: int, last: int, arrived: Arrived | None) -> None:
         scratch = _scratch(plan, has_arrived=arrived is not None)
-        mapped = None if arrived is not None else labels
+        mapped, soft_bits = None if arrived is not None else labels, None if soft == HARD else llrs
         _carry(
-            plan, impairments, arrived, points, rows, power, soft, mapped, decided, llrs, energies, first, last,
+            plan, impairments, arrived, points, rows, power, soft, mapped, decided, soft_bits, energies, first, last,
             *scratch,
         )  # fmt: skip
 
