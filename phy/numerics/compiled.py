@@ -17,8 +17,11 @@ from typing import Any
 
 import numba
 import numpy as np
-from numba.core.codegen import get_host_cpu_features
+from numba.core.codegen import JITCodeLibrary, get_host_cpu_features
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.event import Event, Listener, register
+from numba.core.typed_passes import NopythonTypeInference
 from numba.extending import register_jitable
 from numpy.typing import NDArray
 
@@ -120,6 +123,56 @@ def exact_kernel(function: Callable[..., Any]) -> Any:
     return _njit(**_OPTIONS, nogil=True, cache=True)(function)
 
 
+# LLVM's form of a part is copied into each kernel that calls it. Machine code of the part alone, which only Python
+# could call, took an eighth of the time of a first call.
+
+
+class _NoMachineCode:
+    """Codegen of a part as numba's `get_executable` asks for it: there is no environment to set."""
+
+    def set_env(self, *_: Any) -> None:
+        pass
+
+
+class _PartLibrary(JITCodeLibrary):
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._verify_declare_only_symbols()
+        self._finalized = True
+
+    @property
+    def codegen(self) -> _NoMachineCode:
+        return _NoMachineCode()
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)
+class _KeepToLlvm(FunctionPass):
+    _name = "keep_to_llvm"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def run_pass(self, state: Any) -> bool:
+        """Give the library that lowering would else create."""
+        state.library = _PartLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
+        return False
+
+
+class _PartCompiler(CompilerBase):
+    def define_pipelines(self) -> list[Any]:
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes.add_pass_after(_KeepToLlvm, NopythonTypeInference)
+        passes.finalize()
+        return [passes]
+
+
+_HOOKS = ("_finalize_final_module", "_finalize_dynamic_globals", "_verify_declare_only_symbols")
+
+# numba does not document these hooks: without them parts are compiled as functions.
+_PART: dict[str, Any] = {"pipeline_class": _PartCompiler} if all(hasattr(JITCodeLibrary, h) for h in _HOOKS) else {}
+
+
 # LLVM links all calls of a name to the copy that is loaded first, of whichever kernel or of the part compiled alone.
 # Copies may add up in different orders. So a kernel contains its parts, and calls only those that compute integers.
 
@@ -129,12 +182,12 @@ def inlined(function: Callable[..., Any]) -> Any:
 
     For one loop. A part with parts of its own is compiled with all of them, and once more in its caller.
     """
-    return _register_jitable(**_LEAN, forceinline=True)(function)
+    return _register_jitable(**_LEAN, **_PART, forceinline=True)(function)
 
 
 def contracted(function: Callable[..., Any]) -> Any:
     """An `inlined` part that adds up in the order in which it is written, with products fused into sums."""
-    return _register_jitable(**{**_LEAN, "fastmath": {"contract"}}, forceinline=True)(function)
+    return _register_jitable(**{**_LEAN, "fastmath": {"contract"}}, **_PART, forceinline=True)(function)
 
 
 def shared(function: Callable[..., Any]) -> Any:
@@ -142,7 +195,7 @@ def shared(function: Callable[..., Any]) -> Any:
 
     Every copy returns the same integers, so it does not matter which copy is called.
     """
-    return _register_jitable(**_LEAN, forceinline=False)(function)
+    return _register_jitable(**_LEAN, **_PART, forceinline=False)(function)
 
 
 def spliced(function: Callable[..., Any]) -> Any:
