@@ -34,7 +34,7 @@ from phy.engines.fused.packets.lines import (
     map_symbols,
     whole_vectors,
 )
-from phy.engines.fused.packets.plan import PacketPlan
+from phy.engines.fused.packets.plan import GIVEN_ERROR, PacketPlan
 from phy.engines.fused.symbols import Mapping
 from phy.numerics.compiled import aligned_zeros, inlined, lean_kernel
 
@@ -124,7 +124,7 @@ def _energy(kept: Any, known: Any, weight: Any, real: Any, count: Any) -> Any:
 @lean_kernel
 def _observe(
     plan: Any, points: Any, rows: Any, noise_power: Any, labels: Any, values: Any, power: Any, energies: Any,
-    words: Any, lanes: Any, waves: Any, taps: Any, nodes: Any, kept: Any,
+    words: Any, lanes: Any, waves: Any, taps: Any, nodes: Any, along: Any, given: Any, kept: Any,
 ) -> None:  # fmt: skip
     """All rows of `labels` `[rows, users, num_symbols]`; from `words` on there is what `_scratch` has.
 
@@ -177,13 +177,13 @@ def _observe(
                             if waves is None:
                                 channel_and_estimate(
                                     plan, keys, arrival, start_s, antenna, slot, first_row, last_row, tile, width,
-                                    None, taps[user], None, ONE_VALUE, ONE_VALUE, None, None, None, words, lanes, count,
+                                    None, taps[user], None, along, given, None, None, None, words, lanes, count,
                                 )  # fmt: skip
                             else:
                                 channel_and_estimate(
                                     plan, keys, arrival, start_s, antenna, slot, first_row, last_row, tile, width,
-                                    waves[user], taps[user], nodes[user], ONE_VALUE, ONE_VALUE, None, None, None,
-                                    words, lanes, count,
+                                    waves[user], taps[user], nodes[user], along, given, None, None, None, words,
+                                    lanes, count,
                                 )  # fmt: skip
                             sent = map_symbols(labels[n, user, at:], points, lanes, count, padded)
                             energies[n, _SENT, user] += sent
@@ -204,10 +204,12 @@ def _observe(
             energies[n, _NOISE, user] = noise_power * noise / antennas
 
 
-def _scratch(plan: PacketPlan, users: int) -> tuple[NDArray[Any] | None, ...]:
+def _scratch(plan: PacketPlan, users: int) -> tuple[Any, ...]:
     words, lanes, *fading = fading_scratch(plan)
     of_users = (None if array is None else np.stack([array] * users) for array in fading)
-    return words, lanes, *of_users, aligned_zeros(2 * ROOM * (users + 1), np.float32)
+    along = ONE_VALUE if plan.plane.along_line else None
+    given = ONE_VALUE if plan.knowledge.kind == GIVEN_ERROR else None
+    return words, lanes, *of_users, along, given, aligned_zeros(2 * ROOM * (users + 1), np.float32)
 
 
 def observe(
