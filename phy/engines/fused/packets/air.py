@@ -220,7 +220,10 @@ def _carry(
 
 
 def _scratch(plan: PacketPlan, *, has_arrived: bool) -> tuple[Any, ...]:
-    """Scratch arrays of a thread, and marks of what the plan has; None for what it does not need."""
+    """Scratch arrays of a thread; None for what the plan does not need, whose code numba leaves out of the kernel.
+
+    Marks: `along`, instants may run along a line; `given`, the error of an estimate is drawn.
+    """
     plane, knowledge, antennas = plan.plane, plan.knowledge, plan.fades.num_antennas
     words, lanes, waves, taps, nodes = fading_scratch(plan)
     along = given = known = shrunk = modes = shares = None

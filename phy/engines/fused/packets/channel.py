@@ -196,8 +196,7 @@ def fading_scratch(plan: PacketPlan) -> tuple[NDArray[Any] | None, ...]:
     """Scratch arrays of a thread for `slot_taps` and `channel_line`: lanes as random words and as numbers, waves,
     taps, and carriers at nodes.
 
-    Waves and nodes are None for a simple plan: numba removes code behind `is None`, half of a kernel. A finer
-    distinction compiles almost the same code several times.
+    Waves and nodes are None for a simple plan: numba removes code behind `is None`, half of a kernel.
     """
     antennas, lanes = plan.fades.num_antennas, aligned_zeros(NUM_LANES, np.float32)
     taps = aligned_zeros(2 * PATHS * plan.plane.instants * antennas, np.float32)
