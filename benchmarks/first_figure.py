@@ -137,7 +137,7 @@ def measured(command: str, *, cache: str) -> dict[str, list[float]]:
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [sys.executable, __file__, "--watched", *command.split(), "--out", str(Path(folder) / "run")],
-            env={**os.environ, "XDG_CACHE_HOME": cache},
+            env={**os.environ, "NUMBA_CACHE_DIR": cache},
             capture_output=True,
             text=True,
             check=False,

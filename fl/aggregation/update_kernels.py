@@ -57,14 +57,22 @@ def look_at_rows(values: F32, *, limit: float) -> tuple[Bools, F64]:
     """Which rows `[K]` of `[K, M]` have a number that is not below `limit` in size, or is none; and their ||.||^2."""
     rows, seen = read_only(values), len(values)
     beyond, squares = np.zeros(seen, np.int64), np.zeros(seen)
-    run_tasks(lambda first, last: _look(rows, np.float32(limit), beyond, squares, first, last), num_tasks=seen)
+    run_tasks(
+        lambda first, last: _look(rows, np.float32(limit), beyond, squares, first, last),
+        num_tasks=seen,
+        cost_us=3e-4 * rows.size,
+    )
     return beyond > 0, squares
 
 
 def add_weighted_rows(values: F32, weights: F64, *, out: F64) -> None:
     """`out` `[M]` += sum_k q_k x_k of `values` `[K, M]`, row after row: blocks of rows change no bit."""
     rows, amounts = read_only(values), read_only(weights)
-    run_tasks(lambda first, last: _sum_up(amounts, rows, out, first, last), num_tasks=-(-len(out) // _COLUMNS))
+    run_tasks(
+        lambda first, last: _sum_up(amounts, rows, out, first, last),
+        num_tasks=-(-len(out) // _COLUMNS),
+        cost_us=3e-4 * rows.size,
+    )
 
 
 def check_finite(weights: F32, *, devices: I64 | None) -> F64:

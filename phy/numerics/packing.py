@@ -30,7 +30,7 @@ def pack(codes: NDArray[np.unsignedinteger[Any]] | NDArray[np.bool_], *, bits: i
         return np.ascontiguousarray(codes.astype(_WHOLE_BYTES[bits])).view(np.uint8)
     rows = read_only(codes.reshape(math.prod(codes.shape[:-1]), codes.shape[-1]))
     out = np.empty((len(rows), -(-codes.shape[-1] * bits // 8)), np.uint8)
-    run_tasks(lambda first, last: _pack(rows, bits, out, first, last), num_tasks=len(rows))
+    run_tasks(lambda first, last: _pack(rows, bits, out, first, last), num_tasks=len(rows), cost_us=2e-3 * rows.size)
     return out.reshape(*codes.shape[:-1], out.shape[1])
 
 
@@ -43,7 +43,7 @@ def unpack(payload: NDArray[np.uint8], *, bits: int, num_values: int) -> NDArray
         return np.ascontiguousarray(payload).view(_WHOLE_BYTES[bits]).astype(dtype)
     rows = read_only(payload.reshape(math.prod(payload.shape[:-1]), payload.shape[-1]))
     out = np.empty((len(rows), num_values), dtype)
-    run_tasks(lambda first, last: _unpack(rows, bits, out, first, last), num_tasks=len(rows))
+    run_tasks(lambda first, last: _unpack(rows, bits, out, first, last), num_tasks=len(rows), cost_us=2e-3 * out.size)
     return out.reshape(*payload.shape[:-1], num_values)
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from phy.numerics.compiled import contracted, contracted_kernel, inlined, lean_kernel, shared, spliced
 from phy.numerics.threefry import draw_lanes, positions, threefry
-from phy.numerics.workers import available_threads, run_tasks
+from phy.numerics.workers import run_tasks
 
 _STEP = np.float32(2.0**-32)
 _SQRT_HALF = np.int32(0x3F3504F3)
@@ -128,7 +128,7 @@ def fill_words(
     run_tasks(
         lambda first, last: _fill_words(keys, devices, first_pair, words, _PAIRS_OF_A_TASK, first, last),
         num_tasks=len(words) * -(-(words.shape[1] // 2) // _PAIRS_OF_A_TASK),
-        threads=available_threads(),
+        cost_us=1e-3 * words.size,
     )
 
 
@@ -151,7 +151,7 @@ def fill_groups(
     run_tasks(
         lambda first, last: _fill_groups(key, devices, first_group, words, first, last),
         num_tasks=len(words) * words.shape[1],
-        threads=available_threads(),
+        cost_us=1e-3 * words.size,
     )
 
 

@@ -5,6 +5,7 @@ The result of a task depends on its number alone, so blocks and threads change n
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -17,6 +18,9 @@ Made = TypeVar("Made")
 _BLOCKS_PER_THREAD = 4
 """More than one, so that the other threads do not wait for a delayed one."""
 
+
+_WORTH_A_THREAD_US = 200.0
+"""Less is done before another thread has begun: waking it and taking turns in the interpreter cost as much."""
 
 THREADS_VARIABLE = "PHYLOOP_THREADS"
 """Environment variable: number of threads of this process, for cores shared with other processes."""
@@ -67,13 +71,16 @@ def of_thread(make: Callable[..., Made]) -> Callable[..., Made]:
     return made
 
 
-def run_tasks(run: Callable[[int, int], None], *, num_tasks: int, threads: int | None = None) -> None:
+def run_tasks(
+    run: Callable[[int, int], None], *, num_tasks: int, threads: int | None = None, cost_us: float = math.inf
+) -> None:
     """Call `run(first, last)` until tasks 0 to `num_tasks` - 1 are done, on `threads` threads, the caller's among them.
 
-    Left out: all that are available.
-    Waits for all calls, then returns or raises the first error of a call.
+    Left out: all that are available. `cost_us`: microseconds that all tasks take on one thread, about; short work takes
+    fewer threads. Waits for all calls, then returns or raises the first error of a call.
     """
     threads = available_threads() if threads is None else threads
+    threads = int(min(threads, 1 + cost_us // _WORTH_A_THREAD_US))
     blocks = min(num_tasks, threads * _BLOCKS_PER_THREAD)
     if threads == 1 or blocks < 2:
         run(0, num_tasks)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from phy.numerics.workers import run_tasks
+from phy.numerics.workers import of_thread, run_tasks
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
@@ -64,3 +65,28 @@ def test_an_error_is_raised_after_all_tasks_end(culprit: str) -> None:
     with pytest.raises(ArithmeticError, match=culprit):
         run_tasks(run, num_tasks=8, threads=2)
     assert not at_work
+
+
+@pytest.mark.parametrize(("cost_us", "most"), [(10.0, 1), (250.0, 2), (1e6, 4)])
+def test_short_work_takes_fewer_threads(cost_us: float, most: int) -> None:
+    seen: set[int] = set()
+
+    def run(first: int, last: int) -> None:
+        seen.add(threading.get_ident())
+        time.sleep(0.02)
+
+    run_tasks(run, num_tasks=64, threads=4, cost_us=cost_us)
+    assert len(seen) == most
+
+
+def test_a_thread_keeps_its_scratch_arrays_while_their_sizes_stay() -> None:
+    @of_thread
+    def scratch(size: int) -> list[int]:
+        return [0] * size
+
+    first = scratch(3)
+    assert scratch(3) is first
+    assert len(scratch(4)) == 4
+    assert scratch(3) is not first
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(scratch, 3).result() is not scratch(3)

@@ -43,8 +43,6 @@ from phy.numerics.workers import available_threads, of_thread, run_tasks
 _TILES_OF_A_TASK = 8
 _LONG_BLOCK = 64
 """Symbols under one tap from which a run of them is a loop of its own."""
-_WORTH_THREADS = 1 << 17
-"""Symbols of all trials and devices, some 0.1 ms, below which handing blocks to threads costs more than they save."""
 _REAL, _COMPLEX, _BITS = range(3)
 _WIDTH = TILE + 16
 SYMBOL_REAL, SYMBOL_IMAG, SUM_REAL, SUM_IMAG, _NUM_SYMBOL_LANES = (i * _WIDTH for i in range(5))
@@ -340,7 +338,8 @@ class FusedAir(AirChain):
                 _scratch(runs, num_devices),
             ),
             num_tasks=num_trials * spans,
-            threads=self._threads if num_trials * num_devices * num_symbols >= _WORTH_THREADS else 1,
+            threads=self._threads,
+            cost_us=8e-4 * num_trials * num_devices * num_symbols,
         )
         return Arrivals(
             received=received.view(np.complex64),

@@ -129,6 +129,7 @@ def count_bursts(
         lambda first, last: _count(sent, received, num_bits, packet_bytes, masks, sums, first, last),
         num_tasks=rows * spans,
         threads=threads,
+        cost_us=5e-4 * rows * num_bits,
     )
     total = sums.sum(axis=1)
     bit_errors, packet_errors = total[:, _ERRORS].copy(), total[:, _WRONG_PACKETS].copy()

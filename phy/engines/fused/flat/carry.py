@@ -58,7 +58,7 @@ from phy.engines.fused.symbols import Mapping, decide, decide_signs, modulate, m
 from phy.numerics.compiled import aligned_zeros, inlined, lean_kernel, shifted_left, shifted_right
 from phy.numerics.random_kernels import draw_words, normals_of_words
 from phy.numerics.threefry import draw_lanes, positions
-from phy.numerics.workers import run_tasks
+from phy.numerics.workers import of_thread, run_tasks
 
 _TILES_OF_A_TASK = 64
 _ZERO = np.float32(0.0)
@@ -150,8 +150,9 @@ def _pass_through(words: Any, lanes: Any, shift: Any, points: Any, energies: Any
     energies[NOISE] += noise
 
 
-def _scratch() -> tuple[Any, ...]:
-    """Scratch arrays of a thread."""
+@of_thread
+def _scratch(_: bool) -> tuple[Any, ...]:
+    """Scratch arrays of links that scramble, or of those that do not, whose mask stays zero."""
     pairs = aligned_zeros(TILE // 4, np.uint32)
     sent, got = aligned_zeros((2, TILE), np.uint8)
     words = aligned_zeros(2 * DECIDED, np.uint32)
@@ -257,9 +258,10 @@ def carry(
     parts = (*parts_of(law), True if law.block_symbols == 1 else None)
     run_tasks(
         lambda first, last: _carry(
-            points, law, *parts, rows, num_bits, scrambled, few, received, energies, first, last, _scratch()
+            points, law, *parts, rows, num_bits, scrambled, few, received, energies, first, last, _scratch(scrambled)
         ),
         num_tasks=len(rows.payload) * spans,
         threads=threads,
+        cost_us=1e-3 * len(rows.payload) * num_bits,
     )
     return received, np.ascontiguousarray(energies.sum(axis=1).T)

@@ -159,7 +159,7 @@ def _carry(
         for slot in range(plane.num_slots):
             if taps is not None:
                 slot_taps(plan, keys[0:2], waves, start_s, slot, taps, nodes)
-            if known is not None:
+            if known is not None and plan.knowledge.kind != PERFECT:
                 _hear_pilots(
                     plan, keys, taps, nodes, impairments, offsets, arrived, n - first, arrival, noise_power, slot,
                     known, shrunk, words, lanes,
@@ -233,7 +233,7 @@ def _scratch(plan: PacketPlan, *, has_arrived: bool) -> tuple[Any, ...]:
         along, taps, nodes = ONE_VALUE, None, None
     if knowledge.kind == GIVEN_ERROR:
         given = ONE_VALUE
-    elif knowledge.kind != PERFECT:  # whole vectors are read of a line
+    elif not (plan.is_simple or plane.along_line):  # whole vectors are read of a line
         known = aligned_zeros(2 * plane.width * len(plane.pilot_rows) * antennas + VECTOR, np.float32)
     if knowledge.kind == MMSE:
         over, in_time = knowledge.level.shape

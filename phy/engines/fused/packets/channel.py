@@ -27,7 +27,7 @@ from phy.engines.fused.packets.lines import (
     wanted_modes,
     whole_vectors,
 )
-from phy.engines.fused.packets.plan import GIVEN_ERROR, PacketPlan
+from phy.engines.fused.packets.plan import GIVEN_ERROR, LEAST_SQUARES, PacketPlan
 from phy.numerics.compiled import aligned_zeros, inlined, lean_kernel, spliced
 from phy.numerics.workers import run_tasks
 
@@ -127,7 +127,7 @@ def _estimate_line(
     elif shrunk is not None:
         wanted_modes(knowledge.wanted, data_row, shrunk[antenna], modes)
         apply_response(modes, NONE, len(modes) // 2, knowledge.basis[tile], lanes, KNOWN + column, count)
-    elif known is not None:
+    elif known is not None and knowledge.kind == LEAST_SQUARES:
         start = 2 * plane.width * len(plane.pilot_rows) * antenna + tile * LINE
         low, high = knowledge.low[data_row], knowledge.high[data_row]
         interpolate(
