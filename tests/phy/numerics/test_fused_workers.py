@@ -71,7 +71,7 @@ def test_an_error_is_raised_after_all_tasks_end(culprit: str) -> None:
 def test_short_work_takes_fewer_threads(cost_us: float, most: int) -> None:
     seen: set[int] = set()
 
-    def run(first: int, last: int) -> None:
+    def run(*_: int) -> None:
         seen.add(threading.get_ident())
         time.sleep(0.02)
 
