@@ -8,7 +8,7 @@ from scenarios.schema.loader import library_names, load_scenario
 from scenarios.studies.tune.plan import plan_tuning
 
 SEARCHED = {
-    "fedavg": ("learning.local.l2: [0.01, 0.1]", "train_loss"),
+    "fedavg": ("learning.rounds: [3, 4]", "train_loss"),
     "flmc": ("learning.step_size: [1.0e-4, 1.0e-3]", "mse"),
     "reconstruction": ("learning.rounds: [1, 2]", "psnr_db"),
     "bit-distance": ("learning.num_pairs: [10, 20]", "kappa"),
