@@ -2,8 +2,8 @@
 
     python benchmarks/first_figure.py ['run SCENARIO ..' ..]
 
-Each command runs in a process of its own: cold with an empty folder of compiled kernels,
-then warm with the full one, each once into a new results folder. Processor and wall seconds of
+Each command runs in a process of its own: cold with an empty folder of compiled kernels, then warm with the full one,
+each once into a new results folder. Processor and wall seconds of
 
 - imports: modules loaded for the first time, TensorFlow among them;
 - compiling: numba's compilations, and what TensorFlow traces; what XLA compiles is told as computing;
@@ -41,7 +41,7 @@ COMMANDS = (
     "run probit-attacks --trials 1 --set learning.rounds=5",
     "run bitflip-kappa --trials 1",
 )
-"""Each with what shortens it."""
+"""Those that are measured if none is given, each with what shortens it."""
 STAGES = ("imports", "compiling", "storing", "drawing", "computing")
 _PLACES = {
     "scenarios.engine.batch:finished": "storing",

@@ -17,10 +17,8 @@ from fl.codecs.partwise import refuse_infinite_values
 from fl.config.codec import Encoded
 from phy.numerics.compiled import inlined, kernel, read_only, shifted_left
 from phy.numerics.threefry import draw_listed
-from phy.numerics.workers import available_threads, run_tasks
+from phy.numerics.workers import run_tasks
 
-_VALUES_OF_A_THREAD = 1 << 14
-"""Fewer are drawn before another thread would have begun."""
 _WORDS = 2.0**32
 _LANES = 256
 _MARGIN = np.float32(8192.0)
@@ -185,6 +183,6 @@ def stochastic_signs(values: F64, *, slope: float, keys: U32) -> U8:
     run_tasks(
         lambda start, stop: _draw(numbers, slope, streams, payload, start, stop),
         num_tasks=num_trials * num_devices,
-        threads=min(available_threads(), max(values.size // _VALUES_OF_A_THREAD, 1)),
+        cost_us=0.012 * values.size,
     )
     return payload

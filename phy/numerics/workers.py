@@ -80,7 +80,7 @@ def run_tasks(
     fewer threads. Waits for all calls, then returns or raises the first error of a call.
     """
     threads = available_threads() if threads is None else threads
-    threads = int(min(threads, 1 + cost_us // _WORTH_A_THREAD_US))
+    threads = int(min(threads, 1.0 + cost_us / _WORTH_A_THREAD_US))
     blocks = min(num_tasks, threads * _BLOCKS_PER_THREAD)
     if threads == 1 or blocks < 2:
         run(0, num_tasks)

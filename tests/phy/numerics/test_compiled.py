@@ -8,8 +8,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
+from numba.core.codegen import JITCodeLibrary
 from numba.core.event import end_event, start_event
 
 from phy.numerics.compiled import aligned_zeros, compilations, contracted, inlined, shared
@@ -114,6 +116,20 @@ def test_kernels_call_only_parts_that_compute_integers(
     assert {kernel for kernel, _ in defined} >= {"_carry", "_measure", "_superpose", "_train"}
     assert {function for kernel, function in defined if function != kernel} <= INTEGER_PARTS
     assert ("_carry", "draw_lanes") in defined
+
+
+@pytest.mark.parametrize("part", [contracted, inlined, shared])
+def test_parts_have_no_machine_code_of_their_own(
+    part: Callable[..., Callable[..., int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    emitted: list[str] = []
+    finalize = JITCodeLibrary._finalize_specific
+    monkeypatch.setattr(
+        JITCodeLibrary, "_finalize_specific", lambda library: (emitted.append(library.name), finalize(library))
+    )
+    double = part(lambda i: i + i)
+    assert numba.njit(lambda i: double(i) + 1)(3) == 7
+    assert len([name for name in emitted if "<lambda>" in name]) == 1
 
 
 @pytest.mark.parametrize("part", [contracted, inlined, shared])
