@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.config import ChannelConfig
-from phy.engines.fused.fading.quantiles import NO_TABLE, tap_of_table
+from phy.engines.fused.fading.quantiles import tap_of_table
 from phy.fading.clusters import NUM_RAYS, clusters_of
 from phy.fading.correlation import LOS_ANGLE_TURNS
 from phy.fading.quantile_table import quantile_table
 from phy.fading.tdl import FLAT_WAVES, TDL_WAVES, Profile, flat_profile, tdl_profile
-from phy.numerics.compiled import inlined, shared
+from phy.numerics.compiled import aligned_zeros, inlined, shared
 from phy.numerics.random_kernels import complex_normal, cosine_and_sine, phasor
 from phy.numerics.threefry import threefry
 
@@ -51,7 +51,7 @@ class Fades(NamedTuple):
     `counter` (place in the stream of random numbers) and `amplitude` `[num_waves * padded_paths]`.
 
     - `kind`: `CONSTANT`, `DRAWN` (one draw per instant and antenna), `TABULATED` (one of the quantiles in `table`) or
-      `WAVES`, `num_waves` per path;
+      `WAVES`, `num_waves` per path; `table` is None for the others;
     - `still`: one instant stands for the whole packet, else instant k is at `offsets_s[k]` `[instants]` float32;
     - `fixed_part`, `scattered_part`: of a draw; `direct`: amplitude of the direct path of waves, 0 without one.
     """
@@ -72,7 +72,7 @@ class Fades(NamedTuple):
     number: NDArray[np.float32]
     counter: NDArray[np.uint32]
     amplitude: NDArray[np.float32]
-    table: NDArray[np.float32]
+    table: NDArray[np.float32] | None
 
 
 def fades_of(channel: ChannelConfig, *, num_antennas: int, still: bool, offsets_s: NDArray[np.float64]) -> Fades:
@@ -105,7 +105,7 @@ def fades_of(channel: ChannelConfig, *, num_antennas: int, still: bool, offsets_
         number=number,
         counter=counter,
         amplitude=amplitude,
-        table=quantile_table(channel.law) if kind == TABULATED else NO_TABLE,
+        table=quantile_table(channel.law) if kind == TABULATED else None,
     )
 
 
@@ -138,9 +138,9 @@ def _waves(profile: Profile, num_waves: int) -> tuple[NDArray[np.float32], NDArr
     )
 
 
-def waves_room(num_antennas: int) -> int:
-    """Length of the scratch array of `draw_waves`."""
-    return _WEIGHTS + 2 * WAVES_ROOM * num_antennas
+def waves_of(fades: Fades) -> NDArray[np.float32] | None:
+    """Scratch array of a thread for `draw_waves`, None without waves."""
+    return aligned_zeros(_WEIGHTS + 2 * WAVES_ROOM * fades.num_antennas, np.float32) if fades.kind == WAVES else None
 
 
 def given_room(num_antennas: int) -> int:
@@ -209,20 +209,20 @@ def _phasors(waves: Any, seconds: Any, real: Any, imag: Any, total: Any) -> None
 def draw_waves(fades: Any, key: Any, given: Any, waves: Any) -> None:
     """Doppler shifts, turns from one instant to the next, and weights of all antennas, into the scratch `waves`.
 
-    `given` `[given_room]` float32 are shifts and weights that are drawn already, from `rays`. If empty, the draws are
+    `given` `[given_room]` float32 are shifts and weights that are drawn already, from `rays`. If None, the draws are
     those of `phy.fading.tdl`: number 0 is Sionna's speed, 1 the angles, 2 the phases of one antenna after the other, 3
     that of the direct path.
     """
     count = len(fades.number)
     # The direct path is one more wave of the first path alone.
     total = count + (1 if fades.direct > _ZERO else 0)
-    if len(given) > 0:
+    if given is None:
+        _draw_lines(fades, key, count, total, waves)
+    else:
         for i in range(total):
             waves[_DOPPLER + i] = given[i]
         for i in range(2 * WAVES_ROOM * fades.num_antennas):
             waves[_WEIGHTS + i] = given[WAVES_ROOM + i]
-    else:
-        _draw_lines(fades, key, count, total, waves)
     _phasors(waves, fades.step_s, _STEP_REAL, _STEP_IMAG, total)
 
 
@@ -283,36 +283,40 @@ def _add_up(waves: Any, num_waves: Any, paths: Any, taps: Any, real_at: Any, ima
 
 
 @inlined
+def row_of(given: Any, place: Any) -> Any:
+    """What is given for a packet, None where nothing is."""
+    return None if given is None else given[place]
+
+
+@inlined
+def _tap(table: Any, word0: Any, word1: Any) -> Any:
+    """A draw of unit mean power: from a table of quantiles, or Gaussian without one."""
+    if table is None:
+        return complex_normal(word0, word1)
+    return tap_of_table(table, word0, word1)
+
+
+@inlined
 def tap_paths(
-    fades: Any,
-    key: Any,
-    waves: Any,
-    start_s: Any,
-    first: Any,
-    count: Any,
-    antenna: Any,
-    taps: Any,
-    imag_at: Any,
+    fades: Any, key: Any, waves: Any, start_s: Any, first: Any, count: Any, antenna: Any, taps: Any, imag_at: Any,
     stride: Any,
-) -> None:
+) -> None:  # fmt: skip
     """Path gains of one antenna at instants `first` to `first + count`, `padded_paths` values at every `stride` of the
     flat `taps`, imaginary parts `imag_at` behind the real ones.
 
     Where the channel is still there is one instant. `waves` is what `draw_waves` left, None where there are none.
     """
-    if fades.kind == CONSTANT:
-        for k in range(count):
-            taps[k * stride] = _ONE
-            taps[imag_at + k * stride] = _ZERO
-    elif waves is None or fades.kind != WAVES:
-        for k in range(count):
-            word0, word1 = threefry(np.uint32(key[0]), np.uint32(key[1]), np.uint32(first + k), np.uint32(antenna))
-            if fades.kind == TABULATED:
-                real, imag = tap_of_table(fades.table, word0, word1)
-            else:
-                real, imag = complex_normal(word0, word1)
-            taps[k * stride] = fades.fixed_part + fades.scattered_part * real
-            taps[imag_at + k * stride] = fades.scattered_part * imag
+    if waves is None:
+        if fades.kind == CONSTANT:
+            for k in range(count):
+                taps[k * stride] = _ONE
+                taps[imag_at + k * stride] = _ZERO
+        else:
+            for k in range(count):
+                word0, word1 = threefry(np.uint32(key[0]), np.uint32(key[1]), np.uint32(first + k), np.uint32(antenna))
+                real, imag = _tap(fades.table, word0, word1)
+                taps[k * stride] = fades.fixed_part + fades.scattered_part * real
+                taps[imag_at + k * stride] = fades.scattered_part * imag
     else:
         paths = fades.padded_paths
         scattered = len(fades.number)

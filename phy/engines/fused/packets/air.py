@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.engines.fused.fading.fades import WAVES, draw_waves
+from phy.engines.fused.fading.fades import draw_waves, row_of
 from phy.engines.fused.impairments import Impairments, clip, draw_offsets, power_limit, turn_line
 from phy.engines.fused.packets.bits import count_label_errors, fill_bytes, fill_decided, fill_labels
 from phy.engines.fused.packets.channel import (
@@ -47,8 +47,8 @@ from phy.engines.fused.packets.lines import (
     shrink,
     whole_vectors,
 )
-from phy.engines.fused.packets.plan import GIVEN_ERROR, MMSE, PERFECT, PacketPlan
-from phy.engines.fused.packets.soft import APP, HARD, llrs_of_line, normalise
+from phy.engines.fused.packets.plan import GIVEN_ERROR, PERFECT, PacketPlan
+from phy.engines.fused.packets.soft import APP, HARD, exact_of, llrs_of_line, normalise
 from phy.engines.fused.symbols import Mapping
 from phy.numerics.compiled import aligned_zeros, lean_kernel, spliced
 from phy.numerics.workers import run_tasks, spans
@@ -63,12 +63,12 @@ class AirRows(NamedTuple):
     """Inputs of the kernel per row.
 
     - `keys` `[rows, 8]` uint32: of the channel, of channel knowledge, of noise, of impairments;
-    - `given` `[rows, n]` float32: waves as `fades.draw_waves` takes them;
+    - `given` `[rows, n]` float32: waves as `fades.draw_waves` takes them, None where it draws them;
     - `amplitude`, `gain`, `start_s` `[rows]` float32.
     """
 
     keys: NDArray[np.uint32]
-    given: NDArray[np.float32]
+    given: NDArray[np.float32] | None
     amplitude: NDArray[np.float32]
     gain: NDArray[np.float32]
     start_s: NDArray[np.float32]
@@ -102,11 +102,12 @@ def _hear_pilots(
                     plane.width, count,
                 )  # fmt: skip
     if shrunk is not None:
+        modes = knowledge.modes
         for antenna in range(plan.fades.num_antennas):
             start = 2 * plane.width * pilots * antenna
             shrink(
-                known, start, plane.width, knowledge.carrier_modes, knowledge.pilot_modes, knowledge.level,
-                arrival * arrival, noise_power, shrunk[antenna],
+                known, start, plane.width, modes.of_carriers, modes.of_pilots, modes.level, arrival * arrival,
+                noise_power, shrunk[antenna],
             )  # fmt: skip
 
 
@@ -122,10 +123,10 @@ def _variance_line(
     elif given is not None:
         fill_variance(lanes, arrival * arrival * knowledge.error_std * knowledge.error_std, noise_power, column, count)
     elif shares is not None:
-        first, strength = tile * LINE, arrival * arrival
-        noise_shares(knowledge.level, knowledge.explained_time[data_row], strength, noise_power, shares)
+        modes, first, strength = knowledge.modes, tile * LINE, arrival * arrival
+        noise_shares(modes.level, modes.explained_time[data_row], strength, noise_power, shares)
         estimate_variance(
-            shares, knowledge.explained[tile], knowledge.unexplained[data_row, first:], strength, lanes, column, count
+            shares, modes.explained[tile], modes.unexplained[data_row, first:], strength, lanes, column, count
         )
         add_noise_power(lanes, noise_power, column, count)
     else:
@@ -134,11 +135,11 @@ def _variance_line(
 
 @lean_kernel
 def _carry(
-    plan: Any, impairments: Any, arrived: Any, points: Any, rows: Any, noise_power: Any, soft: Any, labels: Any,
+    plan: Any, impairments: Any, arrived: Any, points: Any, rows: Any, noise_power: Any, exact: Any, labels: Any,
     decided: Any, llrs: Any, energies: Any, first: Any, last: Any, words: Any, lanes: Any, waves: Any, taps: Any,
     nodes: Any, along: Any, given: Any, known: Any, shrunk: Any, modes: Any, shares: Any,
 ) -> None:  # fmt: skip
-    """Rows `first` to `last`: `labels` to `decided`, both `[rows, num_symbols]` uint8; `llrs` None if `soft` is HARD.
+    """Rows `first` to `last`: `labels` to `decided`, both `[rows, num_symbols]` uint8; `llrs` None if none are wanted.
 
     `arrived`: an `Arrived` of these rows, with `labels` None; or None for symbols that stay on their carriers. From
     `words` on there is what `_scratch` has. numba removes code behind what is None, not code in place of what is not.
@@ -151,8 +152,8 @@ def _carry(
         keys, start_s = rows.keys[n], rows.start_s[n]
         arrival = rows.amplitude[n] * rows.gain[n]
         sent, faded, noise = 0.0, 0.0, 0.0
-        if waves is not None and fades.kind == WAVES:
-            draw_waves(fades, keys[0:2], rows.given[n], waves)
+        if waves is not None:
+            draw_waves(fades, keys[0:2], row_of(rows.given, n), waves)
         offsets, limit = (np.uint32(0), np.float32(1.0), np.float32(0.0)), np.float32(0.0)
         if impairments is not None:
             offsets, limit = draw_offsets(impairments, keys[6:8]), power_limit(impairments, labels[n], points)
@@ -210,7 +211,7 @@ def _carry(
                                 plan, arrival, noise_power, data_row, tile, given, shares, lanes, column, width
                             )
                         normalise(lanes, count)
-                        llrs_of_line(lanes, points, soft, llrs[n, at * bits :], count)
+                        llrs_of_line(lanes, points, exact, llrs[n, at * bits :], count)
         amplitude = np.float64(rows.amplitude[n])
         energies[SENT, n] = amplitude * amplitude * plane.prefix_share * (sent + plane.known_energy)
         if arrived is not None:
@@ -235,8 +236,8 @@ def _scratch(plan: PacketPlan, *, has_arrived: bool) -> tuple[Any, ...]:
         given = ONE_VALUE
     elif not (plan.is_simple or plane.along_line):  # whole vectors are read of a line
         known = aligned_zeros(2 * plane.width * len(plane.pilot_rows) * antennas + VECTOR, np.float32)
-    if knowledge.kind == MMSE:
-        over, in_time = knowledge.level.shape
+    if knowledge.modes is not None:
+        over, in_time = knowledge.modes.level.shape
         shrunk = np.empty((antennas, over, in_time), np.complex64)
         modes = np.zeros((in_time + 3) // 4 * 8, np.float32)
         shares = np.empty((in_time + 3) // 4 * 4, np.float32)
@@ -285,8 +286,8 @@ def carry_packets(
         scratch = _scratch(plan, has_arrived=arrived is not None)
         mapped, soft_bits = None if arrived is not None else labels, None if soft == HARD else llrs
         _carry(
-            plan, impairments, arrived, points, rows, power, soft, mapped, decided, soft_bits, energies, first, last,
-            *scratch,
+            plan, impairments, arrived, points, rows, power, exact_of(soft), mapped, decided, soft_bits, energies,
+            first, last, *scratch,
         )  # fmt: skip
 
     def run(first: int, last: int) -> None:
@@ -297,8 +298,9 @@ def carry_packets(
         else:
             for part in spans(last - first, step=waveforms.rows_at_once):
                 here = slice(first + part.start, first + part.stop)
-                given = rows.keys[here], rows.given[here], rows.start_s[here]
-                carry(here.start, here.stop, waveforms.arrive(labels[here], *given))
+                given = None if rows.given is None else rows.given[here]
+                arrived = waveforms.arrive(labels[here], rows.keys[here], given, rows.start_s[here])
+                carry(here.start, here.stop, arrived)
         if soft == APP:  # the likelier value of a bit is not always that of the nearest point
             fill_decided(llrs[mine], bits, decided[mine])
         fill_bytes(decided[mine], bits, num_bits, hard[mine])

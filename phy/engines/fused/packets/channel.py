@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.engines.fused.fading.fades import PATHS, WAVES, draw_waves, tap_paths, waves_room
+from phy.engines.fused.fading.fades import PATHS, draw_waves, row_of, tap_paths, waves_of
 from phy.engines.fused.fading.nodes import MOST_NODES
 from phy.engines.fused.packets.lines import (
     CHANNEL,
@@ -27,7 +27,7 @@ from phy.engines.fused.packets.lines import (
     wanted_modes,
     whole_vectors,
 )
-from phy.engines.fused.packets.plan import GIVEN_ERROR, LEAST_SQUARES, PacketPlan
+from phy.engines.fused.packets.plan import GIVEN_ERROR, LEAST_SQUARES, ChannelPlan, PacketPlan
 from phy.numerics.compiled import aligned_zeros, inlined, lean_kernel, spliced
 from phy.numerics.workers import run_tasks
 
@@ -80,7 +80,7 @@ def channel_line(
     """h on a tile of a line of carriers, into its lane from `column` on, from what `slot_taps` left."""
     fades, plane = plan.fades, plan.plane
     at = 2 * PATHS * (antenna * plane.instants + (0 if fades.still else row))
-    if nodes is None or not plane.selective:
+    if nodes is None:
         spread_tap(taps[at], taps[at + PATHS], lanes, CHANNEL + column, count)
     elif len(plane.between) > 0:
         place = 2 * ROOM * MOST_NODES * (antenna * ((plane.width + LINE - 1) // LINE) + tile)
@@ -125,8 +125,8 @@ def _estimate_line(
             spread_tap(lanes[at], lanes[at + ROOM], lanes, at, count)
         noisy_estimate(lanes, arrival, knowledge.error_std, column, count)
     elif shrunk is not None:
-        wanted_modes(knowledge.wanted, data_row, shrunk[antenna], modes)
-        apply_response(modes, NONE, len(modes) // 2, knowledge.basis[tile], lanes, KNOWN + column, count)
+        wanted_modes(knowledge.modes.wanted, data_row, shrunk[antenna], modes)
+        apply_response(modes, NONE, len(modes) // 2, knowledge.modes.basis[tile], lanes, KNOWN + column, count)
     elif known is not None and knowledge.kind == LEAST_SQUARES:
         start = 2 * plane.width * len(plane.pilot_rows) * antenna + tile * LINE
         low, high = knowledge.low[data_row], knowledge.high[data_row]
@@ -196,17 +196,17 @@ def fading_scratch(plan: PacketPlan) -> tuple[NDArray[Any] | None, ...]:
     """Scratch arrays of a thread for `slot_taps` and `channel_line`: lanes as random words and as numbers, waves,
     taps, and carriers at nodes.
 
-    Waves and nodes are None for a simple plan: numba removes code behind `is None`, half of a kernel.
+    Waves are None where there are none, and nodes where carriers are equal: numba removes code behind `is None`.
     """
     antennas, lanes = plan.fades.num_antennas, aligned_zeros(NUM_LANES, np.float32)
     taps = aligned_zeros(2 * PATHS * plan.plane.instants * antennas, np.float32)
-    if plan.is_simple:
-        return lanes.view(np.uint32), lanes, None, taps, None
-    return lanes.view(np.uint32), lanes, aligned_zeros(waves_room(antennas), np.float32), taps, nodes_room(plan)
+    return lanes.view(np.uint32), lanes, waves_of(plan.fades), taps, nodes_of(plan)
 
 
-def nodes_room(plan: PacketPlan) -> NDArray[np.float32]:
-    """Scratch array of a thread for `carriers_at_nodes`."""
+def nodes_of(plan: ChannelPlan | PacketPlan) -> NDArray[np.float32] | None:
+    """Scratch array of a thread for `carriers_at_nodes`, None for carriers that are equal."""
+    if not plan.plane.selective:
+        return None
     tiles = -(-plan.plane.width // LINE) if len(plan.plane.between) > 0 else 0
     return aligned_zeros(2 * ROOM * MOST_NODES * tiles * plan.fades.num_antennas, np.float32)
 
@@ -229,8 +229,8 @@ def _mean_powers(
     plane, fades = plan.plane, plan.fades
     for n in range(first, last):
         total, counted = 0.0, 0
-        if waves is not None and fades.kind == WAVES:
-            draw_waves(fades, keys[n], given[n], waves)
+        if waves is not None:
+            draw_waves(fades, keys[n], row_of(given, n), waves)
         for slot in range(1 if fades.still else plane.num_slots):
             if not plane.along_line:
                 slot_taps(plan, keys[n], waves, start_s[n], slot, taps, nodes)
@@ -252,7 +252,7 @@ def _mean_powers(
 
 def mean_powers(
     keys: NDArray[np.uint32],
-    given: NDArray[np.float32],
+    given: NDArray[np.float32] | None,
     start_s: NDArray[np.float32],
     *,
     plan: PacketPlan,
@@ -262,9 +262,9 @@ def mean_powers(
 
     `keys` `[rows, 2]`, `given` `[rows, n]` as `draw_waves` takes it, `start_s` `[rows]`.
     """
-    power = np.empty(len(keys))
+    power, channel = np.empty(len(keys)), plan.channel
     run_tasks(
-        lambda first, last: _mean_powers(plan, keys, given, start_s, power, first, last, *fading_scratch(plan)),
+        lambda first, last: _mean_powers(channel, keys, given, start_s, power, first, last, *fading_scratch(plan)),
         num_tasks=len(keys),
         threads=threads,
     )

@@ -51,15 +51,31 @@ class Plane(NamedTuple):
     prefix_share: float
 
 
+class Modes(NamedTuple):
+    """Linear MMSE over I modes in time and J in frequency, with the numbers of `phy.frontends.estimation`.
+
+    - `of_pilots` `[pilot rows, I]` and `wanted` `[data rows, I]` complex64, `of_carriers` `[2, J * width]` float32;
+    - `level` `[I, J]` and `explained_time` `[data rows, I]`, `unexplained` `[data rows, width]` float32;
+    - `basis` `[tiles, modes of 4, 2, ROOM]`, `explained` `[tiles, modes of 4, ROOM]` float32.
+    """
+
+    of_pilots: NDArray[np.complex64]
+    wanted: NDArray[np.complex64]
+    of_carriers: NDArray[np.float32]
+    level: NDArray[np.float32]
+    explained_time: NDArray[np.float32]
+    unexplained: NDArray[np.float32]
+    basis: NDArray[np.float32]
+    explained: NDArray[np.float32]
+
+
 class Knowledge(NamedTuple):
     """Channel knowledge of the receiver, with the numbers of `phy.frontends.estimation`.
 
     - `trusting`: the variance of the estimate is not counted as noise;
     - `error_std`, and whether the error has a draw per line and per carrier;
     - least squares: `low`, `high`, `weight` and `noise_gain` of every data row;
-    - linear MMSE over I modes in time and J in frequency: `pilot_modes` `[pilot rows, I]` and `wanted` `[data rows, I]`
-      complex64, `level` and `explained_time` `[data rows, I]` float32, `carrier_modes` `[2, J * width]`, `basis`
-      `[tiles, modes of 4, 2, ROOM]`, `explained` `[tiles, modes of 4, ROOM]`, `unexplained` `[data rows, width]`.
+    - `modes`: of linear MMSE, None for others.
     """
 
     kind: int
@@ -71,14 +87,14 @@ class Knowledge(NamedTuple):
     high: NDArray[np.int64]
     weight: NDArray[np.float32]
     noise_gain: NDArray[np.float32]
-    pilot_modes: NDArray[np.complex64]
-    wanted: NDArray[np.complex64]
-    level: NDArray[np.float32]
-    explained_time: NDArray[np.float32]
-    carrier_modes: NDArray[np.float32]
-    basis: NDArray[np.float32]
-    explained: NDArray[np.float32]
-    unexplained: NDArray[np.float32]
+    modes: Modes | None
+
+
+class ChannelPlan(NamedTuple):
+    """What of a `PacketPlan` kernels of the channel alone take."""
+
+    plane: Plane
+    fades: Fades
 
 
 class PacketPlan(NamedTuple):
@@ -87,6 +103,11 @@ class PacketPlan(NamedTuple):
     plane: Plane
     fades: Fades
     knowledge: Knowledge
+
+    @property
+    def channel(self) -> ChannelPlan:
+        """The plan without the receiver's knowledge."""
+        return ChannelPlan(self.plane, self.fades)
 
     @property
     def is_simple(self) -> bool:
@@ -184,7 +205,8 @@ def plan_grid(config: LinkConfig, grid: Grid) -> PacketPlan:
             kind=LEAST_SQUARES, low=lerp.low, high=lerp.high, weight=lerp.weight, noise_gain=lerp.noise_gain
         )
         if config.csi.estimator == "lmmse":
-            knowledge = _from_modes(knowledge, LinearMmse(grid, propagation=propagation, response=response))
+            estimator = LinearMmse(grid, propagation=propagation, response=response)
+            knowledge = knowledge._replace(kind=MMSE, modes=_modes_of(estimator))
     return PacketPlan(
         plane=plane,
         fades=fades_of(
@@ -198,7 +220,7 @@ def plan_grid(config: LinkConfig, grid: Grid) -> PacketPlan:
 
 
 def _given(config: LinkConfig, *, per_line: bool, per_carrier: bool) -> Knowledge:
-    nothing, none = np.zeros(0, np.float32), np.zeros((0, 0), np.complex64)
+    nothing = np.zeros(0, np.float32)
     return Knowledge(
         kind=GIVEN_ERROR if config.csi_error_variance else PERFECT,
         trusting=config.receiver.equalizer == "zf",
@@ -209,28 +231,20 @@ def _given(config: LinkConfig, *, per_line: bool, per_carrier: bool) -> Knowledg
         high=np.zeros(0, np.int64),
         weight=nothing,
         noise_gain=nothing,
-        pilot_modes=none,
-        wanted=none,
-        level=none.real.copy(),
-        explained_time=none.real.copy(),
-        carrier_modes=none.real.copy(),
-        basis=np.zeros((0, 0, 2, ROOM), np.float32),
-        explained=np.zeros((0, 0, ROOM), np.float32),
-        unexplained=none.real.copy(),
+        modes=None,
     )
 
 
-def _from_modes(knowledge: Knowledge, estimator: LinearMmse) -> Knowledge:
+def _modes_of(estimator: LinearMmse) -> Modes:
     over, along = estimator.over_time, estimator.over_frequency[0]
     vectors = along.vectors.T.reshape(-1)
     told = np.outer(over.explained.sum(axis=1), along.explained.sum(axis=1))
-    return knowledge._replace(
-        kind=MMSE,
-        pilot_modes=np.ascontiguousarray(over.vectors),
+    return Modes(
+        of_pilots=np.ascontiguousarray(over.vectors),
         wanted=np.ascontiguousarray(over.wanted),
         level=np.outer(over.eigenvalues, along.eigenvalues).astype(np.float32),
         explained_time=np.ascontiguousarray(over.explained, np.float32),
-        carrier_modes=np.stack([vectors.real, vectors.imag]),
+        of_carriers=np.stack([vectors.real, vectors.imag]),
         basis=_tiled(along.wanted.T),
         explained=np.ascontiguousarray(_tiled(along.explained.T.astype(complex))[:, :, 0]),
         unexplained=np.maximum(np.outer(over.prior, along.prior) - told, 0.0).astype(np.float32),

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.config import LinkConfig
-from phy.engines.fused.fading.fades import WAVES, draw_waves
+from phy.engines.fused.fading.fades import draw_waves
 from phy.engines.fused.flat.air_taps import added
 from phy.engines.fused.flat.taps import SMALLEST_POWER
 from phy.engines.fused.packets.channel import NONE, ONE_VALUE, channel_line, fading_scratch, slot_taps
@@ -198,8 +198,8 @@ def _superpose(
             key, csi_key = senders.channel_key[trial, device], senders.csi_key[trial, device]
             gain, own, spent = senders.gain[trial, device], senders.own[trial, device], 0.0
             mine, signs = amplitudes[trial, device], bits[trial, device]
-            if waves is not None and fades.kind == WAVES:
-                draw_waves(fades, key, fades.amplitude[:0], waves)
+            if waves is not None:
+                draw_waves(fades, key, None, waves)
             for slot in range(first_slot, last_slot):
                 if slot == first_slot or not fades.still:
                     slot_taps(plan, key, waves, start_s, NONE if fades.still else slot, taps, nodes)
@@ -242,8 +242,8 @@ def _measure(
         key, csi_key = senders.channel_key[trial, device], senders.csi_key[trial, device]
         gain, start_s, mine = senders.gain[trial, device], senders.start_s[trial], sums[trial, device, span]
         mine[:] = 0.0
-        if waves is not None and fades.kind == WAVES:
-            draw_waves(fades, key, fades.amplitude[:0], waves)
+        if waves is not None:
+            draw_waves(fades, key, None, waves)
         for slot in range(span * slots, min((span + 1) * slots, plane.num_slots)):
             slot_taps(plan, key, waves, start_s, slot, taps, nodes)
             for tile in range((width + LINE - 1) // LINE):

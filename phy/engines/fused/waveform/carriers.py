@@ -18,16 +18,16 @@ from numpy.typing import NDArray
 from scipy import fft
 
 from phy.config import LinkConfig
-from phy.engines.fused.fading.fades import PATHS, WAVES, draw_waves, waves_room
+from phy.engines.fused.fading.fades import PATHS, draw_waves, row_of, waves_of
 from phy.engines.fused.packets.channel import (
     NONE,
     carriers_at_nodes,
     channel_line,
-    nodes_room,
+    nodes_of,
     slot_taps,
 )
 from phy.engines.fused.packets.lines import CHANNEL, LINE, NUM_LANES, ROOM, SYMBOL, VECTOR, whole_vectors
-from phy.engines.fused.packets.plan import GIVEN_ERROR, PERFECT, PacketPlan
+from phy.engines.fused.packets.plan import GIVEN_ERROR, PERFECT, ChannelPlan, PacketPlan
 from phy.engines.fused.symbols import Mapping, mapping
 from phy.engines.fused.waveform.delay_line import pass_through
 from phy.engines.fused.waveform.plan import WaveformPlan, line_scratch, plan_samples
@@ -55,8 +55,8 @@ class Arrived(NamedTuple):
 def _draw_taps(plan: Any, keys: Any, given: Any, start_s: Any, taps: Any, waves: Any) -> None:
     """Path gains `[rows, slots, ..]` as `slot_taps` leaves them."""
     for n in range(len(taps)):
-        if plan.fades.kind == WAVES:
-            draw_waves(plan.fades, keys[n, 0:2], given[n], waves)
+        if waves is not None:
+            draw_waves(plan.fades, keys[n, 0:2], row_of(given, n), waves)
         for slot in range(taps.shape[1]):
             slot_taps(plan, keys[n, 0:2], waves, start_s[n], slot, taps[n, slot], None)
 
@@ -108,7 +108,7 @@ def _reach_carriers(
         for line in range(num_symbols):
             slot, row = line // line_rows, line % line_rows
             gains, number = taps[n, min(slot, taps.shape[1] - 1)], waveform.order[row]
-            if row == 0 and slot < taps.shape[1] and (known or not in_time):
+            if nodes is not None and row == 0 and slot < taps.shape[1] and (known or not in_time):
                 carriers_at_nodes(plan, gains, nodes)
             for antenna in range(antennas):
                 source = ((n * sides + min(antenna, sides - 1)) * num_symbols + line) * waveform.size
@@ -130,12 +130,12 @@ def _reach_carriers(
 
 
 def _taps(
-    plan: PacketPlan, keys: NDArray[np.uint32], given: NDArray[np.float32], start_s: NDArray[np.float32]
+    plan: ChannelPlan, keys: NDArray[np.uint32], given: NDArray[np.float32] | None, start_s: NDArray[np.float32]
 ) -> NDArray[np.float32]:
     fades, plane = plan.fades, plan.plane
     slots = 1 if fades.still else plane.num_slots
     taps = np.zeros((len(keys), slots, 2 * PATHS * plane.instants * fades.num_antennas), np.float32)
-    _draw_taps(plan, keys, given, start_s, taps, np.zeros(waves_room(fades.num_antennas), np.float32))
+    _draw_taps(plan, keys, given, start_s, taps, waves_of(fades))
     return taps
 
 
@@ -157,13 +157,13 @@ class Waveforms:
         self,
         labels: NDArray[np.uint8],
         keys: NDArray[np.uint32],
-        given: NDArray[np.float32],
+        given: NDArray[np.float32] | None,
         start_s: NDArray[np.float32],
     ) -> Arrived:
         """Send `labels` `[rows, num_symbols]` in the caller's thread; the rest as in `packets.air.AirRows`."""
         plan, waveform, packet = self.plan, self.plan.waveform, self.plan.packet
         plane, antennas, rows = packet.plane, packet.fades.num_antennas, len(labels)
-        lanes, nodes = np.zeros(NUM_LANES, np.float32), nodes_room(packet)
+        lanes, nodes = np.zeros(NUM_LANES, np.float32), nodes_of(packet)
         energy, values = np.empty(rows), _complex_numbers((rows, plane.num_slots * plane.line_rows, waveform.size))
         place(waveform, plane, self.points, labels, values.flat, energy, lanes)
         values.transform(fft.ifft)
@@ -176,7 +176,7 @@ class Waveforms:
             if waveform.in_time:
                 values.transform(fft.ifft)
         estimates = packet.knowledge.kind not in (PERFECT, GIVEN_ERROR)
-        taps = _taps(plan.line, keys, given, start_s)
+        taps = _taps(plan.line.channel, keys, given, start_s)
         if waveform.in_time:
             windows = _complex_numbers((rows, antennas, *values.shape[1:]))
             pass_through(
@@ -185,13 +185,15 @@ class Waveforms:
             values = windows
             values.transform(fft.fft)
             if waveform.moves and not estimates:
-                taps = _taps(packet, keys, given, start_s)
+                taps = _taps(packet.channel, keys, given, start_s)
         else:
             energy *= plane.prefix_share
         shape = (antennas, values.shape[-2], 2, -(-plane.width // VECTOR) * VECTOR)
         symbols = np.empty((rows, *shape), np.float32)
         channel = np.empty((0 if estimates else rows, *shape), np.float32)
-        _reach_carriers(waveform, packet, taps, values.flat, symbols.reshape(-1), channel.reshape(-1), lanes, nodes)
+        _reach_carriers(
+            waveform, packet.channel, taps, values.flat, symbols.reshape(-1), channel.reshape(-1), lanes, nodes
+        )
         return Arrived(symbols, channel, energy)
 
 
