@@ -18,6 +18,8 @@ from phy.coding.soft_lanes import LANES, run_lanes
 from phy.config.coding import CRC_POLYNOMIALS
 from phy.numerics.compiled import aligned_zeros
 
+_ALONE = np.int64(1)
+
 
 @dataclass(frozen=True)
 class PolarCode:
@@ -93,6 +95,7 @@ class PolarCode:
                 self._steps,
                 self._pairs,
                 paths,
+                _ALONE if paths == 1 else None,
                 aligned_zeros(LANES * self.coded_bits, np.int16),
                 lanes.ravel(),
                 aligned_zeros(LANES * (paths * (plan.length - 1) + plan.length + 8), np.int16),

@@ -163,39 +163,6 @@ def _fork(
 
 
 @spliced
-def _decode(
-    llrs: Any, top: Any, steps: Any, pairs: Any, words: Any, chosen: Any, origins: Any, costs: Any, keys: Any,
-    paths: Any, picked: Any,
-) -> None:  # fmt: skip
-    """Words of the code, and the metrics of all paths."""
-    for number in range(len(steps)):
-        step = steps[number]
-        kind, level, start, before = step[0], step[1], step[2], step[3]
-        size, node = 1 << level, LANES * paths * ((1 << level) - 1)
-        rows, half, below = 1 if level == top else paths, size >> 1, LANES * paths * ((size >> 1) - 1)
-        if kind == CHECK:
-            for j in range(half):
-                here, to = node + LANES * rows * j, np.uint64(below + LANES * paths * j)
-                check_nodes(llrs, np.uint64(here), np.uint64(here + LANES * rows * half), to, LANES * before)
-        elif kind == VARIABLE:
-            _second_half(llrs, node, rows, half, step, words, origins, below, paths, picked)
-        elif kind == COMBINE:
-            _combine(half, step, words, chosen, origins, paths, picked)
-        elif origins is not None:
-            if kind == FROZEN:
-                _add_frozen(llrs, node, size, before, costs, paths)
-            else:
-                _fork(llrs, node, size, step, pairs, words, origins, costs, keys, paths)
-        elif origins is None:
-            if kind == SUM:
-                for j in range(1, size):
-                    accumulate(llrs, np.uint64(node + LANES * j), np.uint64(node))
-            for j in range(size):
-                row = np.uint64(node + LANES * (j if kind == HARD else 0))
-                decide(llrs, row, words, np.uint64(LANES * (start + j)))
-
-
-@spliced
 def _transform(words: Any, length: Any) -> None:
     """x = u F, F the Kronecker power of [[1, 0], [1, 1]], in place; its own inverse."""
     half = 1
@@ -224,15 +191,15 @@ def _divide(words: Any, length: Any, places: Any, polynomial: Any) -> None:
 
 @lean_kernel
 def decode_blocks(
-    soft: Any, places: Any, information: Any, polynomial: Any, steps: Any, pairs: Any, paths: Any, rows: Any,
-    lanes: Any, llrs: Any, words: Any, chosen: Any, origins: Any, costs: Any, keys: Any, picked: Any, lane_bits: Any,
-    bits: Any, begin: Any, end: Any,
+    soft: Any, places: Any, information: Any, polynomial: Any, steps: Any, pairs: Any, paths: Any, alone: Any,
+    rows: Any, lanes: Any, llrs: Any, words: Any, chosen: Any, origins: Any, costs: Any, keys: Any, picked: Any,
+    lane_bits: Any, bits: Any, begin: Any, end: Any,
 ) -> None:  # fmt: skip
     """Decide blocks `begin` to `end` - 1 of `soft` LLRs ln P(1) / P(0), `LANES` at once, with a list of `paths`.
 
     `places` `[2, N]`: rows of `lanes` that add at each position of the mother code; behind the LLRs of a block are
-    those of an unknown and of a known bit. With one path the arrays that only lists need are None, so that no list is
-    compiled.
+    those of an unknown and of a known bit. numba removes code behind what is None: with one path the arrays that only
+    lists need, with more `alone`.
     """
     length, num_coded, num_bits, top = places.shape[1], soft.shape[1], bits.shape[1], 0
     while 1 << top < length:
@@ -247,7 +214,32 @@ def decode_blocks(
             sum_of_copies(lanes, one, other, llrs, np.uint64(channel + LANES * position))
         fill(words, np.uint64(0), _NO_BIT, LANES * length)
         fill(costs, np.uint64(LANES * _METRICS), _ZERO, LANES)
-        _decode(llrs, top, steps, pairs, words, chosen, origins, costs, keys, paths, picked)
+        for number in range(len(steps)):
+            step = steps[number]
+            kind, level, start, before = step[0], step[1], step[2], step[3]
+            size, node = 1 << level, LANES * paths * ((1 << level) - 1)
+            per_place, half, below = 1 if level == top else paths, size >> 1, LANES * paths * ((size >> 1) - 1)
+            if kind == CHECK:
+                for j in range(half):
+                    here, to = node + LANES * per_place * j, np.uint64(below + LANES * paths * j)
+                    there = np.uint64(here + LANES * per_place * half)
+                    check_nodes(llrs, np.uint64(here), there, to, LANES * before)
+            elif kind == VARIABLE:
+                _second_half(llrs, node, per_place, half, step, words, origins, below, paths, picked)
+            elif kind == COMBINE:
+                _combine(half, step, words, chosen, origins, paths, picked)
+            elif kind == FROZEN:
+                if origins is not None:
+                    _add_frozen(llrs, node, size, before, costs, paths)
+            elif origins is not None:
+                _fork(llrs, node, size, step, pairs, words, origins, costs, keys, paths)
+            elif alone is not None:
+                if kind == SUM:
+                    for j in range(1, size):
+                        accumulate(llrs, np.uint64(node + LANES * j), np.uint64(node))
+                for j in range(size):
+                    row = np.uint64(node + LANES * (j if kind == HARD else 0))
+                    decide(llrs, row, words, np.uint64(LANES * (start + j)))
         _transform(words, length)
         fill(costs, best, _WORST if paths > 1 else _ZERO, 2 * LANES)
         if origins is not None:
