@@ -48,7 +48,7 @@ class Fades(NamedTuple):
     """Law and motion of the channel of one packet, in numbers for a kernel.
 
     Waves are kept wave by wave, in each of them the paths side by side, `padded_paths` of them: `number` (1, 2, ...),
-    `counter` (place in the stream of random numbers) and `amplitude` `[num_waves * padded_paths]`.
+    `counter` (place in the stream of random numbers) and `amplitude` `[num_waves * padded_paths]`; None without waves.
 
     - `kind`: `CONSTANT`, `DRAWN` (one draw per instant and antenna), `TABULATED` (one of the quantiles in `table`) or
       `WAVES`, `num_waves` per path; `table` is None for the others;
@@ -69,9 +69,9 @@ class Fades(NamedTuple):
     along_hz: np.float32
     step_s: float
     offsets_s: NDArray[np.float32]
-    number: NDArray[np.float32]
-    counter: NDArray[np.uint32]
-    amplitude: NDArray[np.float32]
+    number: NDArray[np.float32] | None
+    counter: NDArray[np.uint32] | None
+    amplitude: NDArray[np.float32] | None
     table: NDArray[np.float32] | None
 
 
@@ -87,7 +87,7 @@ def fades_of(channel: ChannelConfig, *, num_antennas: int, still: bool, offsets_
         num_waves = FLAT_WAVES
     drawn = TABULATED if channel.law.rician_k is None else DRAWN
     kind = WAVES if num_waves else drawn if channel.fades else CONSTANT
-    number, counter, amplitude = _waves(profile, num_waves)
+    number, counter, amplitude = _waves(profile, num_waves) if num_waves else (None, None, None)
     return Fades(
         kind=kind,
         still=still,
@@ -130,7 +130,7 @@ def _waves(profile: Profile, num_waves: int) -> tuple[NDArray[np.float32], NDArr
     wave = np.arange(num_waves)[:, None]
     number = np.broadcast_to(wave + 1.0, (num_waves, len(path)))
     power = np.where(path < num_paths, profile.scattered[np.minimum(path, num_paths - 1)], 0.0)
-    amplitude = np.broadcast_to(np.sqrt(power / max(num_waves, 1)), number.shape)
+    amplitude = np.broadcast_to(np.sqrt(power / num_waves), number.shape)
     return (
         np.ascontiguousarray(number.ravel(), np.float32),
         (path * num_waves + wave).astype(np.uint32).ravel(),

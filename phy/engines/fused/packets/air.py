@@ -280,7 +280,7 @@ def carry_packets(
     decided, hard = np.empty_like(labels), np.empty((count, -(-num_bits // 8)), np.uint8)
     llrs = np.empty((count, labels.shape[1] * bits if soft != HARD else 0), np.float32)
     errors, energies = np.empty((count, bits), np.int32), np.empty((_NUM_ENERGIES, count))
-    power = np.float32(noise_power)
+    power, plan = np.float32(noise_power), plan if waveforms is None else plan.arrived
 
     def carry(first: int, last: int, arrived: Arrived | None) -> None:
         scratch = _scratch(plan, has_arrived=arrived is not None)

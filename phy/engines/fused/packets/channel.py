@@ -205,7 +205,7 @@ def fading_scratch(plan: PacketPlan) -> tuple[NDArray[Any] | None, ...]:
 
 def nodes_of(plan: ChannelPlan | PacketPlan) -> NDArray[np.float32] | None:
     """Scratch array of a thread for `carriers_at_nodes`, None for carriers that are equal."""
-    if not plan.plane.selective:
+    if plan.plane.between is None:
         return None
     tiles = -(-plan.plane.width // LINE) if len(plan.plane.between) > 0 else 0
     return aligned_zeros(2 * ROOM * MOST_NODES * tiles * plan.fades.num_antennas, np.float32)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from phy.config import CsiEstimation, LinkConfig
 from phy.engines.fused.fading.fades import WAVES, Fades, fades_of
-from phy.engines.fused.fading.nodes import MOST_NODES, nodes_between
+from phy.engines.fused.fading.nodes import nodes_between
 from phy.engines.fused.packets.lines import LINE, ROOM
 from phy.fading.build import build_propagation
 from phy.frontends.air import motion
@@ -28,8 +28,9 @@ class Plane(NamedTuple):
     """Positions of symbols, and response of the carriers to a unit path.
 
     - `data_rows`, `pilot_rows`: lines of a slot; `instants`: of the channel in a slot, lines where not `between` them;
+    - `selective`: carriers differ; else `between` and `response` are None;
     - `between` `[line_rows, MOST_NODES]` float32: weights of the instants in every line, or empty;
-    - `selective`: carriers differ; `along_line`: instants run along a line, one per symbol of a single carrier;
+    - `along_line`: instants run along a line, one per symbol of a single carrier;
     - `response` `[tiles, paths of 4, 2, ROOM]` float32, zero for paths that are padding;
     - `pilots` `[2, pilot rows * width]` float32;
     - `known_energy`: of pilots and filler at unit amplitude; `prefix_share`: energy with the prefix over that without.
@@ -42,10 +43,10 @@ class Plane(NamedTuple):
     data_rows: NDArray[np.int64]
     pilot_rows: NDArray[np.int64]
     instants: int
-    between: NDArray[np.float32]
     selective: bool
+    between: NDArray[np.float32] | None
+    response: NDArray[np.float32] | None
     along_line: bool
-    response: NDArray[np.float32]
     pilots: NDArray[np.float32]
     known_energy: float
     prefix_share: float
@@ -110,6 +111,14 @@ class PacketPlan(NamedTuple):
         return ChannelPlan(self.plane, self.fades)
 
     @property
+    def arrived(self) -> PacketPlan:
+        """The plan for packets that went through the channel already: their kernel is one for all channels."""
+        return self._replace(
+            plane=self.plane._replace(between=None, response=None),
+            fades=self.fades._replace(number=None, counter=None, amplitude=None, table=None),
+        )
+
+    @property
     def is_simple(self) -> bool:
         """True for a channel of one path without waves, known without pilots."""
         return self.fades.kind != WAVES and self.knowledge.kind in (PERFECT, GIVEN_ERROR)
@@ -143,10 +152,10 @@ def plan_single_carrier(config: LinkConfig, *, num_symbols: int) -> PacketPlan:
         data_rows=np.zeros(1, np.int64),
         pilot_rows=np.zeros(0, np.int64),
         instants=1,
-        between=np.zeros((0, MOST_NODES), np.float32),
         selective=False,
+        between=None,
+        response=None,
         along_line=moves != "still",
-        response=_tiled(np.ones((1, width), complex)),
         pilots=np.zeros((2, 0), np.float32),
         known_energy=0.0,
         prefix_share=1.0,
@@ -190,10 +199,10 @@ def plan_grid(config: LinkConfig, grid: Grid) -> PacketPlan:
         data_rows=np.array(grid.data_rows, np.int64),
         pilot_rows=np.array(grid.pilot_rows, np.int64),
         instants=1 if moves == "still" else slots_s.shape[1],
-        between=between,
         selective=selective,
+        between=between if selective else None,
+        response=_tiled(response) if selective else None,
         along_line=False,
-        response=_tiled(response),
         pilots=np.stack([pilots.real, pilots.imag]),
         known_energy=float(elements - grid.num_symbols),
         prefix_share=ofdm.prefix_share,

@@ -97,32 +97,38 @@ def _remove_pilots(pilots: Any, at: Any, lanes: Any, count: Any) -> None:
 
 @lean_kernel
 def _reach_carriers(
-    waveform: Any, plan: Any, taps: Any, bins: Any, symbols: Any, channel: Any, lanes: Any, nodes: Any
-) -> None:
-    """`symbols` and `channel` of `Arrived`, flat, from flat `bins` `[rows, antennas or 1, OFDM symbols, size]`."""
-    plane, antennas, in_time = plan.plane, plan.fades.num_antennas, waveform.in_time
+    carriers: Any, plan: Any, rows: Any, sides: Any, turned_back: Any, taps: Any, bins: Any, symbols: Any,
+    channel: Any, lanes: Any, nodes: Any,
+) -> None:  # fmt: skip
+    """`symbols` and `channel` of `Arrived`, flat, from flat `bins` `[rows, sides, OFDM symbols, size]`.
+
+    None are: `channel` where the receiver estimates it, `turned_back` without a delay line, `taps` where neither asks
+    for the channel, which then is in `bins`, one of their `sides` per antenna.
+    """
+    plane, antennas = plan.plane, plan.fades.num_antennas
     width, room, line_rows = plane.width, whole_vectors(plane.width), plane.line_rows
-    num_symbols, sides = plane.num_slots * line_rows, antennas if in_time else 1
-    known = len(channel) > 0
-    for n in range(len(taps)):
+    num_symbols = plane.num_slots * line_rows
+    for n in range(rows):
         for line in range(num_symbols):
             slot, row = line // line_rows, line % line_rows
-            gains, number = taps[n, min(slot, taps.shape[1] - 1)], waveform.order[row]
-            if nodes is not None and row == 0 and slot < taps.shape[1] and (known or not in_time):
-                carriers_at_nodes(plan, gains, nodes)
+            number = carriers.order[row]
+            if taps is not None:
+                gains = taps[n, min(slot, taps.shape[1] - 1)]
+                if nodes is not None and row == 0 and slot < taps.shape[1]:
+                    carriers_at_nodes(plan, gains, nodes)
             for antenna in range(antennas):
-                source = ((n * sides + min(antenna, sides - 1)) * num_symbols + line) * waveform.size
+                source = ((n * sides + min(antenna, sides - 1)) * num_symbols + line) * carriers.size
                 target = 2 * room * ((n * antennas + antenna) * num_symbols + line)
                 for tile in range((width + LINE - 1) // LINE):
                     first = tile * LINE
                     count = whole_vectors(min(width - first, LINE))
-                    if known or not in_time:
+                    if taps is not None:
                         channel_line(plan, gains, nodes, antenna, row, tile, lanes, NONE, count)
-                    if known:
+                    if channel is not None:
                         _store(lanes, channel, target + first, room, count)
-                    if in_time:
-                        _turn_back(waveform.turned_back[tile], lanes, count)
-                    from_bins(waveform, bins, source, first, lanes, min(width - first, LINE))
+                    if turned_back is not None:
+                        _turn_back(turned_back[tile], lanes, count)
+                    from_bins(carriers, bins, source, first, lanes, min(width - first, LINE))
                     _multiply(lanes, count)
                     if number < 0:
                         _remove_pilots(plane.pilots, (-1 - number) * width + first, lanes, min(width - first, LINE))
@@ -161,11 +167,11 @@ class Waveforms:
         start_s: NDArray[np.float32],
     ) -> Arrived:
         """Send `labels` `[rows, num_symbols]` in the caller's thread; the rest as in `packets.air.AirRows`."""
-        plan, waveform, packet = self.plan, self.plan.waveform, self.plan.packet
+        plan, carriers, waveform, packet = self.plan, self.plan.carriers, self.plan.waveform, self.plan.packet
         plane, antennas, rows = packet.plane, packet.fades.num_antennas, len(labels)
         lanes, nodes = np.zeros(NUM_LANES, np.float32), nodes_of(packet)
         energy, values = np.empty(rows), _complex_numbers((rows, plane.num_slots * plane.line_rows, waveform.size))
-        place(waveform, plane, self.points, labels, values.flat, energy, lanes)
+        place(carriers, plane, self.points, labels, values.flat, energy, lanes)
         values.transform(fft.ifft)
         if plan.samples is not None:
             impair(plan.samples, keys, values.flat, energy, lanes.view(np.uint32), lanes)
@@ -176,7 +182,7 @@ class Waveforms:
             if waveform.in_time:
                 values.transform(fft.ifft)
         estimates = packet.knowledge.kind not in (PERFECT, GIVEN_ERROR)
-        taps = _taps(plan.line.channel, keys, given, start_s)
+        taps: NDArray[np.float32] | None = _taps(plan.line.channel, keys, given, start_s)
         if waveform.in_time:
             windows = _complex_numbers((rows, antennas, *values.shape[1:]))
             pass_through(
@@ -184,7 +190,9 @@ class Waveforms:
             )
             values = windows
             values.transform(fft.fft)
-            if waveform.moves and not estimates:
+            if estimates:
+                taps = None
+            elif waveform.moves:
                 taps = _taps(packet.channel, keys, given, start_s)
         else:
             energy *= plane.prefix_share
@@ -192,7 +200,17 @@ class Waveforms:
         symbols = np.empty((rows, *shape), np.float32)
         channel = np.empty((0 if estimates else rows, *shape), np.float32)
         _reach_carriers(
-            waveform, packet.channel, taps, values.flat, symbols.reshape(-1), channel.reshape(-1), lanes, nodes
+            carriers,
+            packet.channel,
+            rows,
+            antennas if waveform.in_time else 1,
+            carriers.turned_back,
+            taps,
+            values.flat,
+            symbols.reshape(-1),
+            None if estimates else channel.reshape(-1),
+            lanes,
+            nodes,
         )
         return Arrived(symbols, channel, energy)
 

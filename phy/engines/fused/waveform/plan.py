@@ -18,15 +18,29 @@ from phy.frontends.delay_line import DelayLine
 from phy.frontends.resource_grid import Grid
 
 
-class Waveform(NamedTuple):
-    """OFDM symbols of a packet in numbers for kernels.
+class Carriers(NamedTuple):
+    """Symbols on the bins of a transform, in numbers for kernels.
 
-    - `size`, `prefix`: samples of an OFDM symbol without, and of, its prefix;
-    - `low`: carriers below DC; `low_bin`, `high_bin`: bins of a transform for the first of them, and the first beyond;
+    - `size`: bins; `low`: carriers below DC; `low_bin`, `high_bin`: bins of the first of them, and of the first beyond;
     - `order` `[OFDM symbols of a slot]`: number among those with data, or -1 less the number among those with pilots;
     - `filler` `[2, n]` float32: known symbols behind the data;
+    - `turned_back` `[tiles, 2, ROOM]` float32: undoes the early window of the receiver, None without a delay line.
+    """
+
+    size: int
+    low: int
+    low_bin: int
+    high_bin: int
+    order: NDArray[np.int64]
+    filler: NDArray[np.float32]
+    turned_back: NDArray[np.float32] | None
+
+
+class Waveform(NamedTuple):
+    """OFDM symbols of a packet on their way through a delay line, in numbers for kernels.
+
+    - `size`, `prefix`: samples of an OFDM symbol without, and of, its prefix;
     - `in_time`: samples pass a delay line; else the channel multiplies carriers, and what follows is empty;
-    - `turned_back` `[tiles, 2, ROOM]`: undoes the early window of the receiver;
     - `pulse` `[lags, paths]` float32, the lags padded with zeros to a multiple of four; `first`: lag of the first one
       from the window's start;
     - `knots`: lines of the delay line per OFDM symbol, 0 where one holds for the packet; `moves`: linear interpolation
@@ -38,13 +52,7 @@ class Waveform(NamedTuple):
 
     size: int
     prefix: int
-    low: int
-    low_bin: int
-    high_bin: int
-    order: NDArray[np.int64]
-    filler: NDArray[np.float32]
     in_time: bool
-    turned_back: NDArray[np.float32]
     pulse: NDArray[np.float32]
     first: int
     knots: int
@@ -61,6 +69,7 @@ class WaveformPlan(NamedTuple):
     samples and of bins, None for ideal ones.
     """
 
+    carriers: Carriers
     waveform: Waveform
     packet: PacketPlan
     line: PacketPlan
@@ -78,16 +87,19 @@ def plan_samples(config: LinkConfig, packet: PacketPlan, *, num_blocks: int) -> 
     order = np.empty(ofdm.num_symbols, np.int64)
     order[grid.data_rows], order[grid.pilot_rows] = np.arange(len(grid.data_rows)), -1 - np.arange(len(grid.pilot_rows))
     filler = grid.filler
-    waveform = Waveform(
+    carriers = Carriers(
         size=ofdm.num_subcarriers,
-        prefix=ofdm.cyclic_prefix_length,
         low=low,
         low_bin=int(bins[0]) % ofdm.num_subcarriers,
         high_bin=int(bins[low]) if low < len(bins) else 0,
         order=order,
         filler=np.stack([filler.real, filler.imag]),
+        turned_back=None,
+    )
+    waveform = Waveform(
+        size=ofdm.num_subcarriers,
+        prefix=ofdm.cyclic_prefix_length,
         in_time=ofdm.domain == "time",
-        turned_back=np.zeros((0, 2, ROOM), np.float32),
         pulse=np.zeros((0, 0), np.float32),
         first=0,
         knots=0,
@@ -98,8 +110,12 @@ def plan_samples(config: LinkConfig, packet: PacketPlan, *, num_blocks: int) -> 
     )
     line = packet
     if waveform.in_time:
-        waveform, line = _pass_line(config, grid, waveform, packet)
+        channel = build_propagation(config.channel, num_antennas=packet.fades.num_antennas)
+        delays = DelayLine.of(grid, channel=config.channel, delays_s=channel.delays_s)
+        carriers = carriers._replace(turned_back=_turned_back(delays))
+        waveform, line = _pass_line(config, grid, delays, waveform, packet)
     return WaveformPlan(
+        carriers=carriers,
         waveform=waveform,
         packet=packet,
         line=line,
@@ -108,20 +124,23 @@ def plan_samples(config: LinkConfig, packet: PacketPlan, *, num_blocks: int) -> 
     )
 
 
-def _pass_line(config: LinkConfig, grid: Grid, waveform: Waveform, packet: PacketPlan) -> tuple[Waveform, PacketPlan]:
-    """Add the delay line; see `phy.frontends.ofdm_time`."""
-    ofdm, fades, each = grid.ofdm, packet.fades, waveform.size + waveform.prefix
-    delays_s = build_propagation(config.channel, num_antennas=fades.num_antennas).delays_s
-    line = DelayLine.of(grid, channel=config.channel, delays_s=delays_s)
-    paths, lags = line.pulse.shape
-    pulse = np.zeros((-(-lags // 4) * 4, padded_paths(paths)), np.float32)
-    pulse[:lags, :paths] = line.pulse.T
+def _turned_back(line: DelayLine) -> NDArray[np.float32]:
     turned = np.zeros((-(-len(line.turned_back) // LINE), 2, ROOM), np.float32)
     for tile, part in enumerate(turned):
         here = line.turned_back[tile * LINE : (tile + 1) * LINE]
         part[0, : len(here)], part[1, : len(here)] = here.real, here.imag
+    return turned
+
+
+def _pass_line(
+    config: LinkConfig, grid: Grid, line: DelayLine, waveform: Waveform, packet: PacketPlan
+) -> tuple[Waveform, PacketPlan]:
+    """Add the delay line; see `phy.frontends.ofdm_time`."""
+    ofdm, fades, each = grid.ofdm, packet.fades, waveform.size + waveform.prefix
+    paths, lags = line.pulse.shape
+    pulse = np.zeros((-(-lags // 4) * 4, padded_paths(paths)), np.float32)
+    pulse[:lags, :paths] = line.pulse.T
     waveform = waveform._replace(
-        turned_back=turned,
         pulse=pulse,
         first=line.first_lag + line.advance,
         knots=0 if fades.still else 1,

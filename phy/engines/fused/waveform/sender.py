@@ -43,17 +43,17 @@ def _fill(lanes: Any, known: Any, at: Any, first: Any, count: Any) -> None:
 
 
 @lean_kernel
-def place(waveform: Any, plane: Any, points: Any, labels: Any, bins: Any, energy: Any, lanes: Any) -> None:
+def place(carriers: Any, plane: Any, points: Any, labels: Any, bins: Any, energy: Any, lanes: Any) -> None:
     """Symbols of `labels` `[rows, num_symbols]`, pilots and filler to `bins`; `energy` `[rows]` of each packet.
 
     `bins` are `[rows, OFDM symbols, size]` complex numbers, flat, both parts side by side.
     """
-    width, size, low = plane.width, waveform.size, waveform.low
+    width, size, low = plane.width, carriers.size, carriers.low
     lines, data_rows = plane.num_slots * plane.line_rows, len(plane.data_rows)
     for n in range(len(labels)):
         total = plane.known_energy
         for line in range(lines):
-            slot, number = line // plane.line_rows, waveform.order[line % plane.line_rows]
+            slot, number = line // plane.line_rows, carriers.order[line % plane.line_rows]
             at = (n * lines + line) * size
             clear(bins, 2 * at, 2 * size)
             for first in range(0, width, LINE):
@@ -65,21 +65,21 @@ def place(waveform: Any, plane: Any, points: Any, labels: Any, bins: Any, energy
                     here = max(min(count, plane.num_symbols - symbol), 0)
                     if here > 0:
                         total += map_symbols(labels[n, symbol:], points, lanes, here, here)
-                    _fill(lanes, waveform.filler, symbol + here - plane.num_symbols, here, count)
+                    _fill(lanes, carriers.filler, symbol + here - plane.num_symbols, here, count)
                 below = max(min(low - first, count), 0)
-                write(lanes, SYMBOL, bins, at + waveform.low_bin + first, below)
-                write(lanes, SYMBOL + below, bins, at + waveform.high_bin + first + below - low, count - below)
+                write(lanes, SYMBOL, bins, at + carriers.low_bin + first, below)
+                write(lanes, SYMBOL + below, bins, at + carriers.high_bin + first + below - low, count - below)
         energy[n] = total
 
 
 @spliced
-def from_bins(waveform: Any, bins: Any, at: Any, first: Any, lanes: Any, count: Any) -> None:
+def from_bins(carriers: Any, bins: Any, at: Any, first: Any, lanes: Any, count: Any) -> None:
     """Carriers `first` and following of the OFDM symbol with its bins `at`, into the lane of symbols."""
-    below = max(min(waveform.low - first, count), 0)
+    below = max(min(carriers.low - first, count), 0)
     if below > 0:
-        read(bins, at + waveform.low_bin + first, lanes, SYMBOL, whole_vectors(below))
+        read(bins, at + carriers.low_bin + first, lanes, SYMBOL, whole_vectors(below))
     if count > below:
-        start = at + waveform.high_bin + first + below - waveform.low
+        start = at + carriers.high_bin + first + below - carriers.low
         read(bins, start, lanes, SYMBOL + below, whole_vectors(count - below))
 
 
