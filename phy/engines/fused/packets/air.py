@@ -113,8 +113,8 @@ def _hear_pilots(
 
 @spliced
 def _variance_line(
-    plan: Any, arrival: Any, noise_power: Any, data_row: Any, tile: Any, given: Any, shares: Any, lanes: Any,
-    column: Any, count: Any,
+    plan: Any, arrival: Any, noise_power: Any, data_row: Any, tile: Any, given: Any, known: Any, shares: Any,
+    lanes: Any, column: Any, count: Any,
 ) -> None:  # fmt: skip
     """Noise and the variance of the estimate on a tile of a data line, into its lane from `column` on."""
     knowledge = plan.knowledge
@@ -129,7 +129,7 @@ def _variance_line(
             shares, modes.explained[tile], modes.unexplained[data_row, first:], strength, lanes, column, count
         )
         add_noise_power(lanes, noise_power, column, count)
-    else:
+    elif known is not None:
         fill_variance(lanes, noise_power * knowledge.noise_gain[data_row], noise_power, column, count)
 
 
@@ -208,7 +208,7 @@ def _carry(
                         for data_row in range(first_row, last_row):
                             column = (data_row - first_row) * width
                             _variance_line(
-                                plan, arrival, noise_power, data_row, tile, given, shares, lanes, column, width
+                                plan, arrival, noise_power, data_row, tile, given, known, shares, lanes, column, width
                             )
                         normalise(lanes, count)
                         llrs_of_line(lanes, points, exact, llrs[n, at * bits :], count)
