@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from phy.config import ChannelConfig
-from phy.engines.fused.fading.fades import Fades, draw_waves, fades_of, row_of, tap_paths, waves_of
+from phy.engines.fused.fading.fades import Fades, draw_waves, fades_of, tap_paths, waves_of
 from phy.engines.fused.fading.rays import Rays, draw_rays, rays_of
 from phy.fading.build import build_propagation
 from phy.numerics.compiled import kernel
@@ -36,7 +36,7 @@ def _taps(fades: Any, key: Any, given: Any, start_s: Any, waves: Any, out: Any) 
 
 
 def taps(fades: Fades, rays: Rays | None, key: Any, start_s: float) -> Any:
-    given = row_of(draw_rays(rays, key[None], threads=1), 0)
+    given = draw_rays(rays, key[None], threads=1)[0]
     out = np.zeros((ANTENNAS, INSTANTS, 2, fades.padded_paths), np.float32)
     _taps(fades, key, given, np.float32(start_s), waves_of(fades), out)
     return np.moveaxis(out[:, :, 0] + 1j * out[:, :, 1], 1, 2)[:, : fades.num_paths]

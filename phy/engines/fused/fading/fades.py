@@ -209,20 +209,20 @@ def _phasors(waves: Any, seconds: Any, real: Any, imag: Any, total: Any) -> None
 def draw_waves(fades: Any, key: Any, given: Any, waves: Any) -> None:
     """Doppler shifts, turns from one instant to the next, and weights of all antennas, into the scratch `waves`.
 
-    `given` `[given_room]` float32 are shifts and weights that are drawn already, from `rays`. If None, the draws are
+    `given` `[given_room]` float32 are shifts and weights that are drawn already, from `rays`. If empty, the draws are
     those of `phy.fading.tdl`: number 0 is Sionna's speed, 1 the angles, 2 the phases of one antenna after the other, 3
     that of the direct path.
     """
     count = len(fades.number)
     # The direct path is one more wave of the first path alone.
     total = count + (1 if fades.direct > _ZERO else 0)
-    if given is None:
-        _draw_lines(fades, key, count, total, waves)
-    else:
+    if len(given) > 0:
         for i in range(total):
             waves[_DOPPLER + i] = given[i]
         for i in range(2 * WAVES_ROOM * fades.num_antennas):
             waves[_WEIGHTS + i] = given[WAVES_ROOM + i]
+    else:
+        _draw_lines(fades, key, count, total, waves)
     _phasors(waves, fades.step_s, _STEP_REAL, _STEP_IMAG, total)
 
 
@@ -280,12 +280,6 @@ def _add_up(waves: Any, num_waves: Any, paths: Any, taps: Any, real_at: Any, ima
         for wave in range(1, TDL_WAVES // 4):
             total += waves[np.uint64(_SUM_IMAG) + np.uint64(wave * paths) + u]
         taps[imag_out + u] = total
-
-
-@inlined
-def row_of(given: Any, place: Any) -> Any:
-    """What is given for a packet, None where nothing is."""
-    return None if given is None else given[place]
 
 
 @inlined

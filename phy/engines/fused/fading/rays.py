@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from phy.config import ChannelConfig
 from phy.engines.fused.fading.fades import WAVES_ROOM, given_room, padded_paths
 from phy.fading.clusters import NUM_RAYS, clusters_of
-from phy.numerics.compiled import inlined, lean_kernel, read_only
+from phy.numerics.compiled import inlined, lean_kernel
 from phy.numerics.random_kernels import phasor, real_normal
 from phy.numerics.threefry import draw_listed
 from phy.numerics.workers import run_tasks
@@ -177,10 +177,10 @@ def _draw_rays(
                 row[place + np.uint64(WAVES_ROOM + count)] = rays.direct * sine
 
 
-def draw_rays(rays: Rays | None, keys: NDArray[np.uint32], *, threads: int) -> NDArray[np.float32] | None:
-    """Waves `[rows, given_room]` of `keys` `[rows, 2]` as `fades.draw_waves` takes them, None without rays."""
+def draw_rays(rays: Rays | None, keys: NDArray[np.uint32], *, threads: int) -> NDArray[np.float32]:
+    """Waves `[rows, given_room]` of `keys` `[rows, 2]` as `fades.draw_waves` takes them, `[rows, 0]` without rays."""
     if rays is None:
-        return None
+        return np.empty((len(keys), 0), np.float32)
     out = np.empty((len(keys), given_room(len(rays.position))), np.float32)
     count = len(rays.amplitude)
 
@@ -190,4 +190,4 @@ def draw_rays(rays: Rays | None, keys: NDArray[np.uint32], *, threads: int) -> N
         _draw_rays(rays, keys, out, first, last, words, drawn, rank, order)
 
     run_tasks(run, num_tasks=len(keys), threads=threads)
-    return read_only(out)
+    return out

@@ -90,10 +90,10 @@ class FusedNomaChain(PacketChain):
     def mean_power(self, channel_key: NDArray[np.uint32], start_s: NDArray[np.float32]) -> NDArray[np.floating]:
         rows, users, _ = channel_key.shape
         keys, start = read_only(channel_key.reshape(-1, 2)), read_only(np.repeat(start_s, users))
-        given = self._draw_rays(channel_key)
+        given = read_only(self._draw_rays(channel_key))
         return mean_powers(keys, given, start, plan=self._plan, threads=self._threads).reshape(rows, users)
 
-    def _draw_rays(self, channel_key: NDArray[np.uint32]) -> NDArray[np.float32] | None:
+    def _draw_rays(self, channel_key: NDArray[np.uint32]) -> NDArray[np.float32]:
         """Waves `[rows * users, n]` of keys `[rows, users, 2]`."""
         return draw_rays(self._rays, read_only(channel_key.reshape(-1, 2)), threads=self._threads)
 
@@ -109,13 +109,10 @@ class FusedNomaChain(PacketChain):
     def _observe(self, sent: NDArray[np.uint8], departure: Departure) -> tuple[Observed, NDArray[np.float64]]:
         """(observed, energies `[rows, 3, users]`) of labels `[rows, users, num_symbols]`."""
         rows, users, _ = sent.shape
-        noise_key, given = (
-            np.repeat(departure.noise_key[:, None], users, axis=1),
-            self._draw_rays(departure.channel_key),
-        )
+        noise_key = np.repeat(departure.noise_key[:, None], users, axis=1)
         air = GroupRows(
             keys=read_only(np.concatenate([departure.channel_key, departure.csi_key, noise_key], axis=2)),
-            given=None if given is None else given.reshape(rows, users, -1),
+            given=read_only(self._draw_rays(departure.channel_key).reshape(rows, users, -1)),
             amplitude=read_only(departure.amplitude),
             gain=read_only(departure.gain),
             start_s=read_only(departure.start_s),

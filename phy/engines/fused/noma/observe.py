@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.engines.fused.fading.fades import draw_waves, row_of
+from phy.engines.fused.fading.fades import draw_waves
 from phy.engines.fused.noma.observed import Observed, pair_lane
 from phy.engines.fused.packets.channel import (
     ONE_VALUE,
@@ -47,20 +47,19 @@ class GroupRows(NamedTuple):
     """Inputs of the kernel per row, a packet of every user.
 
     - `keys` `[rows, users, 6]` uint32: of the channel, of channel knowledge, of noise, which users share;
-    - `given` `[rows, users, n]` float32: waves as `fades.draw_waves` takes them, None where it draws them;
+    - `given` `[rows, users, n]` float32: waves as `fades.draw_waves` takes them;
     - `amplitude`, `gain` `[rows, users]`, `start_s` `[rows]` float32.
     """
 
     keys: NDArray[np.uint32]
-    given: NDArray[np.float32] | None
+    given: NDArray[np.float32]
     amplitude: NDArray[np.float32]
     gain: NDArray[np.float32]
     start_s: NDArray[np.float32]
 
     def part(self, rows: slice) -> GroupRows:
         """Some of the rows."""
-        given = None if self.given is None else self.given[rows]
-        return GroupRows(self.keys[rows], given, self.amplitude[rows], self.gain[rows], self.start_s[rows])
+        return GroupRows(self.keys[rows], self.given[rows], self.amplitude[rows], self.gain[rows], self.start_s[rows])
 
 
 @inlined
@@ -122,6 +121,12 @@ def _energy(kept: Any, known: Any, weight: Any, real: Any, count: Any) -> Any:
     return total
 
 
+@inlined
+def _mine(waves: Any, user: Any) -> Any:
+    """Waves of a user, None where there are none."""
+    return None if waves is None else waves[user]
+
+
 @lean_kernel
 def _observe(
     plan: Any, points: Any, rows: Any, noise_power: Any, labels: Any, values: Any, power: Any, energies: Any,
@@ -146,16 +151,16 @@ def _observe(
             if not knowledge.trusting:
                 variance += arrival * arrival * knowledge.error_std * knowledge.error_std
             if waves is not None:
-                draw_waves(fades, rows.keys[n, user, 0:2], row_of(rows.given, (n, user)), waves[user])
+                draw_waves(fades, rows.keys[n, user, 0:2], rows.given[n, user], waves[user])
         weight = np.float32(1.0) / variance
         for slot in range(plane.num_slots):
             if not plane.along_line:
                 for user in range(users):
                     key = rows.keys[n, user, 0:2]
                     if nodes is None:
-                        slot_taps(plan, key, row_of(waves, user), start_s, slot, taps[user], None)
+                        slot_taps(plan, key, _mine(waves, user), start_s, slot, taps[user], None)
                     else:
-                        slot_taps(plan, key, row_of(waves, user), start_s, slot, taps[user], nodes[user])
+                        slot_taps(plan, key, _mine(waves, user), start_s, slot, taps[user], nodes[user])
             for first_row in range(0, data_rows, at_once):
                 last_row = min(first_row + at_once, data_rows)
                 for tile in range((plane.width + LINE - 1) // LINE):
@@ -178,13 +183,13 @@ def _observe(
                             if nodes is None:
                                 channel_and_estimate(
                                     plan, keys, arrival, start_s, antenna, slot, first_row, last_row, tile, width,
-                                    row_of(waves, user), taps[user], None, along, given, None, None, None, words,
+                                    _mine(waves, user), taps[user], None, along, given, None, None, None, words,
                                     lanes, count,
                                 )  # fmt: skip
                             else:
                                 channel_and_estimate(
                                     plan, keys, arrival, start_s, antenna, slot, first_row, last_row, tile, width,
-                                    row_of(waves, user), taps[user], nodes[user], along, given, None, None, None,
+                                    _mine(waves, user), taps[user], nodes[user], along, given, None, None, None,
                                     words, lanes, count,
                                 )  # fmt: skip
                             sent = map_symbols(labels[n, user, at:], points, lanes, count, padded)

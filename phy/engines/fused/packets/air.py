@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.engines.fused.fading.fades import draw_waves, row_of
+from phy.engines.fused.fading.fades import draw_waves
 from phy.engines.fused.impairments import Impairments, clip, draw_offsets, power_limit, turn_line
 from phy.engines.fused.packets.bits import count_label_errors, fill_bytes, fill_decided, fill_labels
 from phy.engines.fused.packets.channel import (
@@ -63,12 +63,12 @@ class AirRows(NamedTuple):
     """Inputs of the kernel per row.
 
     - `keys` `[rows, 8]` uint32: of the channel, of channel knowledge, of noise, of impairments;
-    - `given` `[rows, n]` float32: waves as `fades.draw_waves` takes them, None where it draws them;
+    - `given` `[rows, n]` float32: waves as `fades.draw_waves` takes them;
     - `amplitude`, `gain`, `start_s` `[rows]` float32.
     """
 
     keys: NDArray[np.uint32]
-    given: NDArray[np.float32] | None
+    given: NDArray[np.float32]
     amplitude: NDArray[np.float32]
     gain: NDArray[np.float32]
     start_s: NDArray[np.float32]
@@ -153,7 +153,7 @@ def _carry(
         arrival = rows.amplitude[n] * rows.gain[n]
         sent, faded, noise = 0.0, 0.0, 0.0
         if waves is not None:
-            draw_waves(fades, keys[0:2], row_of(rows.given, n), waves)
+            draw_waves(fades, keys[0:2], rows.given[n], waves)
         offsets, limit = (np.uint32(0), np.float32(1.0), np.float32(0.0)), np.float32(0.0)
         if impairments is not None:
             offsets, limit = draw_offsets(impairments, keys[6:8]), power_limit(impairments, labels[n], points)
@@ -298,9 +298,8 @@ def carry_packets(
         else:
             for part in spans(last - first, step=waveforms.rows_at_once):
                 here = slice(first + part.start, first + part.stop)
-                given = None if rows.given is None else rows.given[here]
-                arrived = waveforms.arrive(labels[here], rows.keys[here], given, rows.start_s[here])
-                carry(here.start, here.stop, arrived)
+                given = rows.keys[here], rows.given[here], rows.start_s[here]
+                carry(here.start, here.stop, waveforms.arrive(labels[here], *given))
         if soft == APP:  # the likelier value of a bit is not always that of the nearest point
             fill_decided(llrs[mine], bits, decided[mine])
         fill_bytes(decided[mine], bits, num_bits, hard[mine])

@@ -67,7 +67,7 @@ class FusedPacketChain(PacketChain):
         carried = carry_packets(
             AirRows(
                 keys=read_only(np.concatenate(keys, axis=1)),
-                given=draw_rays(self._rays, read_only(departure.channel_key[:, 0]), threads=self._threads),
+                given=read_only(draw_rays(self._rays, read_only(departure.channel_key[:, 0]), threads=self._threads)),
                 amplitude=read_only(departure.amplitude[:, 0]),
                 gain=read_only(departure.gain[:, 0]),
                 start_s=read_only(departure.start_s),
@@ -92,7 +92,7 @@ class FusedPacketChain(PacketChain):
 
     def mean_power(self, channel_key: NDArray[np.uint32], start_s: NDArray[np.float32]) -> NDArray[np.floating]:
         keys = read_only(channel_key[:, 0])
-        given = draw_rays(self._rays, keys, threads=self._threads)
+        given = read_only(draw_rays(self._rays, keys, threads=self._threads))
         return mean_powers(keys, given, read_only(start_s), plan=self._plan, threads=self._threads)[:, None]
 
 

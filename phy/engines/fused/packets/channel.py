@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.engines.fused.fading.fades import PATHS, draw_waves, row_of, tap_paths, waves_of
+from phy.engines.fused.fading.fades import PATHS, draw_waves, tap_paths, waves_of
 from phy.engines.fused.fading.nodes import MOST_NODES
 from phy.engines.fused.packets.lines import (
     CHANNEL,
@@ -230,7 +230,7 @@ def _mean_powers(
     for n in range(first, last):
         total, counted = 0.0, 0
         if waves is not None:
-            draw_waves(fades, keys[n], row_of(given, n), waves)
+            draw_waves(fades, keys[n], given[n], waves)
         for slot in range(1 if fades.still else plane.num_slots):
             if not plane.along_line:
                 slot_taps(plan, keys[n], waves, start_s[n], slot, taps, nodes)
@@ -252,7 +252,7 @@ def _mean_powers(
 
 def mean_powers(
     keys: NDArray[np.uint32],
-    given: NDArray[np.float32] | None,
+    given: NDArray[np.float32],
     start_s: NDArray[np.float32],
     *,
     plan: PacketPlan,

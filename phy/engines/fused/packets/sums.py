@@ -199,7 +199,7 @@ def _superpose(
             gain, own, spent = senders.gain[trial, device], senders.own[trial, device], 0.0
             mine, signs = amplitudes[trial, device], bits[trial, device]
             if waves is not None:
-                draw_waves(fades, key, None, waves)
+                draw_waves(fades, key, fades.amplitude[:0], waves)
             for slot in range(first_slot, last_slot):
                 if slot == first_slot or not fades.still:
                     slot_taps(plan, key, waves, start_s, NONE if fades.still else slot, taps, nodes)
@@ -243,7 +243,7 @@ def _measure(
         gain, start_s, mine = senders.gain[trial, device], senders.start_s[trial], sums[trial, device, span]
         mine[:] = 0.0
         if waves is not None:
-            draw_waves(fades, key, None, waves)
+            draw_waves(fades, key, fades.amplitude[:0], waves)
         for slot in range(span * slots, min((span + 1) * slots, plane.num_slots)):
             slot_taps(plan, key, waves, start_s, slot, taps, nodes)
             for tile in range((width + LINE - 1) // LINE):

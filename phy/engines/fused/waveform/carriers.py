@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import fft
 
 from phy.config import LinkConfig
-from phy.engines.fused.fading.fades import PATHS, draw_waves, row_of, waves_of
+from phy.engines.fused.fading.fades import PATHS, draw_waves, waves_of
 from phy.engines.fused.packets.channel import (
     NONE,
     carriers_at_nodes,
@@ -56,7 +56,7 @@ def _draw_taps(plan: Any, keys: Any, given: Any, start_s: Any, taps: Any, waves:
     """Path gains `[rows, slots, ..]` as `slot_taps` leaves them."""
     for n in range(len(taps)):
         if waves is not None:
-            draw_waves(plan.fades, keys[n, 0:2], row_of(given, n), waves)
+            draw_waves(plan.fades, keys[n, 0:2], given[n], waves)
         for slot in range(taps.shape[1]):
             slot_taps(plan, keys[n, 0:2], waves, start_s[n], slot, taps[n, slot], None)
 
@@ -136,7 +136,7 @@ def _reach_carriers(
 
 
 def _taps(
-    plan: ChannelPlan, keys: NDArray[np.uint32], given: NDArray[np.float32] | None, start_s: NDArray[np.float32]
+    plan: ChannelPlan, keys: NDArray[np.uint32], given: NDArray[np.float32], start_s: NDArray[np.float32]
 ) -> NDArray[np.float32]:
     fades, plane = plan.fades, plan.plane
     slots = 1 if fades.still else plane.num_slots
@@ -163,7 +163,7 @@ class Waveforms:
         self,
         labels: NDArray[np.uint8],
         keys: NDArray[np.uint32],
-        given: NDArray[np.float32] | None,
+        given: NDArray[np.float32],
         start_s: NDArray[np.float32],
     ) -> Arrived:
         """Send `labels` `[rows, num_symbols]` in the caller's thread; the rest as in `packets.air.AirRows`."""
