@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.config import ChannelConfig
-from phy.engines.fused.fading.quantiles import tap_of_table
+from phy.engines.fused.fading.quantiles import NO_TABLE, tap_of_table
 from phy.fading.clusters import NUM_RAYS, clusters_of
 from phy.fading.correlation import LOS_ANGLE_TURNS
 from phy.fading.quantile_table import quantile_table
@@ -51,7 +51,7 @@ class Fades(NamedTuple):
     `counter` (place in the stream of random numbers) and `amplitude` `[num_waves * padded_paths]`; None without waves.
 
     - `kind`: `CONSTANT`, `DRAWN` (one draw per instant and antenna), `TABULATED` (one of the quantiles in `table`) or
-      `WAVES`, `num_waves` per path; `table` is None for the others;
+      `WAVES`, `num_waves` per path;
     - `still`: one instant stands for the whole packet, else instant k is at `offsets_s[k]` `[instants]` float32;
     - `fixed_part`, `scattered_part`: of a draw; `direct`: amplitude of the direct path of waves, 0 without one.
     """
@@ -72,7 +72,7 @@ class Fades(NamedTuple):
     number: NDArray[np.float32] | None
     counter: NDArray[np.uint32] | None
     amplitude: NDArray[np.float32] | None
-    table: NDArray[np.float32] | None
+    table: NDArray[np.float32]
 
 
 def fades_of(channel: ChannelConfig, *, num_antennas: int, still: bool, offsets_s: NDArray[np.float64]) -> Fades:
@@ -105,7 +105,7 @@ def fades_of(channel: ChannelConfig, *, num_antennas: int, still: bool, offsets_
         number=number,
         counter=counter,
         amplitude=amplitude,
-        table=quantile_table(channel.law) if kind == TABULATED else None,
+        table=quantile_table(channel.law) if kind == TABULATED else NO_TABLE,
     )
 
 
@@ -283,14 +283,6 @@ def _add_up(waves: Any, num_waves: Any, paths: Any, taps: Any, real_at: Any, ima
 
 
 @inlined
-def _tap(table: Any, word0: Any, word1: Any) -> Any:
-    """A draw of unit mean power: from a table of quantiles, or Gaussian without one."""
-    if table is None:
-        return complex_normal(word0, word1)
-    return tap_of_table(table, word0, word1)
-
-
-@inlined
 def tap_paths(
     fades: Any, key: Any, waves: Any, start_s: Any, first: Any, count: Any, antenna: Any, taps: Any, imag_at: Any,
     stride: Any,
@@ -308,7 +300,10 @@ def tap_paths(
         else:
             for k in range(count):
                 word0, word1 = threefry(np.uint32(key[0]), np.uint32(key[1]), np.uint32(first + k), np.uint32(antenna))
-                real, imag = _tap(fades.table, word0, word1)
+                if fades.kind == TABULATED:
+                    real, imag = tap_of_table(fades.table, word0, word1)
+                else:
+                    real, imag = complex_normal(word0, word1)
                 taps[k * stride] = fades.fixed_part + fades.scattered_part * real
                 taps[imag_at + k * stride] = fades.scattered_part * imag
     else:

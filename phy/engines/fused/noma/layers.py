@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from phy.engines.fused.noma.observed import Observed, pair_lane
 from phy.engines.fused.packets.lines import ENERGY, LINE, MATCHED, NUM_LANES, ROOM, SYMBOL, decide_line, map_symbols
 from phy.engines.fused.packets.lines import VARIANCE as INTERFERENCE
-from phy.engines.fused.packets.soft import HARD, exact_of, llrs_of_line
+from phy.engines.fused.packets.soft import HARD, llrs_of_line
 from phy.engines.fused.symbols import Mapping
 from phy.numerics.compiled import aligned_zeros, inlined, lean_kernel
 
@@ -54,9 +54,9 @@ def _weigh(lanes: Any, energy: Any, count: Any) -> None:
 
 @lean_kernel
 def _cancel(
-    values: Any, turn: Any, points: Any, exact: Any, decided: Any, llrs: Any, first: Any, last: Any, lanes: Any
+    values: Any, turn: Any, points: Any, soft: Any, decided: Any, llrs: Any, first: Any, last: Any, lanes: Any
 ) -> None:
-    """`llrs` None if none are wanted."""
+    """`llrs` None if `soft` is HARD."""
     users, num_symbols, bits = turn.shape[1], values.shape[2], points.bits_per_symbol
     for n in range(len(values)):
         for at in range(0, num_symbols, LINE):
@@ -76,7 +76,7 @@ def _cancel(
                 _weigh(lanes, values[n, 2 * users + k, at:], count)
                 decide_line(lanes, points, decided[n, k, at:], count)
                 if llrs is not None:
-                    llrs_of_line(lanes, points, exact, llrs[n, k, at * bits :], count)
+                    llrs_of_line(lanes, points, soft, llrs[n, k, at * bits :], count)
 
 
 def cancel_in_turn(
@@ -96,4 +96,4 @@ def cancel_in_turn(
     """
     lanes = aligned_zeros(NUM_LANES, np.float32)
     soft_bits = None if soft == HARD else llrs
-    _cancel(observed.values, turn, points, exact_of(soft), decided, soft_bits, stages.start, stages.stop, lanes)
+    _cancel(observed.values, turn, points, soft, decided, soft_bits, stages.start, stages.stop, lanes)

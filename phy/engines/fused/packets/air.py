@@ -48,7 +48,7 @@ from phy.engines.fused.packets.lines import (
     whole_vectors,
 )
 from phy.engines.fused.packets.plan import GIVEN_ERROR, PERFECT, PacketPlan
-from phy.engines.fused.packets.soft import APP, HARD, exact_of, llrs_of_line, normalise
+from phy.engines.fused.packets.soft import APP, HARD, llrs_of_line, normalise
 from phy.engines.fused.symbols import Mapping
 from phy.numerics.compiled import aligned_zeros, lean_kernel, spliced
 from phy.numerics.workers import run_tasks, spans
@@ -135,11 +135,11 @@ def _variance_line(
 
 @lean_kernel
 def _carry(
-    plan: Any, impairments: Any, arrived: Any, points: Any, rows: Any, noise_power: Any, exact: Any, labels: Any,
+    plan: Any, impairments: Any, arrived: Any, points: Any, rows: Any, noise_power: Any, soft: Any, labels: Any,
     decided: Any, llrs: Any, energies: Any, first: Any, last: Any, words: Any, lanes: Any, waves: Any, taps: Any,
     nodes: Any, along: Any, given: Any, known: Any, shrunk: Any, modes: Any, shares: Any,
 ) -> None:  # fmt: skip
-    """Rows `first` to `last`: `labels` to `decided`, both `[rows, num_symbols]` uint8; `llrs` None if none are wanted.
+    """Rows `first` to `last`: `labels` to `decided`, both `[rows, num_symbols]` uint8; `llrs` None if `soft` is HARD.
 
     `arrived`: an `Arrived` of these rows, with `labels` None; or None for symbols that stay on their carriers. From
     `words` on there is what `_scratch` has. numba removes code behind what is None, not code in place of what is not.
@@ -211,7 +211,7 @@ def _carry(
                                 plan, arrival, noise_power, data_row, tile, given, known, shares, lanes, column, width
                             )
                         normalise(lanes, count)
-                        llrs_of_line(lanes, points, exact, llrs[n, at * bits :], count)
+                        llrs_of_line(lanes, points, soft, llrs[n, at * bits :], count)
         amplitude = np.float64(rows.amplitude[n])
         energies[SENT, n] = amplitude * amplitude * plane.prefix_share * (sent + plane.known_energy)
         if arrived is not None:
@@ -286,7 +286,7 @@ def carry_packets(
         scratch = _scratch(plan, has_arrived=arrived is not None)
         mapped, soft_bits = None if arrived is not None else labels, None if soft == HARD else llrs
         _carry(
-            plan, impairments, arrived, points, rows, power, exact_of(soft), mapped, decided, soft_bits, energies,
+            plan, impairments, arrived, points, rows, power, soft, mapped, decided, soft_bits, energies,
             first, last, *scratch,
         )  # fmt: skip
 

@@ -115,7 +115,7 @@ class PacketPlan(NamedTuple):
         """The plan for packets that went through the channel already: their kernel is one for all channels."""
         return self._replace(
             plane=self.plane._replace(between=None, response=None),
-            fades=self.fades._replace(number=None, counter=None, amplitude=None, table=None),
+            fades=self.fades._replace(number=None, counter=None, amplitude=None),
         )
 
     @property

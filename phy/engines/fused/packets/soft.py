@@ -68,17 +68,9 @@ def _accumulate(lanes: Any, axis: Any, level: Any, best: Any, count: Any) -> Non
         lanes[out + u] = max(held, exponent) + log_of_one_more(abs(exponent - held))
 
 
-def exact_of(soft: np.int64) -> np.int64 | None:
-    """Mark of APP for kernels, None for others: numba removes code behind `is None`."""
-    return APP if soft == APP else None
-
-
 @inlined
-def llrs_of_line(lanes: Any, points: Any, exact: Any, llrs: Any, count: Any) -> None:
-    """`llrs` `[>= count * bits_per_symbol]`, in the order of the labels' bits, of what `normalise` left.
-
-    `exact` is the mark of `exact_of`.
-    """
+def llrs_of_line(lanes: Any, points: Any, soft: Any, llrs: Any, count: Any) -> None:
+    """`llrs` `[>= count * bits_per_symbol]`, in the order of the labels' bits, of what `normalise` left."""
     bits = points.bits_per_symbol
     axes = 1 if bits == 1 else 2
     per_axis = bits // axes
@@ -104,10 +96,10 @@ def llrs_of_line(lanes: Any, points: Any, exact: Any, llrs: Any, count: Any) -> 
             for bit in range(per_axis):
                 sign = (label >> (per_axis - 1 - bit)) & 1
                 best = BEST + (2 * bit + sign) * ROOM
-                if exact is None:
-                    _consider(lanes, MATCHED + axis * ROOM, level, best, count)
-                else:
+                if soft == APP:
                     _accumulate(lanes, MATCHED + axis * ROOM, level, best, count)
+                else:
+                    _consider(lanes, MATCHED + axis * ROOM, level, best, count)
         for bit in range(per_axis):
             ones, zeros = BEST + (2 * bit + 1) * ROOM, BEST + 2 * bit * ROOM
             for i in range(count):
