@@ -198,8 +198,8 @@ def decode_blocks(
     """Decide blocks `begin` to `end` - 1 of `soft` LLRs ln P(1) / P(0), `LANES` at once, with a list of `paths`.
 
     `places` `[2, N]`: rows of `lanes` that add at each position of the mother code; behind the LLRs of a block are
-    those of an unknown and of a known bit. numba removes code behind what is None: with one path the arrays that only
-    lists need, with more `alone`.
+    those of an unknown and of a known bit. With one path the arrays that only lists need are None, with more `alone`
+    is: numba removes the code behind them.
     """
     length, num_coded, num_bits, top = places.shape[1], soft.shape[1], bits.shape[1], 0
     while 1 << top < length:

@@ -194,13 +194,15 @@ def test_a_slow_delay_line_is_computed_at_few_instants_of_a_slot(speed_m_s: floa
     assert chain._waveforms.plan.line.plane.instants == instants
 
 
-def test_waveforms_of_the_same_channel_knowledge_run_one_kernel_of_the_receiver() -> None:
+def test_waveforms_of_the_same_channel_knowledge_run_one_kernel_of_the_receiver_over_any_channel() -> None:
     config = link_of("offset")
     fused(config).send(payload(2), departure(2), None)
     compiled = len(_carry.signatures)
     impairments = {"clipping_db": 3.0, "timing_offset_s": 1e-6}
     changed_link = LinkConfig.model_validate({**config.model_dump(), "modulation": "64qam", "impairments": impairments})
     fused(changed_link).send(payload(2), departure(2), None)
+    flat = {"fading": "rayleigh", "coherence": "packet"}
+    fused(LinkConfig.model_validate({**config.model_dump(), "channel": flat})).send(payload(2), departure(2), None)
     assert len(_carry.signatures) == compiled
     own = next(signature for signature in _carry.signatures if signature[2] != types.none)
     # Impairments, labels, waves, path gains and carriers at nodes: packets have them already when they arrive.

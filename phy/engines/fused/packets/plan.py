@@ -28,10 +28,9 @@ class Plane(NamedTuple):
     """Positions of symbols, and response of the carriers to a unit path.
 
     - `data_rows`, `pilot_rows`: lines of a slot; `instants`: of the channel in a slot, lines where not `between` them;
-    - `selective`: carriers differ; else `between` and `response` are None;
-    - `between` `[line_rows, MOST_NODES]` float32: weights of the instants in every line, or empty;
+    - `between` `[line_rows, MOST_NODES]` float32: weights of the instants in every line, or empty, and `response`
+      `[tiles, paths of 4, 2, ROOM]` float32, zero for paths that are padding; both None where all carriers are equal;
     - `along_line`: instants run along a line, one per symbol of a single carrier;
-    - `response` `[tiles, paths of 4, 2, ROOM]` float32, zero for paths that are padding;
     - `pilots` `[2, pilot rows * width]` float32;
     - `known_energy`: of pilots and filler at unit amplitude; `prefix_share`: energy with the prefix over that without.
     """
@@ -43,7 +42,6 @@ class Plane(NamedTuple):
     data_rows: NDArray[np.int64]
     pilot_rows: NDArray[np.int64]
     instants: int
-    selective: bool
     between: NDArray[np.float32] | None
     response: NDArray[np.float32] | None
     along_line: bool
@@ -152,7 +150,6 @@ def plan_single_carrier(config: LinkConfig, *, num_symbols: int) -> PacketPlan:
         data_rows=np.zeros(1, np.int64),
         pilot_rows=np.zeros(0, np.int64),
         instants=1,
-        selective=False,
         between=None,
         response=None,
         along_line=moves != "still",
@@ -199,7 +196,6 @@ def plan_grid(config: LinkConfig, grid: Grid) -> PacketPlan:
         data_rows=np.array(grid.data_rows, np.int64),
         pilot_rows=np.array(grid.pilot_rows, np.int64),
         instants=1 if moves == "still" else slots_s.shape[1],
-        selective=selective,
         between=between if selective else None,
         response=_tiled(response) if selective else None,
         along_line=False,
