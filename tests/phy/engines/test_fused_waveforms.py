@@ -147,6 +147,7 @@ def offset_from_the_prefix_on(chain: FusedPacketChain) -> None:
 def window_a_sample_early(chain: FusedPacketChain) -> None:
     assert chain._waveforms is not None
     waveform = chain._waveforms.plan.waveform
+    assert waveform is not None
     changed(chain, waveform=waveform._replace(first=waveform.first + 1))
 
 
@@ -154,12 +155,14 @@ def lines_that_do_not_move(chain: FusedPacketChain) -> None:
     """Between two instants the delay line stays as it is."""
     assert chain._waveforms is not None
     waveform = chain._waveforms.plan.waveform
+    assert waveform is not None
     changed(chain, waveform=waveform._replace(weight=0.0 * waveform.weight))
 
 
 def other_pulse(chain: FusedPacketChain) -> None:
     assert chain._waveforms is not None
     waveform = chain._waveforms.plan.waveform
+    assert waveform is not None
     changed(chain, waveform=waveform._replace(pulse=np.float32(1.001) * waveform.pulse))
 
 

@@ -156,7 +156,7 @@ class Waveforms:
     def rows_at_once(self) -> int:
         """Packets that `arrive` takes best at once."""
         plane, antennas = self.plan.packet.plane, self.plan.packet.fades.num_antennas
-        each = antennas * plane.num_slots * plane.line_rows * self.plan.waveform.size
+        each = antennas * plane.num_slots * plane.line_rows * self.plan.carriers.size
         return max(_SAMPLES_AT_ONCE // each, 1)
 
     def arrive(
@@ -170,24 +170,23 @@ class Waveforms:
         plan, carriers, waveform, packet = self.plan, self.plan.carriers, self.plan.waveform, self.plan.packet
         plane, antennas, rows = packet.plane, packet.fades.num_antennas, len(labels)
         lanes, nodes = np.zeros(NUM_LANES, np.float32), nodes_of(packet)
-        energy, values = np.empty(rows), _complex_numbers((rows, plane.num_slots * plane.line_rows, waveform.size))
+        energy, values = np.empty(rows), _complex_numbers((rows, plane.num_slots * plane.line_rows, carriers.size))
         place(carriers, plane, self.points, labels, values.flat, energy, lanes)
         values.transform(fft.ifft)
         if plan.samples is not None:
             impair(plan.samples, keys, values.flat, energy, lanes.view(np.uint32), lanes)
-        if plan.bins is not None or not waveform.in_time:
+        if plan.bins is not None or waveform is None:
             values.transform(fft.fft)
         if plan.bins is not None:
             impair(plan.bins, keys, values.flat, energy, lanes.view(np.uint32), lanes)
-            if waveform.in_time:
+            if waveform is not None:
                 values.transform(fft.ifft)
         estimates = packet.knowledge.kind not in (PERFECT, GIVEN_ERROR)
         taps: NDArray[np.float32] | None = _taps(plan.line.channel, keys, given, start_s)
-        if waveform.in_time:
+        if waveform is not None:
             windows = _complex_numbers((rows, antennas, *values.shape[1:]))
-            pass_through(
-                waveform, plan.line.plane, antennas, taps, values.flat, windows.flat, energy, *line_scratch(plan)
-            )
+            scratch, flat = line_scratch(waveform, plan.line.plane), windows.flat
+            pass_through(waveform, plan.line.plane, antennas, taps, values.flat, flat, energy, *scratch)
             values = windows
             values.transform(fft.fft)
             if estimates:
@@ -203,7 +202,7 @@ class Waveforms:
             carriers,
             packet.channel,
             rows,
-            antennas if waveform.in_time else 1,
+            1 if waveform is None else antennas,
             carriers.turned_back,
             taps,
             values.flat,

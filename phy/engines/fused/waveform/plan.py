@@ -12,7 +12,7 @@ from phy.engines.fused.fading.fades import padded_paths
 from phy.engines.fused.fading.nodes import MOST_NODES, nodes_between
 from phy.engines.fused.impairments import Impairments, impairments_of_bins, impairments_of_samples
 from phy.engines.fused.packets.lines import LINE, ROOM, VECTOR
-from phy.engines.fused.packets.plan import PacketPlan
+from phy.engines.fused.packets.plan import PacketPlan, Plane
 from phy.fading.build import build_propagation
 from phy.frontends.delay_line import DelayLine
 from phy.frontends.resource_grid import Grid
@@ -40,7 +40,6 @@ class Waveform(NamedTuple):
     """OFDM symbols of a packet on their way through a delay line, in numbers for kernels.
 
     - `size`, `prefix`: samples of an OFDM symbol without, and of, its prefix;
-    - `in_time`: samples pass a delay line; else the channel multiplies carriers, and what follows is empty;
     - `pulse` `[lags, paths]` float32, the lags padded with zeros to a multiple of four; `first`: lag of the first one
       from the window's start;
     - `knots`: lines of the delay line per OFDM symbol, 0 where one holds for the packet; `moves`: linear interpolation
@@ -52,7 +51,6 @@ class Waveform(NamedTuple):
 
     size: int
     prefix: int
-    in_time: bool
     pulse: NDArray[np.float32]
     first: int
     knots: int
@@ -65,12 +63,13 @@ class Waveform(NamedTuple):
 class WaveformPlan(NamedTuple):
     """All that follows from a link and a number of symbols.
 
-    `packet`: plan of the carriers; `line`: that of the instants of the delay line; `samples`, `bins`: impairments of
-    samples and of bins, None for ideal ones.
+    `waveform`: None where the channel multiplies carriers and no samples pass a delay line; `packet`: plan of the
+    carriers; `line`: that of the instants of the delay line; `samples`, `bins`: impairments of samples and of bins,
+    None for ideal ones.
     """
 
     carriers: Carriers
-    waveform: Waveform
+    waveform: Waveform | None
     packet: PacketPlan
     line: PacketPlan
     samples: Impairments | None
@@ -83,7 +82,7 @@ def plan_samples(config: LinkConfig, packet: PacketPlan, *, num_blocks: int) -> 
     assert ofdm != "none"
     grid = Grid.of(ofdm, num_users=1, num_symbols=plane.num_symbols, num_blocks=num_blocks)
     bins = grid.carriers - ofdm.num_subcarriers // 2
-    low, each = int(np.count_nonzero(bins < 0)), ofdm.num_subcarriers + ofdm.cyclic_prefix_length
+    low = int(np.count_nonzero(bins < 0))
     order = np.empty(ofdm.num_symbols, np.int64)
     order[grid.data_rows], order[grid.pilot_rows] = np.arange(len(grid.data_rows)), -1 - np.arange(len(grid.pilot_rows))
     filler = grid.filler
@@ -96,24 +95,12 @@ def plan_samples(config: LinkConfig, packet: PacketPlan, *, num_blocks: int) -> 
         filler=np.stack([filler.real, filler.imag]),
         turned_back=None,
     )
-    waveform = Waveform(
-        size=ofdm.num_subcarriers,
-        prefix=ofdm.cyclic_prefix_length,
-        in_time=ofdm.domain == "time",
-        pulse=np.zeros((0, 0), np.float32),
-        first=0,
-        knots=0,
-        moves=False,
-        starts=np.array([0, each]),
-        weight=np.zeros(each + VECTOR, np.float32),
-        between=np.zeros((0, MOST_NODES), np.float32),
-    )
-    line = packet
-    if waveform.in_time:
+    waveform, line = None, packet
+    if ofdm.domain == "time":
         channel = build_propagation(config.channel, num_antennas=packet.fades.num_antennas)
         delays = DelayLine.of(grid, channel=config.channel, delays_s=channel.delays_s)
         carriers = carriers._replace(turned_back=_turned_back(delays))
-        waveform, line = _pass_line(config, grid, delays, waveform, packet)
+        waveform, line = _pass_line(config, grid, delays, packet)
     return WaveformPlan(
         carriers=carriers,
         waveform=waveform,
@@ -132,18 +119,22 @@ def _turned_back(line: DelayLine) -> NDArray[np.float32]:
     return turned
 
 
-def _pass_line(
-    config: LinkConfig, grid: Grid, line: DelayLine, waveform: Waveform, packet: PacketPlan
-) -> tuple[Waveform, PacketPlan]:
-    """Add the delay line; see `phy.frontends.ofdm_time`."""
-    ofdm, fades, each = grid.ofdm, packet.fades, waveform.size + waveform.prefix
+def _pass_line(config: LinkConfig, grid: Grid, line: DelayLine, packet: PacketPlan) -> tuple[Waveform, PacketPlan]:
+    """The delay line, and the plan of its instants; see `phy.frontends.ofdm_time`."""
+    ofdm, fades, each = grid.ofdm, packet.fades, grid.ofdm.num_subcarriers + grid.ofdm.cyclic_prefix_length
     paths, lags = line.pulse.shape
     pulse = np.zeros((-(-lags // 4) * 4, padded_paths(paths)), np.float32)
     pulse[:lags, :paths] = line.pulse.T
-    waveform = waveform._replace(
+    waveform = Waveform(
+        size=ofdm.num_subcarriers,
+        prefix=ofdm.cyclic_prefix_length,
         pulse=pulse,
         first=line.first_lag + line.advance,
         knots=0 if fades.still else 1,
+        moves=False,
+        starts=np.array([0, each]),
+        weight=np.zeros(each + VECTOR, np.float32),
+        between=np.zeros((0, MOST_NODES), np.float32),
     )
     if not line.knots:
         return waveform, packet
@@ -168,9 +159,8 @@ def _pass_line(
     )
 
 
-def line_scratch(plan: WaveformPlan) -> tuple[NDArray[np.float32], ...]:
+def line_scratch(waveform: Waveform, plane: Plane) -> tuple[NDArray[np.float32], ...]:
     """Scratch arrays of a thread: samples of a packet, a window, and the delay line at nodes and at every knot."""
-    waveform, plane = plan.waveform, plan.line.plane
     lags, each = len(waveform.pulse), waveform.size + waveform.prefix
     before, after = max(waveform.first + lags - 1, 0), max(-waveform.first, 0)
     sizes = (
