@@ -35,6 +35,8 @@ WIDEST = 11.4
 
 THEORY: dict[str, Any] = {"linestyle": "--", "linewidth": 1.1}
 
+MINOR = "#eeeeee"
+"""Lines of the grid between two powers of ten."""
 
 PAPER = {1: 3.5, 2: 7.16}
 """Inches of one and of two columns of a paper, as IEEE has them."""
@@ -174,8 +176,14 @@ def _finish_axes(axes: Axes, x: str, *, frame: Frame, width: float) -> None:
         axes.set_yscale("log")
     if frame.y_limits:
         axes.set_ylim(*frame.y_limits)
+    if frame.y_log and frame.y_limits and (ticks := style.decades(*frame.y_limits)):
+        axes.set_yticks(list(ticks), list(ticks.values()))
+        axes.set_yticks([], minor=True)
+        between = [digit * tick for tick in (min(ticks) / 10, *ticks) for digit in range(2, 10)]
+        across = axes.get_yaxis_transform()
+        axes.hlines(between, 0, 1, transform=across, colors=MINOR, linewidths=0.5, zorder=0.5)
     axes.grid(visible=True, which="major", axis="y" if words else "both", color="#d9d9d9", linewidth=0.7)
-    axes.grid(visible=True, which="minor", color="#d9d9d9" if words else "#eeeeee", linewidth=0.5)
+    axes.grid(visible=True, which="minor", color="#d9d9d9" if words else MINOR, linewidth=0.5)
 
 
 def write_figures(folder: Path, drawings: Iterable[Drawing]) -> tuple[FigureFiles, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import math
 import re
 import textwrap
 from collections.abc import Callable, Sequence
@@ -235,6 +236,22 @@ def log_ticks(ticks: Sequence[float], *, width: float) -> list[str]:
         else:
             names[index] = ""
     return names
+
+
+MOST_DECADES = 10
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def decades(low: float, high: float) -> dict[float, str]:
+    """Powers of ten from `low` to `high` with what stands beside them; empty where they are too few or too many.
+
+    matplotlib's own ticks, nine per decade and panel with a mark, a line and words each, take a third of a figure's
+    time, and its labels are mathematics to be parsed.
+    """
+    powers = range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)
+    if not 2 <= len(powers) <= MOST_DECADES:
+        return {}
+    return {10.0**power: "10" + str(power).translate(SUPERSCRIPTS) for power in powers}
 
 
 def log_limits(spots: Sequence[Spot]) -> tuple[float, float] | None:
