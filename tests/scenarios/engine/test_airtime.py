@@ -9,6 +9,7 @@ import pytest
 from command import write_scenario
 from fake_runs import make_plan
 from learning_run import export, run_plan
+from matplotlib.collections import PolyCollection
 
 from fl.results import TrialResult
 from fl.run import run_trials
@@ -225,7 +226,7 @@ def test_a_learning_curve_over_seconds_is_drawn_with_a_band_and_a_caption(tmp_pa
     assert axes.get_xlabel() == "time on the air [s]"
     assert len(axes.get_lines()) == 2
     assert all(len(line.get_xdata()) == 100 for line in axes.get_lines())
-    assert len(axes.collections) == 2  # bands
+    assert sum(isinstance(one, PolyCollection) for one in axes.collections) == 2  # bands
     assert drawing.caption == (
         "Mean over 5 trials after each round, over what these rounds took on average; "
         "shaded: 95 % t interval of the mean. Seed 2022."

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 from fake_runs import FIGURE, make_plan
-from matplotlib.axes import Axes
 from matplotlib.backends.backend_pgf import LatexManager
-from matplotlib.collections import LineCollection
 
 from phy.config.coding import CodingConfig
 from phy.config.power import PowerConfig
@@ -187,41 +184,6 @@ def test_rounding_errors_do_not_fill_an_axis() -> None:
     config = FigureConfig(x="round", y="energy_j")
     axes = draw(Drawing(config=config, panels=(("", (Curve(label="", series=0, spots=spots),)),), caption="")).axes[0]
     assert axes.get_ylim() == pytest.approx((0.39, 0.43), abs=0.01)
-
-
-def axes_of_heights(*heights: float) -> Axes:
-    """The axes of one curve that has these heights."""
-    spots = tuple(Spot(x=10.0 * index, y=height) for index, height in enumerate(heights))
-    config = FigureConfig(x="link.channel.ebno_db", y="bit_error_rate")
-    return draw(Drawing(config=config, panels=(("", (Curve(label="", series=0, spots=spots),)),), caption="")).axes[0]
-
-
-def test_powers_of_ten_are_the_only_ticks_of_a_rate_and_lines_of_the_grid_stand_between_them() -> None:
-    axes = axes_of_heights(0.2, 3e-3, 4e-5)
-    ticks = dict(zip(axes.get_yticks(), (label.get_text() for label in axes.get_yticklabels()), strict=True))
-    assert ticks == {1e-4: "10⁻⁴", 1e-3: "10⁻³", 1e-2: "10⁻²", 1e-1: "10⁻¹"}
-    assert not len(axes.get_yticks(minor=True))
-    (lines,) = (one for one in axes.collections if isinstance(one, LineCollection))
-    heights = [float(path.vertices[0, 1]) for path in lines.get_paths()]
-    low, high = axes.get_ylim()
-    expected = [digit * 10.0**power for power in range(-6, 1) for digit in range(2, 10)]
-    assert [h for h in heights if low < h < high] == pytest.approx([h for h in expected if low < h < high])
-
-
-@pytest.mark.parametrize("heights", [(0.2, 0.3), (0.2, 1e-14)])
-def test_a_rate_over_less_than_a_decade_or_over_very_many_has_ticks_that_fit(heights: tuple[float, float]) -> None:
-    axes = axes_of_heights(*heights)
-    axes.figure.draw_without_rendering()
-    low, high = axes.get_ylim()
-    shown = [
-        label
-        for minor in (False, True)
-        for place, label in zip(axes.get_yticks(minor=minor), axes.get_yticklabels(minor=minor), strict=True)
-        if label.get_text() and low <= place <= high
-    ]
-    boxes = sorted((one.get_window_extent().y0, one.get_window_extent().y1) for one in shown)
-    assert 2 <= len(boxes) <= 12
-    assert all(lower[1] <= upper[0] for lower, upper in pairwise(boxes))
 
 
 def test_axes_carry_labels_with_units_and_the_legend_every_series() -> None:
