@@ -239,6 +239,7 @@ def log_ticks(ticks: Sequence[float], *, width: float) -> list[str]:
 
 
 MOST_DECADES = 10
+"""From more on, matplotlib leaves out some."""
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
