@@ -104,14 +104,13 @@ def print_inspection(
     say(f"{found.setting}{why}")
     for what, sentence in sentences(found):
         say(f"  {what}: {sentence}")
-    print_paths(ReportPaths(html=page, figures=tuple(figure.png for figure in figures)))
+    print_paths(ReportPaths(html=page, figures=tuple(figure.svg for figure in figures)))
 
 
 def print_paths(report: ReportPaths) -> None:
-    """Print the files of a report that people open: PNG figures, tables, the page."""
+    """Print the files of a report that people open: figures, tables, the page."""
     for figure in report.figures:
-        if figure.suffix == ".png":
-            print(f"figure  {figure}")
+        print(f"figure  {figure}")
     for table in report.tables:
         if report.html is None or table.suffix == ".md":
             print(f"table   {table}")

@@ -189,6 +189,6 @@ def _found_complete(study: Study, folder: Path, *, text: str, retry_failed: bool
         return tuple(folder / name for name in note.files if name.endswith(kinds))
 
     html = next(iter(files(".html")), None)
-    report = ReportPaths(html=html, figures=files(".png", ".svg"), tables=files(".md", ".csv", ".json"))
+    report = ReportPaths(html=html, figures=files(".svg"), tables=files(".md", ".csv", ".json"))
     planned = len(study.ids)
     return Outcome(planned=planned, computed=0, found=planned, failed=failed, report=report, complete=True, **shown)

@@ -121,7 +121,7 @@ def write_page(folder: Path, page: Page, *, store: Store, figures: Sequence[Figu
     html = render_page(scenario, page, sections, differs=differs)
     with writing(folder, "the report"):
         path = replace_text(folder / PAGE, html)
-    return ReportPaths(html=path, figures=tuple(p for f in figures for p in (f.png, f.svg)))
+    return ReportPaths(html=path, figures=tuple(figure.svg for figure in figures))
 
 
 def render_page(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +11,7 @@ from urllib.parse import quote
 from scenarios.files.plain_files import RESULTS
 from scenarios.files.replacement import replace_text, writing
 from scenarios.report.comparison import differing, settings_of
-from scenarios.report.html import FIGURES, PAGE, Head, Part, counted, render_page
+from scenarios.report.html import FIGURES, PAGE, Head, Part, counted, data_uri, render_page
 from scenarios.report.tables.table import Table
 from scenarios.schema.errors import ScenarioError, mapping, printable
 from scenarios.store.store import Store
@@ -98,10 +97,7 @@ def _thumbnail(folder: Path) -> str | Markup:
     """The first figure of a run inside the page; empty without one."""
     from markupsafe import Markup
 
-    files = [file for kind in ("png", "svg") for file in sorted((folder / FIGURES).glob(f"01-*.{kind}"))[:1]]
+    files = sorted((folder / FIGURES).glob("01-*.svg"))
     if not files:
         return ""
-    file = min(files, key=lambda one: one.stat().st_size)
-    kind = "svg+xml" if file.suffix == ".svg" else "png"
-    picture = b64encode(file.read_bytes()).decode("ascii")
-    return Markup('<img src="data:image/{};base64,{}" width="160" alt="first figure">').format(kind, picture)
+    return Markup('<img src="{}" width="160" alt="first figure">').format(data_uri(files[0].read_bytes()))

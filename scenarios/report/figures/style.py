@@ -1,4 +1,4 @@
-"""The look of all figures, the room that words take in them, and their files as PNG and SVG.
+"""The look of all figures, the room that words take in them, and their files as SVG.
 
 No pyplot and no global state; the same figure yields the same SVG, byte for byte. Legends, ticks and titles are laid
 out by counting letters.
@@ -108,7 +108,6 @@ class FigureFiles:
 
     title: str
     caption: str
-    png: Path
     svg: Path
     curves: str = ""
 
@@ -116,30 +115,29 @@ class FigureFiles:
 def write_picture(
     make: Callable[[], Figure], stem: Path, *, shows: object, title: str = "", caption: str = ""
 ) -> FigureFiles:
-    """Write the figure that `make` draws as PNG (150 dpi) and SVG beside each other, each whole or not.
+    """Write the figure that `make` draws as SVG, whole or not.
 
-    Files that show the same in the same style are left alone: each names the digest of what it `shows`.
+    A file that shows the same in the same style is left alone: it names the digest of what it `shows`.
     """
     sources = [path.read_bytes() for folder in _LOOK for path in sorted(folder.glob("*.*"))]
     digest = hashlib.sha256(b"".join([*sources, repr((find_version(("matplotlib",)), shows)).encode()])).hexdigest()
-    png, svg = paths = [stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "svg")]
-    if not all(path.is_file() and digest.encode() in path.read_bytes()[:4096] for path in paths):
+    svg = stem.with_name(f"{stem.name}.svg")
+    if not (svg.is_file() and digest.encode() in svg.read_bytes()[:4096]):
         from matplotlib import rc_context
 
         figure = make()
         with rc_context(STYLE):
-            # For good: `savefig` lays out anew for each file, and draws the figure twice for that.
+            # For good: `savefig` would draw the figure twice to lay it out.
             if (engine := figure.get_layout_engine()) is not None:
                 figure.set_dpi(DPI)
                 engine.execute(figure)
                 figure.set_layout_engine(None)
-        for path in paths:
-            with replacement(path) as file:
-                file.write(render(figure, path.suffix[1:], digest=digest))
-    return FigureFiles(title=title, caption=caption, png=png, svg=svg)
+        with replacement(svg) as file:
+            file.write(render(figure, "svg", digest=digest))
+    return FigureFiles(title=title, caption=caption, svg=svg)
 
 
-def render(figure: Figure, kind: str, *, digest: str | None = None) -> bytes:
+def render(figure: Figure, kind: str, *, digest: str | None = None, dpi: int = DPI) -> bytes:
     """The bytes of a file, PNG or SVG for example, without a date."""
     from matplotlib import rc_context
 
@@ -148,7 +146,7 @@ def render(figure: Figure, kind: str, *, digest: str | None = None) -> bytes:
         dated = {"svg": "Date", "png": "Software", "pdf": "CreationDate"}.get(kind)
         named = {"Identifier": digest} if kind in ("svg", "png") else {}
         metadata: dict[str, Any] = {"metadata": {**named, dated: None}} if dated else {}  # a pgf takes none
-        figure.savefig(buffer, format=kind, dpi=DPI, **metadata)
+        figure.savefig(buffer, format=kind, dpi=dpi, **metadata)
     return buffer.getvalue()
 
 

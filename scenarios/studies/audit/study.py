@@ -112,7 +112,7 @@ class AuditStudy(Study):
         tables = audits.write(folder)
         with writing(folder, "figures"):
             figure = write_picture(partial(draw_audit, audits), folder / FIGURE, shows=audits)
-        return ReportPaths(html=None, figures=(figure.png, figure.svg), tables=tables)
+        return ReportPaths(html=None, figures=(figure.svg,), tables=tables)
 
     def show(self, outcome: Outcome, *, seconds: float) -> None:
         print_audits(self._audits)

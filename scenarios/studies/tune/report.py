@@ -213,5 +213,5 @@ def write_result(result: Result, folder: Path, *, command: str) -> ReportPaths:
         table = replace_text(folder / CANDIDATES, csv_text([*columns], result.rows()))
         replace_text(folder / TUNED, tuned)
         html = replace_text(folder / PAGE, page)
-    files = tuple(path for figure in figures for path in (figure.png, figure.svg))
+    files = tuple(figure.svg for figure in figures)
     return ReportPaths(html=html, figures=files, tables=(table,))

@@ -232,7 +232,7 @@ def test_a_learning_curve_over_seconds_is_drawn_with_a_band_and_a_caption(tmp_pa
         "shaded: 95 % t interval of the mean. Seed 2022."
     )
     (files,) = write_figures(tmp_path, [drawing])
-    assert files.png.read_bytes().startswith(b"\x89PNG")
+    assert files.svg.read_bytes().startswith(b"<?xml")
     assert files.title == "squared distance to the posterior mean over time on the air [s]"
 
 

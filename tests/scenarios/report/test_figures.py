@@ -227,8 +227,7 @@ def test_files_are_written_and_the_svg_is_the_same_every_time(tmp_path: Path) ->
     (second,) = write_figures(tmp_path / "b", [arrange(FIGURE, plan, summaries)])
     assert first.svg.read_bytes() == second.svg.read_bytes()
     assert b"<dc:date>" not in first.svg.read_bytes()
-    assert first.png.read_bytes().startswith(b"\x89PNG")
-    assert sorted(p.name for p in (tmp_path / "a").iterdir()) == ["01-mse.csv", "01-mse.png", "01-mse.svg"]
+    assert sorted(p.name for p in (tmp_path / "a").iterdir()) == ["01-mse.csv", "01-mse.svg"]
     assert first.title == "MSE to the posterior mean over maximum P₀/N₀, N₀ per real dimension [dB]"
 
 
@@ -248,14 +247,14 @@ def test_a_figure_is_drawn_again_only_where_it_shows_something_else(
     for drawing, cut, number in (
         (drawings[0], None, 1),  # nothing changed
         (drawings[1], None, 2),  # the last digits of a mean
-        (drawings[1], files.png, 3),  # a file that is gone
+        (drawings[1], files.svg, 3),  # a file that is gone
         (replace(drawings[1], config=FIGURE.model_copy(update={"title": "T"})), None, 4),
     ):
         if cut is not None:
             cut.unlink()
         write_figures(tmp_path, [drawing])
         assert len(drawn) == number
-        assert files.png.is_file()
+        assert files.svg.is_file()
 
 
 def test_a_quantity_nobody_measured_gives_an_empty_figure_that_says_so(tmp_path: Path) -> None:
@@ -263,7 +262,7 @@ def test_a_quantity_nobody_measured_gives_an_empty_figure_that_says_so(tmp_path:
     config = FigureConfig(x=SNR, y="../odd", y_scale="log", x_scale="log")
     (files,) = write_figures(tmp_path, [arrange(config, plan, [])])
     assert files.caption == "No finished trial measured ../odd."
-    assert files.png.parent == tmp_path
+    assert files.svg.parent == tmp_path
 
 
 def test_figures_that_cannot_be_written_are_an_error_for_the_user() -> None:
@@ -365,6 +364,8 @@ def test_a_figure_for_a_paper_is_as_wide_as_its_columns_and_the_same_every_time(
     assert files[0][0].name == f"01-mse-{columns}col.pdf"
     assert files[0][0].read_bytes().startswith(b"%PDF")
     assert files[0][0].read_bytes() == files[1][0].read_bytes()
+    (picture,) = write_for_paper(tmp_path, [drawing], kind="png", columns=columns)
+    assert int.from_bytes(picture.read_bytes()[16:20]) == int(300 * inches)  # pixels, as the header of PNG has them
 
 
 class Metrics:

@@ -30,8 +30,7 @@ def test_files_of_any_size_are_written_and_the_svg_is_the_same_every_time(
     counts = counts_of(num_devices, num_classes)
     make = partial(partition_figure, counts, title="Who holds $5 of what")
     files = write_picture(make, tmp_path / "who", shows=counts)
-    assert (files.png, files.svg) == (tmp_path / "who.png", tmp_path / "who.svg")
-    assert files.png.read_bytes().startswith(b"\x89PNG")
+    assert files.svg == tmp_path / "who.svg"
     first = files.svg.read_bytes()
     write_picture(make, tmp_path / "again", shows=counts)
     assert (tmp_path / "again.svg").read_bytes() == first

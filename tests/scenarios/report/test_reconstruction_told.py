@@ -135,7 +135,7 @@ def test_the_page_shows_a_picture_for_every_label_of_what_the_store_kept(tmp_pat
         store.save_scenario(yaml="name: fake\n", root={})
         paths = write_report(tmp_path, plan, store=store)
     # What would be the second picture of the last label has nothing in it yet.
-    assert [one.png.name for one in drawn] == [f"reconstruction-{k}.png" for k in (1, 2, 3)]
+    assert [one.svg.name for one in drawn] == [f"reconstruction-{k}.svg" for k in (1, 2, 3)]
     assert drawn[0].title.startswith("a: ")
     assert "one of each label" in drawn[0].caption
     page = paths.html.read_text()

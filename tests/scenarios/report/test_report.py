@@ -88,7 +88,7 @@ def test_the_page_is_well_formed_and_says_what_was_done(plan: Plan, tmp_path: Pa
     fill(tmp_path, plan)
     paths = report(tmp_path, plan)
     assert paths.html == tmp_path / "report.html"
-    assert [p.name for p in paths.figures] == ["01-mse.png", "01-mse.svg"]
+    assert [p.name for p in paths.figures] == ["01-mse.svg"]
     text = " ".join(" ".join(parsed(paths.html).text).split())
     for part in (
         "4 of 9 trials finished",

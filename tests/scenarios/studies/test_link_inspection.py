@@ -127,14 +127,14 @@ def test_a_page_has_what_the_link_has_and_runs_nothing_from_the_scenario(
 ) -> None:
     page, figures = write_inspection(tmp_path, looked_at(study, at=AWGN, num_packets=16))
     assert page == tmp_path / "inspect" / "curve-1-6dB" / "report.html"
-    assert [one.png.stem for one in figures] == ["errors", "constellation", "01-share_of_runs"]  # no channel to see
+    assert [one.svg.stem for one in figures] == ["errors", "constellation", "01-share_of_runs"]  # no channel to see
     html = page.read_text()
     assert "Sionna&#39;s blocks" in html
     assert "<h2>Channel</h2>" not in html
     assert "<script>alert" not in html
     curve = study[1].curves[3].point.settings
     page, figures = write_inspection(tmp_path, looked_at(study, at={**curve, "ebno_db": 6}))
-    assert [one.png.stem for one in figures] == ["errors", "constellation", "channel", "01-share_of_runs"]
+    assert [one.svg.stem for one in figures] == ["errors", "constellation", "channel", "01-share_of_runs"]
     assert "<h2>Channel</h2>" in page.read_text()
     before = {path: path.read_bytes() for path in page.parent.iterdir()}
     write_inspection(tmp_path, looked_at(study, at={**curve, "ebno_db": 6}))
@@ -180,7 +180,7 @@ def test_the_line_of_a_channel_joins_all_packets_and_wrong_ones_are_marked(study
 
 def test_a_point_without_a_wrong_bit_has_no_runs(study: tuple[Path, LinkPlan], tmp_path: Path) -> None:
     _, figures = write_inspection(tmp_path, looked_at(study, at={**AWGN, "ebno_db": 60}))
-    assert [one.png.stem for one in figures] == ["errors", "constellation"]
+    assert [one.svg.stem for one in figures] == ["errors", "constellation"]
 
 
 @pytest.mark.parametrize("csi", ["perfect", "{estimator: ls}"])
@@ -200,7 +200,7 @@ measure: {{values: [5], num_devices: 2}}
     found = inspect_point(tmp_path / "run", plan, at={}, num_packets=3)
     assert found.measured is None
     page, figures = write_inspection(tmp_path / "run", found)
-    assert [one.png.stem for one in figures][2:4] == ["channel-0", "channel-1"]
+    assert [one.svg.stem for one in figures][2:4] == ["channel-0", "channel-1"]
     assert ("dashed the estimate of the receiver" in page.read_text()) == (csi != "perfect")
 
 
