@@ -314,7 +314,8 @@ def packet_table(found: Inspected) -> Table:
 
     packets, coded = found.packets, found.point.link.coding != "none"
     gain, error = packets.per_packet(power(packets.channel)), packets.per_packet(packets.squared_error)
-    raw = _hard_decisions(packets)[0]
+    # Without a code, packets may begin inside a symbol.
+    before_decoder = [_hard_decisions(packets)[0]] if coded else []
 
     def cells(at: tuple[int, int]) -> tuple[str, ...]:
         if np.isnan(error[at]):
@@ -322,7 +323,7 @@ def packet_table(found: Inspected) -> Table:
         return (
             f"{round(10.0 * np.log10(gain[at]), 1) + 0.0:.1f}",  # no sign of what is rounded to 0
             f"{100.0 * error[at] ** 0.5:.3g}",
-            *([str(raw[at])] * coded),
+            *(str(raw[at]) for raw in before_decoder),
             str(packets.wrong[at].sum()) if packets.kept[at] else "not held",
         )
 

@@ -141,6 +141,21 @@ def test_a_page_has_what_the_link_has_and_runs_nothing_from_the_scenario(
     assert before == {path: path.read_bytes() for path in page.parent.iterdir()}
 
 
+def test_packets_without_a_code_may_begin_inside_a_symbol(tmp_path: Path) -> None:
+    text = """\
+name: odd
+link: {modulation: 64qam, channel: {model: awgn}, power: {policy: fixed}, packet_size_bytes: 32}  # 42.7 symbols
+measure: {values: [8]}
+"""
+    loaded = load_scenario(write_scenario(tmp_path, text))
+    plan = expand_link(loaded)
+    run_study(LinkStudy(loaded, plan, rule=StopRule(max_bits=1)), folder=tmp_path / "run")
+    found = inspect_point(tmp_path / "run", plan, at={}, num_packets=64)
+    rows = packet_table(found).rows
+    assert len(rows) == 64
+    assert sum(int(row[-1]) for row in rows) == found.packets.wrong.sum() > 0
+
+
 def test_hard_decisions_before_the_decoder_are_those_of_devices_that_send(tmp_path: Path) -> None:
     text = """\
 name: silent
