@@ -304,7 +304,7 @@ def _noma(link: LinkConfig, num_devices: int) -> Iterator[Conflict]:
     if num_devices % group:
         yield Conflict(
             "noma.group_size access",
-            f"{num_devices} devices cannot form groups of {group}",
+            f"{num_devices} device{'s' * (num_devices != 1)} cannot form groups of {group}",
             f"write num_devices: {num_devices + -num_devices % group}, or another group_size",
         )
     if link.modulation == "auto" and link.mcs is None:

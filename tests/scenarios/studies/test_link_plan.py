@@ -252,7 +252,7 @@ def test_a_scenario_with_both_parts_may_sweep_the_power_for_learning(tmp_path: P
             ("modulation: qpsk", "modulation: qpsk, channel: {gain: [1, 2]}"),
             "gain lists 2 devices, the scenario has 1; write measure.num_devices: 2, or one gain for all",
         ),
-        (("modulation: qpsk", "modulation: qpsk, access: noma"), "1 devices cannot form groups of 2"),
+        (("modulation: qpsk", "modulation: qpsk, access: noma"), "1 device cannot form groups of 2"),
         (
             ("measure:\n  values: [0, 2, 4]", "trials: 3"),
             "phyloop link needs a measure: section, and this scenario has none",
