@@ -118,6 +118,11 @@ IMPOSSIBLE: list[tuple[str, str, Scenario]] = [
         "protects its bits itself",
         scenario({"aggregation": "cpa"}, privacy={"mechanism": "gaussian", "epsilon": 1}),
     ),
+    (
+        "privacy.mechanism",
+        "aggregation top-k makes its own bits, and privacy is for mechanisms on plain numbers",
+        scenario({"aggregation": "top-k"}, privacy={"mechanism": "gaussian", "epsilon": 1}),
+    ),
     ("learning.codec.name", "makes its own bits", scenario({"aggregation": "mvu", "codec": "fixed-point"})),
     ("link.packets.policy", "channel native", scenario({"aggregation": "cpa"}, link=DROP)),
     (
