@@ -64,9 +64,9 @@ class ConvolutionalCode:
         padded = np.pad(bits, ((0, 0), (memory, memory)))
         steps = self.block_bits + memory
         coded = np.empty((len(bits), steps, self.outputs), np.uint8)
+        total = np.empty((len(bits), steps), np.uint8)  # outputs side by side take twice as long to add up
         for output, polynomial in enumerate(self.polynomials):
-            # In a row of its own: outputs side by side take twice as long to add up.
-            total = padded[:, memory : memory + steps].copy()
+            total[:] = padded[:, memory : memory + steps]
             for delay in range(1, memory + 1):
                 if polynomial >> (memory - delay) & 1:
                     total ^= padded[:, memory - delay : memory - delay + steps]
