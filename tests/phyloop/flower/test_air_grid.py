@@ -218,7 +218,7 @@ def test_phyloop_reports_and_exports_what_was_measured(tmp_path: Path) -> None:
     paths = write_report_of(study_in(tmp_path / "app"), tmp_path / "app")
     page = paths.html.read_text()
     assert all(str(node) in page for node in NODES)
-    assert len(paths.figures) == 8
+    assert len(paths.figures) == 4
     file, curves = export(study_in(tmp_path / "app"), tmp_path / "app", tmp_path)
     assert set(pandas.read_csv(curves)["quantity"]) == {"bit_error_rate", "packet_error_rate", "airtime_s", "energy_j"}
     table = pandas.read_csv(file)

@@ -80,7 +80,7 @@ def test_a_library_study_is_measured_to_its_report(name: str, tmp_path: Path) ->
     study = LinkStudy(loaded, plan, rule=rule)
     outcome = run_study(study, folder=tmp_path)
     assert 0 < study.batches_added <= plan.num_points
-    assert len(outcome.report.figures) == 2 * max(len(loaded.scenario.report.figures), 2)
+    assert len(outcome.report.figures) == max(len(loaded.scenario.report.figures), 2)
     assert outcome.report.html is not None
     assert outcome.report.html.stat().st_size > 10_000
 
@@ -96,7 +96,7 @@ def test_a_library_scenario_runs_to_its_report(name: str, tmp_path: Path) -> Non
     assert outcome.failed == 0
     dealt = len({p.scenario.learning.model_dump_json(include={"partition"}) for p in plan.points if has_shares(p)})
     attacked = len({p.scenario.label for p in plan.points if p.scenario.learning.algorithm == "reconstruction"})
-    assert len(outcome.report.figures) == 2 * (len(loaded.scenario.report.figures) + dealt + attacked) > 0
+    assert len(outcome.report.figures) == len(loaded.scenario.report.figures) + dealt + attacked > 0
     assert outcome.report.html is not None
     assert outcome.report.html.stat().st_size > 10_000
 

@@ -161,7 +161,7 @@ def test_a_report_that_does_not_show_what_is_asked_for_is_written(change: str, t
     scenario = write_scenario(tmp_path, SMALL.replace("trials: 6", f"trials: {TRIALS}"), name="two.yaml")
     loaded = load_scenario(str(scenario))
     first = run((loaded, expand(loaded)), folder, Known())
-    assert len(first.report.figures) == 4
+    assert len(first.report.figures) == 2
     if change == "the page is gone":
         first.report.html.unlink()
     elif change == "a figure is gone":
