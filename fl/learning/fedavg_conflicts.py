@@ -171,11 +171,9 @@ def _scheme(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | None
         remedy = f"leave codec out, or write aggregation: mean in place of {scheme.name}"
         yield Conflict(f"learning.codec.name learning.codec {SCHEME_KEYS}", problem, remedy)
     if privacy is not None and privacy.protects not in ("scheme", "sum"):
-        own = hasattr(scheme, "epsilon")
-        does = "protects its bits itself" if own else "makes its own bits"
-        problem = f"aggregation {scheme.name} {does}, and privacy is for mechanisms on plain numbers"
+        problem = f"aggregation {scheme.name} makes its own bits, and privacy is for mechanisms on plain numbers"
         remedy = "leave privacy out"
-        if privacy.budget is not None and own:
+        if privacy.budget is not None and hasattr(scheme, "epsilon"):
             remedy += ", or write privacy.mechanism: scheme, so that the budget sets its epsilon"
         yield Conflict(f"{_MECHANISM} {SCHEME_KEYS}", problem, remedy)
     response, lost = scheme.response, _lost(link)

@@ -144,7 +144,7 @@ def render(figure: Figure, kind: str, *, digest: str | None = None, dpi: int = D
     buffer = io.BytesIO()
     with rc_context(STYLE):
         dated = {"svg": "Date", "png": "Software", "pdf": "CreationDate"}.get(kind)
-        named = {"Identifier": digest} if kind in ("svg", "png") else {}
+        named = {"Identifier": digest} if digest else {}
         metadata: dict[str, Any] = {"metadata": {**named, dated: None}} if dated else {}  # a pgf takes none
         figure.savefig(buffer, format=kind, dpi=dpi, **metadata)
     return buffer.getvalue()

@@ -67,7 +67,7 @@ def test_check_tells_how_many_games_and_what_one_upload_is(tmp_path: Path) -> No
         ),
         ({"privacy": {"epsilon": 5.0}}, "privacy.budget", "this privacy is that of a whole run"),
         ({"privacy": NOISE, "learning.local": {"clip": None}}, "privacy.mechanism", "clipped"),
-        ({"privacy": NOISE, "learning.aggregation": {"name": "cpa"}}, "privacy.mechanism", "protects its bits itself"),
+        ({"privacy": NOISE, "learning.aggregation": {"name": "cpa"}}, "privacy.mechanism", "makes its own bits"),
         ({"link.access": "superposition"}, "link.access", "detects the bits of every device on its own"),
     ],
 )

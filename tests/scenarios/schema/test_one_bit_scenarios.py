@@ -115,11 +115,6 @@ DROP = {"packets": {"policy": "drop"}}
 IMPOSSIBLE: list[tuple[str, str, Scenario]] = [
     (
         "privacy.mechanism",
-        "protects its bits itself",
-        scenario({"aggregation": "cpa"}, privacy={"mechanism": "gaussian", "epsilon": 1}),
-    ),
-    (
-        "privacy.mechanism",
         "aggregation top-k makes its own bits, and privacy is for mechanisms on plain numbers",
         scenario({"aggregation": "top-k"}, privacy={"mechanism": "gaussian", "epsilon": 1}),
     ),

@@ -265,8 +265,8 @@ SENTENCES = {
     ),
     "a budget for a scheme with an epsilon of its own": (
         "name: a\nlearning: {algorithm: fedavg, aggregation: probit}\nprivacy: {budget: {epsilon: 9}}\n",
-        "s.yaml:3: privacy: aggregation probit protects its bits itself, and privacy is for mechanisms on plain "
-        "numbers; leave privacy out, or write privacy.mechanism: scheme, so that the budget sets its epsilon.",
+        "s.yaml:3: privacy: aggregation probit makes its own bits, and privacy is for mechanisms on plain numbers; "
+        "leave privacy out, or write privacy.mechanism: scheme, so that the budget sets its epsilon.",
     ),
     "a budget for PRoBit without a limit of updates": (
         "name: a\nlearning: {algorithm: fedavg, aggregation: probit}\n"
