@@ -42,7 +42,8 @@ _WORD = 16
 _STEPS, _LARGEST = np.float32(16.0), np.float32(512.0)
 """Steps per unit of LLR, and the largest LLR in steps: a probability of error of e^-32."""
 _ZERO = np.int16(0)
-_ONE, _SIGN = np.uint16(1), np.uint16(15)
+_NONE, _ONE, _SIGN = np.uint16(0), np.uint16(1), np.uint16(15)
+_HERE, _SHIFT = np.int16(1), np.int16(15)
 
 
 @dataclass(frozen=True)
@@ -61,22 +62,27 @@ class ConvolutionalCode:
     def encode(self, bits: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Bits `[n, block_bits]` to `[n, (block_bits + K - 1) outputs]`, both in {0, 1}."""
         memory = self.constraint_length - 1
-        padded = np.pad(bits, ((0, 0), (memory, memory)))
         steps = self.block_bits + memory
-        coded = np.empty((len(bits), steps, self.outputs), np.uint8)
-        total = np.empty((len(bits), steps), np.uint8)  # outputs side by side take twice as long to add up
-        for output, polynomial in enumerate(self.polynomials):
-            total[:] = padded[:, memory : memory + steps]
-            for delay in range(1, memory + 1):
-                if polynomial >> (memory - delay) & 1:
-                    total ^= padded[:, memory - delay : memory - delay + steps]
-            coded[:, :, output] = total
-        return coded.reshape(len(bits), -1)
+        packed = np.pad(np.packbits(bits, axis=1), ((0, 0), (1, 1)))
+        # A byte and the bits before it that are in the register still.
+        register = packed[:, :-1].astype(np.uint16) << 8 | packed[:, 1:]
+        register &= (1 << 8 + memory) - 1
+        # `take` copies rows ten times as fast as an index of arrays.
+        return self._coded_bytes.take(register, axis=0).reshape(len(bits), -1)[:, : steps * self.outputs]
+
+    @cached_property
+    def _coded_bytes(self) -> NDArray[np.uint8]:
+        """Coded bits of eight steps, `[2^(K + 7), 8 outputs]`, by input bits, the latest lowest."""
+        inputs = np.arange(1 << self.constraint_length + 7)
+        latest_lowest = [int(f"{polynomial:0{self.constraint_length}b}"[::-1], 2) for polynomial in self.polynomials]
+        registers = inputs[:, None, None] >> np.arange(7, -1, -1)[:, None] & np.array(latest_lowest)
+        parities: NDArray[np.uint8] = np.bitwise_count(registers) & np.uint8(1)
+        return parities.reshape(len(inputs), -1)
 
     def decode(self, llrs: NDArray[np.float32]) -> NDArray[np.uint8]:
         """LLRs ln P(1) / P(0) `[n, coded bits]` to the bits `[n, block_bits]` of the likeliest code word."""
         llrs = np.ascontiguousarray(llrs, np.float32)
-        bits = np.empty((len(llrs), self.block_bits), np.uint8)
+        packed = np.empty((len(llrs), -(-self.block_bits // 8)), np.uint8)
         memory = self.constraint_length - 1
         steps, states = self.block_bits + memory, 1 << memory
         words = -(-states // 2 // _WORD)
@@ -86,85 +92,97 @@ class ConvolutionalCode:
                 llrs,
                 self.outputs,
                 memory,
-                self._branches,
-                aligned_zeros(LANES * steps * self.outputs, np.int16),
-                aligned_zeros(LANES * steps * self.outputs, np.int16),
-                aligned_zeros(4 * LANES, np.int16),
-                aligned_zeros((2, LANES * states), np.int16),
-                aligned_zeros(2 * words * LANES * steps, np.uint16),
-                np.empty(LANES, np.int64),
-                np.empty(LANES, np.uint8),
-                bits,
+                self._butterflies,
+                np.empty((LANES, llrs.shape[1]), np.int16),
+                aligned_zeros((llrs.shape[1], LANES), np.int16),
+                aligned_zeros((4, LANES), np.int16),
+                aligned_zeros((2, states, LANES), np.int16),
+                aligned_zeros((steps, 2 * words, LANES), np.uint16),
+                aligned_zeros((4, LANES), np.uint16),
+                packed,
                 first,
                 last,
             )
 
         run_lanes(run, count=len(llrs))
-        return bits
+        return np.unpackbits(packed, axis=1, count=self.block_bits)
 
     @cached_property
-    def _branches(self) -> NDArray[np.int64]:
-        """(place of the metric, 1 for its negative) of the branch from 2j to j, `[S / 2, 2]`."""
-        most = (1 << (self.outputs - 1)) - 1
-        places = []
-        for register in range(0, 1 << (self.constraint_length - 1), 2):
+    def _butterflies(self) -> NDArray[np.uint64]:
+        """Of states 2j and 2j + 1, `[S / 2, 5]`.
+
+        Place of the metric, the two states that 2j reaches with it and with its negative, and the words of decisions of
+        both.
+        """
+        most, half = (1 << (self.outputs - 1)) - 1, 1 << (self.constraint_length - 2)
+        words = -(-half // _WORD)
+        rows = []
+        for j in range(half):
             word = 0
             for polynomial in self.polynomials:
-                word = 2 * word + (register & polynomial).bit_count() % 2
-            negative = not word >> (self.outputs - 1)
-            places.append((~word & most if negative else word & most, int(negative)))
-        return np.array(places, np.int64)
+                word = 2 * word + (2 * j & polynomial).bit_count() % 2
+            negative = int(not word >> (self.outputs - 1))
+            ends = [(negative, j), (1 - negative, j)]
+            states, decisions = [half * bit + j for bit, j in ends], [words * bit + j // _WORD for bit, j in ends]
+            rows.append([~word & most if negative else word & most, *states, *decisions])
+        return np.array(rows, np.uint64)
 
 
 @inlined
-def _branch_metric(values: Any, at: Any, second: Any, third: Any, third_at: Any, metrics: Any, out: Any) -> None:
-    """Metric of a word that begins with 1: LLR + `second` LLR + `third` LLR."""
+def _branch_metric(first: Any, second: Any, second_sign: Any, third: Any, third_sign: Any, metrics: Any) -> None:
+    """Metric of a word that begins with 1."""
     for i in range(LANES):
-        u = np.uint64(i)
-        total = values[at + u] + second * values[at + np.uint64(LANES) + u] + third * values[third_at + u]
-        metrics[out + u] = np.int16(total)
+        metrics[i] = np.int16(first[i] + second_sign * second[i] + third_sign * third[i])
 
 
 @inlined
-def _first_steps(old: Any, start: Any, branch: Any, at: Any, new: Any, plus: Any, minus: Any) -> None:
+def _first_steps(start: Any, branch: Any, plus: Any, minus: Any) -> None:
     """A butterfly before step m: only state 2j can have been reached from the zero state."""
     for i in range(LANES):
-        u = np.uint64(i)
-        new[plus + u] = np.int16(old[start + u] + branch[at + u])
-        new[minus + u] = np.int16(old[start + u] - branch[at + u])
+        plus[i] = np.int16(start[i] + branch[i])
+        minus[i] = np.int16(start[i] - branch[i])
 
 
 @inlined
-def _butterfly(
-    old: Any, start: Any, branch: Any, at: Any, new: Any, plus: Any, minus: Any, decided: Any, plus_at: Any,
-    minus_at: Any,
-) -> None:  # fmt: skip
+def _butterfly(even: Any, odd: Any, branch: Any, plus: Any, minus: Any, plus_decided: Any, minus_decided: Any) -> None:
     """From states 2j and 2j + 1 to the two states whose branch from 2j has the metric +M and -M.
 
-    Shifts into `decided` a 1 where the path over 2j + 1 is better.
+    Shifts into what is decided a 1 where the path over 2j + 1 is better.
     """
     for i in range(LANES):
-        u = np.uint64(i)
-        even, odd, metric = old[start + u], old[start + np.uint64(LANES) + u], branch[at + u]
-        a, b = np.int16(even + metric), np.int16(odd - metric)
-        new[plus + u] = np.int16(a + max(np.int16(b - a), _ZERO))
+        a, b = np.int16(even[i] + branch[i]), np.int16(odd[i] - branch[i])
+        plus[i] = np.int16(a + max(np.int16(b - a), _ZERO))
         better = np.uint16(np.uint16(np.int16(a - b)) >> _SIGN)
-        decided[plus_at + u] = np.uint16(np.uint16(decided[plus_at + u] << _ONE) | better)
-        c, d = np.int16(even - metric), np.int16(odd + metric)
-        new[minus + u] = np.int16(c + max(np.int16(d - c), _ZERO))
+        plus_decided[i] = np.uint16(np.uint16(plus_decided[i] << _ONE) | better)
+        c, d = np.int16(even[i] - branch[i]), np.int16(odd[i] + branch[i])
+        minus[i] = np.int16(c + max(np.int16(d - c), _ZERO))
         better = np.uint16(np.uint16(np.int16(c - d)) >> _SIGN)
-        decided[minus_at + u] = np.uint16(np.uint16(decided[minus_at + u] << _ONE) | better)
+        minus_decided[i] = np.uint16(np.uint16(minus_decided[i] << _ONE) | better)
 
 
 @inlined
-def _step_back(decided: Any, at: Any, state: Any, bits: Any, half: Any, memory: Any, words: Any) -> None:
-    """One step back along the best paths: the bit that led to each state, and the state before."""
-    top_place = min(half, _WORD) - 1
+def _find(decided: Any, word: Any, word_of: Any, found: Any) -> None:
+    """Take the decisions of that word in the lanes whose state has its own there."""
     for i in range(LANES):
-        j, bit = state[i] & (half - 1), state[i] >> (memory - 1)
-        word = np.int64(decided[at + LANES * (bit * words + j // _WORD) + i])
-        bits[i] = np.uint8(bit)
-        state[i] = 2 * j + (word >> (top_place - j % _WORD) & 1)
+        elsewhere = np.int16(np.uint16(word_of[i] ^ word))  # 0 if here; LLVM takes lane by lane what is written as `==`
+        found[i] |= np.uint16(decided[i] & np.uint16(np.int16(np.int16(elsewhere - _HERE) >> _SHIFT)))
+
+
+@inlined
+def _step_back(
+    state: Any, word_of: Any, found: Any, history: Any, half: Any, top: Any, latest: Any, shift: Any
+) -> None:
+    """One step back along the best paths: `history` takes in the bit that led to each state.
+
+    Shifts are masked for LLVM to see that 16 bits are enough: numba shifts in 64.
+    """
+    for i in range(LANES):
+        before, bit = np.uint16(state[i] & half), np.uint16(state[i] >> np.uint16(latest & _SIGN))
+        place = np.uint16(np.uint16(top - np.uint16(before & top)) & _SIGN)
+        new = np.uint16(np.uint16(before + before) + np.uint16(np.uint16(found[i] >> place) & _ONE))
+        history[i] = np.uint16(np.uint16(history[i] >> _ONE) | np.uint16(bit << np.uint16(7)))
+        state[i], found[i] = new, _NONE
+        word_of[i] = np.uint16(new >> np.uint16(shift & _SIGN))
 
 
 @lean_kernel
@@ -172,55 +190,51 @@ def _viterbi(
     llrs: Any,
     outputs: Any,
     memory: Any,
-    branches: Any,
+    butterflies: Any,
     rows: Any,
     values: Any,
     branch: Any,
     metrics: Any,
     decided: Any,
-    state: Any,
-    step_bits: Any,
-    bits: Any,
+    back: Any,
+    packed: Any,
     begin: Any,
     end: Any,
 ) -> None:
-    """Decide code words `begin` to `end` - 1, `LANES` at once."""
-    half, block_bits = 1 << (memory - 1), bits.shape[1]
-    words, steps = (half + _WORD - 1) // _WORD, block_bits + memory
-    stride = steps * outputs
+    """Decide code words `begin` to `end` - 1, `LANES` at once; `decided` is zero in the first m steps."""
+    half, stride = 1 << (memory - 1), llrs.shape[1]
+    words, steps = (half + _WORD - 1) // _WORD, stride // outputs
+    state, word_of, found, history = back[0], back[1], back[2], back[3]
+    latest, below, top = np.uint16(memory - 1), np.uint16(half - 1), np.uint16(min(half, _WORD) - 1)
+    word_shift = np.uint16(min(memory - 1, 4))
     for first in range(begin, end, LANES):
         for i in range(LANES):
-            quantise(llrs, min(first + i, end - 1), _STEPS, _LARGEST, rows, np.uint64(i * stride), stride)
-        to_lanes(rows, np.uint64(stride), values, stride)
+            quantise(llrs[min(first + i, end - 1)], _STEPS, _LARGEST, rows[i])
+        for place in range(stride):
+            to_lanes(rows, place, values[place])
         for i in range(LANES):
-            metrics[0, i] = _ZERO
+            metrics[0, 0, i] = _ZERO
         for t in range(steps):
-            at = np.uint64(LANES * t * outputs)
             for place in range(1 << (outputs - 1)):
                 second = np.int16(2 * (place >> (outputs - 2) & 1) - 1)
                 third = np.int16((2 * (place & 1) - 1) * (outputs - 2))
-                third_at = at + np.uint64(LANES * (outputs - 1))
-                _branch_metric(values, at, second, third, third_at, branch, np.uint64(LANES * place))
+                at, last = t * outputs, (t + 1) * outputs - 1
+                _branch_metric(values[at], values[at + 1], second, values[last], third, branch[place])
             old, new = metrics[t & 1], metrics[1 - (t & 1)]
             for j in range(half):
-                swap = branches[j, 1]
-                start, metric = np.uint64(2 * LANES * j), np.uint64(LANES * branches[j, 0])
-                plus, minus = np.uint64(LANES * (j + swap * half)), np.uint64(LANES * (j + (1 - swap) * half))
+                metric, even, odd = branch[butterflies[j, 0]], old[2 * j], old[2 * j + 1]
+                plus, minus = new[butterflies[j, 1]], new[butterflies[j, 2]]
                 if t < memory:
-                    _first_steps(old, start, branch, metric, new, plus, minus)
-                word = LANES * (2 * words * t + j // _WORD)
-                plus_at, minus_at = np.uint64(word + swap * words * LANES), np.uint64(word + (1 - swap) * words * LANES)
-                if t >= memory:
-                    _butterfly(old, start, branch, metric, new, plus, minus, decided, plus_at, minus_at)
+                    _first_steps(even, metric, plus, minus)
+                else:
+                    plus_decided, minus_decided = decided[t, butterflies[j, 3]], decided[t, butterflies[j, 4]]
+                    _butterfly(even, odd, metric, plus, minus, plus_decided, minus_decided)
         for i in range(LANES):
-            state[i] = 0
+            state[i] = word_of[i] = found[i] = np.uint16(0)
         for t in range(steps - 1, -1, -1):
-            if t >= memory:
-                _step_back(decided, LANES * 2 * words * t, state, step_bits, half, memory, words)
-            else:
-                for i in range(LANES):
-                    step_bits[i] = np.uint8(state[i] >> (memory - 1))
-                    state[i] = 2 * (state[i] & (half - 1))
-            if t < block_bits:
+            for word in range(2 * words):
+                _find(decided[t, word], np.uint16(word), word_of, found)
+            _step_back(state, word_of, found, history, below, top, latest, word_shift)
+            if t % 8 == 0 and t < steps - memory:
                 for i in range(min(LANES, end - first)):
-                    bits[first + i, t] = step_bits[i]
+                    packed[first + i, t // 8] = np.uint8(history[i])

@@ -1,7 +1,7 @@
 """Soft values of code words side by side, for decoders that go through the time of a trellis.
 
-A lane is one code word. Values are LLRs ln P(1) / P(0) in 16 bits, in equal steps. The value of lane i at place t of a
-code word lies at `LANES * t + i`.
+A lane is one code word. Values are LLRs ln P(1) / P(0) in 16 bits, in equal steps. Arrays of kernels end in an axis of
+lanes. Parts take rows of them, a vector each: LLVM need not ask whether arguments overlap.
 """
 
 from __future__ import annotations
@@ -25,17 +25,15 @@ def run_lanes(run: Callable[[int, int], None], *, count: int) -> None:
 
 
 @inlined
-def quantise(llrs: Any, row: Any, steps_per_unit: Any, most: Any, values: Any, at: Any, count: Any) -> None:
-    """The first `count` LLRs of a row in steps, at most `most` of them, into `values` from `at` on."""
-    for i in range(count):
-        steps = min(max(llrs[row, i] * steps_per_unit, -most), most)
-        values[at + np.uint64(i)] = np.int16(np.int32(np.floor(steps + _HALF)))
+def quantise(llrs: Any, steps_per_unit: Any, most: Any, values: Any) -> None:
+    """LLRs in steps, at most `most` of them."""
+    for i in range(len(llrs)):
+        steps = min(max(llrs[i] * steps_per_unit, -most), most)
+        values[i] = np.int16(np.int32(np.floor(steps + _HALF)))
 
 
 @inlined
-def to_lanes(values: Any, stride: Any, lanes: Any, count: Any) -> None:
-    """Rows of `values`, `stride` apart, to `count` places of lanes."""
-    for place in range(count):
-        at = np.uint64(LANES * place)
-        for i in range(LANES):
-            lanes[at + np.uint64(i)] = values[np.uint64(i) * stride + np.uint64(place)]
+def to_lanes(rows: Any, place: Any, lanes: Any) -> None:
+    """Values of all code words at one place."""
+    for i in range(LANES):
+        lanes[i] = rows[i, place]

@@ -153,9 +153,10 @@ class _KeepToLlvm(FunctionPass):
         super().__init__()
 
     def run_pass(self, state: Any) -> bool:
-        """Give the library that lowering would else create."""
+        """Give the library that lowering would else create, and promise that arguments do not overlap."""
         state.library = _PartLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.enable_object_caching()
+        state.flags.noalias = True
         return False
 
 
@@ -179,6 +180,9 @@ _PART: dict[str, Any] = {"pipeline_class": _PartCompiler} if all(hasattr(JITCode
 
 def inlined(function: Callable[..., Any]) -> Any:
     """A part: LLVM turns its loops into vectors alone, and then puts it into every function that calls it.
+
+    What it writes through one argument it must not read or write through another: LLVM does not ask before each loop
+    whether arrays overlap, which took as long as the loop over a vector. Rows of one array are arguments of their own.
 
     For one loop. A part with parts of its own is compiled with all of them, and once more in its caller.
     """

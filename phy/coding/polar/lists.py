@@ -207,11 +207,12 @@ def decode_blocks(
     channel, best = LANES * paths * (length - 1), np.uint64(LANES * _BEST)
     for first in range(begin, end, LANES):
         for i in range(LANES):
-            quantise(soft, min(first + i, end - 1), _STEPS, _LARGEST, rows, np.uint64(i * num_coded), num_coded)
-        to_lanes(rows, np.uint64(num_coded), lanes, num_coded)
+            quantise(soft[min(first + i, end - 1)], _STEPS, _LARGEST, rows[i])
+        for place in range(num_coded):
+            to_lanes(rows, place, lanes[place])
         for position in range(length):
-            one, other = np.uint64(LANES * places[0, position]), np.uint64(LANES * places[1, position])
-            sum_of_copies(lanes, one, other, llrs, np.uint64(channel + LANES * position))
+            one, other = lanes[places[0, position]], lanes[places[1, position]]
+            sum_of_copies(one, other, llrs, np.uint64(channel + LANES * position))
         fill(words, np.uint64(0), _NO_BIT, LANES * length)
         fill(costs, np.uint64(LANES * _METRICS), _ZERO, LANES)
         for number in range(len(steps)):

@@ -35,10 +35,9 @@ def correction(distance: Any) -> Any:
 
 
 @inlined
-def sum_of_copies(lanes: Any, first: Any, second: Any, out: Any, to: Any) -> None:
+def sum_of_copies(first: Any, second: Any, out: Any, to: Any) -> None:
     for i in range(LANES):
-        u = np.uint64(i)
-        out[to + u] = max(min(np.int16(lanes[first + u] + lanes[second + u]), MOST), np.int16(-MOST))
+        out[to + np.uint64(i)] = max(min(np.int16(first[i] + second[i]), MOST), np.int16(-MOST))
 
 
 @inlined

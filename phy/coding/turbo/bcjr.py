@@ -26,7 +26,7 @@ _UNREACHED = np.int16(-14000)
 _STEPS, _LARGEST = np.float32(64.0), np.float32(1280.0)
 """Steps per unit of LLR, and the largest LLR in steps: 20, as in Sionna's decoder."""
 _EXTRINSIC_MAX = np.int16(2048)
-_ZERO, _ONE, _NEAR = np.int16(0), np.int16(1), np.int16(288)
+_ZERO, _ONE, _NEAR = np.int16(0), np.int16(1), np.uint16(288)
 
 # Lanes of the scratch array: beta of two steps, gamma by (u, p), the best paths of both values of a bit, code words
 # with bits on which the decoders differ, code words that are decided.
@@ -37,83 +37,71 @@ NUM_SCRATCH = 24
 @inlined
 def _max_star(x: Any, y: Any) -> Any:
     difference = np.int16(x - y)
-    near = np.int16(max(np.int16(_NEAR - max(difference, np.int16(-difference))), _ZERO) >> np.int16(2))
-    square = np.int16(np.int16(near * near) >> np.int16(5))
-    correction = np.int16(np.int16(square * near) >> np.int16(8))
+    distance = np.uint16(max(difference, np.int16(-difference)))
+    near = np.uint16(np.uint16(_NEAR - min(distance, _NEAR)) >> np.uint16(2))
+    square = np.uint16(np.uint16(near * near) >> np.uint16(5))
+    correction = np.int16(np.uint16(square * near) >> np.uint16(8))
     return np.int16(np.int16(y + max(difference, _ZERO)) + correction)
 
 
 @inlined
-def _branch_metrics(values: Any, information: Any, parity: Any, before: Any, at: Any, scratch: Any) -> None:
-    """Write gamma(u, p) = u A + p B."""
-    gamma = np.uint64(LANES * _GAMMA)
+def _branch_metrics(information: Any, parity: Any, before: Any, neither: Any, b: Any, a: Any, both: Any) -> None:
+    """gamma(u, p) = u A + p B, of u = p = 0 first."""
     for i in range(LANES):
-        u = np.uint64(i)
-        a = np.int16(values[information + u] + before[at + u])
-        b = values[parity + u]
-        scratch[gamma + u] = _ZERO
-        scratch[gamma + np.uint64(LANES) + u] = b
-        scratch[gamma + np.uint64(2 * LANES) + u] = a
-        scratch[gamma + np.uint64(3 * LANES) + u] = np.int16(a + b)
+        total = np.int16(information[i] + before[i])
+        neither[i], b[i], a[i], both[i] = _ZERO, parity[i], total, np.int16(total + parity[i])
 
 
 @inlined
-def _join(metrics: Any, first: Any, second: Any, out: Any, scratch: Any, first_gamma: Any, second_gamma: Any) -> None:
-    """max* of two metrics, each with the gamma of its branch: alpha of a state from two, or beta to two states."""
+def _go_on(first: Any, second: Any, first_gamma: Any, second_gamma: Any, alpha: Any) -> None:
+    """alpha of a state from those of the two before it."""
     for i in range(LANES):
-        u = np.uint64(i)
-        x = np.int16(metrics[first + u] + scratch[first_gamma + u])
-        y = np.int16(metrics[second + u] + scratch[second_gamma + u])
-        metrics[out + u] = _max_star(x, y)
+        alpha[i] = _max_star(np.int16(first[i] + first_gamma[i]), np.int16(second[i] + second_gamma[i]))
 
 
 @inlined
-def _first_path(alpha: Any, at: Any, scratch: Any, beta: Any, gamma: Any, best: Any) -> None:
+def _go_back(zero: Any, one: Any, zero_gamma: Any, one_gamma: Any, a: Any, beta: Any) -> None:
+    """beta of a state from those that it reaches with u = 0 and u = 1; the gammas are those of the parity bit."""
     for i in range(LANES):
-        u = np.uint64(i)
-        scratch[best + u] = np.int16(np.int16(alpha[at + u] + scratch[beta + u]) + scratch[gamma + u])
+        beta[i] = _max_star(np.int16(zero[i] + zero_gamma[i]), np.int16(np.int16(one[i] + one_gamma[i]) + a[i]))
 
 
 @inlined
-def _add_path(alpha: Any, at: Any, scratch: Any, beta: Any, gamma: Any, best: Any) -> None:
+def _first_paths(
+    alpha: Any, zero: Any, one: Any, zero_gamma: Any, one_gamma: Any, best_zero: Any, best_one: Any
+) -> None:
     for i in range(LANES):
-        u = np.uint64(i)
-        path = np.int16(np.int16(alpha[at + u] + scratch[beta + u]) + scratch[gamma + u])
-        scratch[best + u] = _max_star(scratch[best + u], path)
+        best_zero[i] = np.int16(alpha[i] + np.int16(zero[i] + zero_gamma[i]))
+        best_one[i] = np.int16(alpha[i] + np.int16(one[i] + one_gamma[i]))
 
 
 @inlined
-def _extrinsic(scratch: Any, extrinsic: Any, at: Any) -> None:
-    zero, one = np.uint64(LANES * _BEST), np.uint64(LANES * (_BEST + 1))
+def _add_paths(alpha: Any, zero: Any, one: Any, zero_gamma: Any, one_gamma: Any, best_zero: Any, best_one: Any) -> None:
     for i in range(LANES):
-        u = np.uint64(i)
-        value = np.int16(scratch[one + u] - scratch[zero + u])
-        extrinsic[at + u] = max(min(value, _EXTRINSIC_MAX), np.int16(-_EXTRINSIC_MAX))
+        best_zero[i] = _max_star(best_zero[i], np.int16(alpha[i] + np.int16(zero[i] + zero_gamma[i])))
+        best_one[i] = _max_star(best_one[i], np.int16(alpha[i] + np.int16(one[i] + one_gamma[i])))
 
 
 @inlined
-def _copy(values: Any, at: Any, out: Any, to: Any) -> None:
+def _extrinsic(best_zero: Any, best_one: Any, extrinsic: Any) -> None:
     for i in range(LANES):
-        out[to + np.uint64(i)] = values[at + np.uint64(i)]
+        value = np.int16(best_one[i] - best_zero[i])
+        extrinsic[i] = max(min(value, _EXTRINSIC_MAX), np.int16(-_EXTRINSIC_MAX))
 
 
 @inlined
-def _fill(values: Any, at: Any, value: Any, count: Any) -> None:
-    for i in range(count):
-        values[at + np.uint64(i)] = value
+def _fill(values: Any, value: Any) -> None:
+    for i in range(LANES):
+        values[i] = value
 
 
 @inlined
-def _totals(values: Any, first: Any, second: Any, totals: Any, scratch: Any, count: Any) -> None:
-    """LLRs of the information bits; marks with a negative number every lane with a sign that was another before."""
-    changed = np.uint64(LANES * _CHANGED)
-    for t in range(count):
-        at, information = np.uint64(LANES * t), np.uint64(LANES * 3 * t)
-        for i in range(LANES):
-            u = np.uint64(i)
-            total = np.int16(np.int16(values[information + u] + first[at + u]) + second[at + u])
-            scratch[changed + u] |= np.int16(np.int16(total - _ONE) ^ np.int16(totals[at + u] - _ONE))
-            totals[at + u] = total
+def _total(information: Any, first: Any, second: Any, total: Any, changed: Any) -> None:
+    """LLR of an information bit; `changed` becomes negative in every lane with a sign that was another before."""
+    for i in range(LANES):
+        new = np.int16(np.int16(information[i] + first[i]) + second[i])
+        changed[i] |= np.int16(np.int16(new - _ONE) ^ np.int16(total[i] - _ONE))
+        total[i] = new
 
 
 @inlined
@@ -121,62 +109,49 @@ def _decode_component(
     values: Any, places: Any, before: Any, alpha: Any, scratch: Any, extrinsic: Any, length: Any
 ) -> None:
     steps = places.shape[1]
-    _fill(alpha, np.uint64(0), _UNREACHED, _STATES * LANES)
-    _fill(alpha, np.uint64(0), _ZERO, LANES)
+    for state in range(_STATES):
+        _fill(alpha[0, state], _UNREACHED if state > 0 else _ZERO)
     for t in range(steps - 1):
-        information, parity = np.uint64(LANES * places[0, t]), np.uint64(LANES * places[1, t])
-        _branch_metrics(values, information, parity, before, np.uint64(LANES * places[2, t]), scratch)
-        here = LANES * _STATES * t
+        information, parity = values[places[0, t]], values[places[1, t]]
+        _branch_metrics(
+            information, parity, before[places[2, t]], scratch[_GAMMA], scratch[_GAMMA + 1], scratch[_GAMMA + 2],
+            scratch[_GAMMA + 3],
+        )  # fmt: skip
         for state in range(_STATES):
             # State (r1, r2, r3) comes from (r2, r3, x) for x = 0 and 1 with u = r1 + r3 + x and parity r1 + r2 + x.
             entered, second, third = state >> 2, state >> 1 & 1, state & 1
-            branch = 2 * (entered ^ third) + (entered ^ second)
-            source = 2 * (state & 3)
-            _join(
-                alpha,
-                np.uint64(here + LANES * source),
-                np.uint64(here + LANES * (source + 1)),
-                np.uint64(here + LANES * (_STATES + state)),
-                scratch,
-                np.uint64(LANES * (_GAMMA + branch)),
-                np.uint64(LANES * (_GAMMA + 3 - branch)),
-            )
-    for half in range(2):
-        _fill(scratch, np.uint64(LANES * (_BETA + _STATES * half)), _UNREACHED, _STATES * LANES)
-        _fill(scratch, np.uint64(LANES * (_BETA + _STATES * half)), _ZERO, LANES)
+            branch, source = 2 * (entered ^ third) + (entered ^ second), 2 * (state & 3)
+            _go_on(
+                alpha[t, source], alpha[t, source + 1], scratch[_GAMMA + branch], scratch[_GAMMA + 3 - branch],
+                alpha[t + 1, state],
+            )  # fmt: skip
+    for state in range(_STATES):
+        _fill(scratch[_BETA + state], _UNREACHED if state > 0 else _ZERO)
+        _fill(scratch[_BETA + _STATES + state], _UNREACHED if state > 0 else _ZERO)
+    best_zero, best_one = scratch[_BEST], scratch[_BEST + 1]
     for t in range(steps - 1, -1, -1):
-        information, parity = np.uint64(LANES * places[0, t]), np.uint64(LANES * places[1, t])
-        _branch_metrics(values, information, parity, before, np.uint64(LANES * places[2, t]), scratch)
-        later, now = LANES * (_BETA + _STATES * ((steps - t - 1) & 1)), LANES * (_BETA + _STATES * ((steps - t) & 1))
-        here = LANES * _STATES * t
+        information, parity = values[places[0, t]], values[places[1, t]]
+        _branch_metrics(
+            information, parity, before[places[2, t]], scratch[_GAMMA], scratch[_GAMMA + 1], scratch[_GAMMA + 2],
+            scratch[_GAMMA + 3],
+        )  # fmt: skip
+        later, now = _BETA + _STATES * ((steps - t - 1) & 1), _BETA + _STATES * ((steps - t) & 1)
         for state in range(_STATES):
             first, second, third = state >> 2, state >> 1 & 1, state & 1
             # With u = 0 the register takes r2 + r3 in, and the parity is r1 + r2; with u = 1 both turn.
-            zero = np.uint64(later + LANES * (4 * (second ^ third) + (state >> 1)))
-            one = np.uint64(later + LANES * (4 * (1 - (second ^ third)) + (state >> 1)))
-            zero_parity = first ^ second
+            zero = scratch[later + 4 * (second ^ third) + (state >> 1)]
+            one = scratch[later + 4 * (1 - (second ^ third)) + (state >> 1)]
+            parity_of_zero = first ^ second
+            zero_gamma, one_gamma = scratch[_GAMMA + parity_of_zero], scratch[_GAMMA + 1 - parity_of_zero]
             if t < length:
-                at = np.uint64(here + LANES * state)
-                zero_gamma = np.uint64(LANES * (_GAMMA + zero_parity))
-                one_gamma = np.uint64(LANES * (_GAMMA + 1 - zero_parity))
-                best_zero, best_one = np.uint64(LANES * _BEST), np.uint64(LANES * (_BEST + 1))
+                here = alpha[t, state]
                 if state == 0:
-                    _first_path(alpha, at, scratch, zero, zero_gamma, best_zero)
-                    _first_path(alpha, at, scratch, one, one_gamma, best_one)
-                if state > 0:
-                    _add_path(alpha, at, scratch, zero, zero_gamma, best_zero)
-                    _add_path(alpha, at, scratch, one, one_gamma, best_one)
-            _join(
-                scratch,
-                zero,
-                one,
-                np.uint64(now + LANES * state),
-                scratch,
-                np.uint64(LANES * (_GAMMA + zero_parity)),
-                np.uint64(LANES * (_GAMMA + 3 - zero_parity)),
-            )
+                    _first_paths(here, zero, one, zero_gamma, one_gamma, best_zero, best_one)
+                else:
+                    _add_paths(here, zero, one, zero_gamma, one_gamma, best_zero, best_one)
+            _go_back(zero, one, zero_gamma, one_gamma, scratch[_GAMMA + 2], scratch[now + state])
         if t < length:
-            _extrinsic(scratch, extrinsic, np.uint64(LANES * places[2, t]))
+            _extrinsic(best_zero, best_one, extrinsic[places[2, t]])
 
 
 @lean_kernel
@@ -195,32 +170,34 @@ def decode_blocks(
     begin: Any,
     end: Any,
 ) -> None:
-    """Decide blocks `begin` to `end` - 1, `LANES` at once."""
-    length, stride = bits.shape[1], llrs.shape[1]
+    """Decide blocks `begin` to `end` - 1, `LANES` at once; LLRs that are not sent are zero in `values`."""
+    length = bits.shape[1]
+    changed, decided = scratch[_CHANGED], scratch[_DECIDED]
     for first in range(begin, end, LANES):
         for i in range(LANES):
-            quantise(llrs, min(first + i, end - 1), _STEPS, _LARGEST, rows, np.uint64(i * stride), stride)
-        to_lanes(rows, np.uint64(stride), alpha, stride)
-        _fill(values, np.uint64(0), _ZERO, len(values))
+            quantise(llrs[min(first + i, end - 1)], _STEPS, _LARGEST, rows[i])
         for place in range(len(sent)):
-            _copy(alpha, np.uint64(LANES * place), values, np.uint64(LANES * sent[place]))
-        _fill(extrinsic[0], np.uint64(0), _ZERO, LANES * (length + 1))
-        _fill(extrinsic[1], np.uint64(0), _ZERO, LANES * (length + 1))
-        _fill(scratch, np.uint64(LANES * _DECIDED), _ZERO, LANES)
+            to_lanes(rows, place, values[sent[place]])
+        for step in range(length + 1):
+            _fill(extrinsic[0, step], _ZERO)
+            _fill(extrinsic[1, step], _ZERO)
+        _fill(decided, _ZERO)
         for iteration in range(iterations):
             _decode_component(values, places[0], extrinsic[1], alpha, scratch, extrinsic[0], length)
-            _totals(values, extrinsic[0], extrinsic[1], totals, scratch, length)
+            for t in range(length):
+                _total(values[3 * t], extrinsic[0, t], extrinsic[1, t], totals[t], changed)
             _decode_component(values, places[1], extrinsic[0], alpha, scratch, extrinsic[1], length)
-            _fill(scratch, np.uint64(LANES * _CHANGED), _ZERO, LANES)
-            _totals(values, extrinsic[0], extrinsic[1], totals, scratch, length)
+            _fill(changed, _ZERO)
+            for t in range(length):
+                _total(values[3 * t], extrinsic[0, t], extrinsic[1, t], totals[t], changed)
             num_open = 0
             # A code word is decided when its own decoders agree, so that it does not depend on its neighbours.
             for i in range(min(LANES, end - first)):
-                if scratch[LANES * _DECIDED + i] == 0:
-                    if scratch[LANES * _CHANGED + i] >= 0 or iteration + 1 == iterations:
-                        scratch[LANES * _DECIDED + i] = _ONE
+                if decided[i] == 0:
+                    if changed[i] >= 0 or iteration + 1 == iterations:
+                        decided[i] = _ONE
                         for t in range(length):
-                            bits[first + i, t] = np.uint8(totals[LANES * t + i] > 0)
+                            bits[first + i, t] = np.uint8(totals[t, i] > 0)
                     else:
                         num_open += 1
             if num_open == 0:
