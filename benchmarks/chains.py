@@ -16,7 +16,7 @@ from typing import Any
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
-from coded import ldpc, polar, trellis
+from coded import ldpc, polar, trellis, turbo
 from noma import noma
 from rivals import Chain, Rival, digital
 
@@ -298,7 +298,14 @@ EVERY = (
     ofdm(name="the same over TDL-A, in the time domain", ofdm={"domain": "time"}),
     ldpc(1.2),
     FEW[3],
-    trellis(),
+    ldpc(5.0, modulation="16qam"),
+    ldpc(5.0, modulation="16qam", demapper="maxlog"),
+    trellis(5),
+    trellis(7),
+    turbo(6, -0.5),
+    turbo(6, 3.5),
+    turbo(20, -0.5),
+    turbo(20, 3.5),
     polar(1),
     polar(4),
     polar(8),
@@ -315,7 +322,8 @@ COLD = (
     impaired("phase error", {"phase_error_deg": 10.0}),
     impaired("clipping", {"clipping_db": 3.0}),
     ldpc(3.0),
-    trellis(),
+    trellis(5),
+    turbo(6, -0.5),
     polar(4),
     ofdm(),
     ofdm("cdl-a"),
@@ -326,4 +334,4 @@ COLD = (
     noma("ml"),
     noma("sic", coded=True),
 )
-"""A chain of every kind with kernels of its own, but for turbo codes."""
+"""A chain of every kind with kernels of its own."""

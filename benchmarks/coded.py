@@ -1,123 +1,159 @@
-"""Coded chains of the table: a packet is a code block, QPSK over AWGN at rate 1/2."""
+"""Coded chains of the table: a packet is a code block, over AWGN."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from rivals import Chain, Rival, digital
 
 from phy.coding.modulation import pack_bits
+from phy.config import BITS_PER_SYMBOL
 
 LDPC_K, LDPC_N, LDPC_ITERATIONS = 4096, 8192, 20
-LDPC_BLOCKS = {"fused": 768, "sionna": 32, "plain": 32}
-TRELLIS_K, TRELLIS_BLOCKS = 1024, {"fused": 4096, "sionna": 32, "plain": 32}
-POLAR_K, POLAR_BLOCKS = 512, {"fused": 4096, "sionna": 256, "plain": 256}
+TRELLIS_K, POLAR_K = 1024, 512
+RATE_1_2_DB, RATE_1_3_DB = 10.0 * np.log10(1 / 2), 10.0 * np.log10(1 / 3)
 
 
-def ldpc(ebno_db: float) -> Chain:
-    """k = 4096, rate 1/2, QPSK over AWGN, at most 20 iterations; a packet is a code block."""
-    link = _coded_link({"code": "ldpc5g", "rate": 0.5, "iterations": LDPC_ITERATIONS}, LDPC_K, ebno_db)
+@dataclass(frozen=True, kw_only=True)
+class Code:
+    """A code of blocks of `block_bits`, and how many blocks a call carries by who computes it.
 
-    def ours(engine: str) -> Callable[[], Rival]:
-        return lambda: digital(link, engine=engine, num_bits=LDPC_BLOCKS[engine] * LDPC_K)
+    `plain` builds Sionna's encoder and decoder and says whether XLA compiles them within seconds; None is not timed.
+    """
 
-    def plain() -> Rival:
+    coding: Mapping[str, Any]
+    block_bits: int
+    blocks: Mapping[str, int]
+    plain: Callable[[], tuple[Any, Any, bool]] | None = None
+    family: str
+    modulation: str = "qpsk"
+    demapper: str = "app"
+
+    def chain(self, name: str, *, esno_db: float) -> Chain:
+        """The code at an SNR per symbol."""
+        link = {
+            "modulation": self.modulation,
+            "coding": {**self.coding, "demapper": self.demapper},
+            "channel": {"model": "awgn"},
+            "power": {"policy": "fixed", "snr_max_db": esno_db + 10.0 * np.log10(2.0)},  # that of a real dimension
+            "packet_size_bytes": self.block_bits // 8,
+        }
+
+        def ours(engine: str) -> Callable[[], Rival]:
+            return lambda: digital(link, engine=engine, num_bits=self.blocks[engine] * self.block_bits)
+
+        rivals: dict[str, Callable[[], Rival]] = {"fused": ours("fused"), "sionna": ours("sionna")}
+        if self.plain is not None:
+            rivals["plain"] = lambda: self._plain(esno_db)
+        return Chain(name=name, modulation=self.modulation, channel=self.family, snr_db=esno_db, rivals=rivals)
+
+    def _plain(self, esno_db: float) -> Rival:
+        """Sionna's own blocks in their usual order, received bits packed."""
+        import tensorflow as tf
+        from sionna.phy.channel import AWGN
+        from sionna.phy.mapping import BinarySource, Demapper, Mapper
+
+        assert self.plain is not None
+        encoder, decoder, xla = self.plain()
+        bits_per_symbol, blocks = BITS_PER_SYMBOL[self.modulation], self.blocks["plain"]
+        source, awgn, mapper = BinarySource(), AWGN(), Mapper("qam", bits_per_symbol)
+        demapper = Demapper(self.demapper, "qam", bits_per_symbol)
+
+        @tf.function(jit_compile=xla)
+        def chain(no: Any) -> Any:
+            bits = source([blocks, self.block_bits])
+            return pack_bits(tf.cast(decoder(demapper(awgn(mapper(encoder(bits)), no), no)), tf.int32))
+
+        no = tf.constant(10.0 ** (-esno_db / 10.0), tf.float32)
+        return Rival(blocks * self.block_bits, lambda: chain(no).numpy())
+
+
+def ldpc(ebno_db: float, *, modulation: str = "qpsk", demapper: str = "app") -> Chain:
+    """k = 4096, rate 1/2, at most 20 iterations."""
+    bits_per_symbol = BITS_PER_SYMBOL[modulation]
+
+    def plain() -> tuple[Any, Any, bool]:
         from sionna.phy.fec.ldpc import LDPC5GDecoder, LDPC5GEncoder
 
-        encoder = LDPC5GEncoder(LDPC_K, LDPC_N, num_bits_per_symbol=2)
-        decoder = LDPC5GDecoder(encoder, cn_update="boxplus-phi", num_iter=LDPC_ITERATIONS, hard_out=True)
-        return _plain_coded(encoder, decoder, blocks=LDPC_BLOCKS["plain"], block_bits=LDPC_K, ebno_db=ebno_db)
+        encoder = LDPC5GEncoder(LDPC_K, LDPC_N, num_bits_per_symbol=bits_per_symbol)
+        return encoder, LDPC5GDecoder(encoder, cn_update="boxplus-phi", num_iter=LDPC_ITERATIONS, hard_out=True), True
 
-    return Chain(
-        name=f"5G LDPC, k 4096, n 8192, QPSK, AWGN, Eb/N0 {ebno_db:g} dB",
-        modulation="qpsk",
-        channel="LDPC",
-        snr_db=ebno_db,
-        rivals={"fused": ours("fused"), "sionna": ours("sionna"), "plain": plain},
+    code = Code(
+        coding={"code": "ldpc5g", "rate": 0.5, "iterations": LDPC_ITERATIONS},
+        block_bits=LDPC_K,
+        blocks={"fused": 768, "sionna": 32, "plain": 32},
+        plain=plain,
+        family="LDPC",
+        modulation=modulation,
+        demapper=demapper,
     )
+    how = "QPSK" if bits_per_symbol == 2 else f"{2**bits_per_symbol}-QAM, {demapper}"
+    esno_db = ebno_db + RATE_1_2_DB + 10.0 * np.log10(bits_per_symbol)
+    return code.chain(f"5G LDPC, k {LDPC_K}, n {LDPC_N}, {how}, AWGN, Eb/N0 {ebno_db:g} dB", esno_db=esno_db)
 
 
-def trellis(ebno_db: float = 4.0) -> Chain:
-    """Convolutional code of constraint length 5 and rate 1/2, Viterbi on soft values, QPSK over AWGN."""
-    link = _coded_link({"code": "convolutional", "rate": 0.5, "constraint_length": 5}, TRELLIS_K, ebno_db)
+def trellis(constraint_length: int, ebno_db: float = 4.0) -> Chain:
+    """Convolutional code of rate 1/2, Viterbi on soft values, QPSK."""
 
-    def plain() -> Rival:
+    def plain() -> tuple[Any, Any, bool]:
         from sionna.phy.fec.conv import ConvEncoder, ViterbiDecoder
 
-        encoder = ConvEncoder(rate=1 / 2, constraint_length=5, terminate=True)
-        decoder = ViterbiDecoder(encoder=encoder, method="soft_llr", return_info_bits=True)
-        return _plain_coded(
-            encoder, decoder, blocks=TRELLIS_BLOCKS["plain"], block_bits=TRELLIS_K, ebno_db=ebno_db, xla=False
-        )
+        encoder = ConvEncoder(rate=1 / 2, constraint_length=constraint_length, terminate=True)
+        return encoder, ViterbiDecoder(encoder=encoder, method="soft_llr", return_info_bits=True), False
 
-    return Chain(
-        name=f"convolutional, 16 states, rate 1/2, QPSK, AWGN, Eb/N0 {ebno_db:g} dB",
-        modulation="qpsk",
-        channel="trellis",
-        snr_db=ebno_db,
-        rivals={
-            "fused": lambda: digital(link, engine="fused", num_bits=TRELLIS_BLOCKS["fused"] * TRELLIS_K),
-            "sionna": lambda: digital(link, engine="sionna", num_bits=TRELLIS_BLOCKS["sionna"] * TRELLIS_K),
-            "plain": plain,
-        },
+    states = 2 ** (constraint_length - 1)
+    code = Code(
+        coding={"code": "convolutional", "rate": 0.5, "constraint_length": constraint_length},
+        block_bits=TRELLIS_K,
+        blocks={"fused": 4096, "sionna": 32, "plain": 32},
+        plain=plain,
+        family=f"trellis of {states} states",
     )
+    name = f"convolutional, {states} states, rate 1/2, QPSK, AWGN, Eb/N0 {ebno_db:g} dB"
+    return code.chain(name, esno_db=ebno_db)  # two code bits per symbol make up for the rate
+
+
+def turbo(iterations: int, ebno_db: float) -> Chain:
+    """Turbo code of rate 1/3, QPSK; below 0 dB few words are decided before the last iteration."""
+
+    def plain() -> tuple[Any, Any, bool]:
+        from sionna.phy.fec.turbo import TurboDecoder, TurboEncoder
+
+        encoder = TurboEncoder(rate=1 / 3, constraint_length=4, terminate=True)
+        return encoder, TurboDecoder(encoder, num_iter=iterations, algorithm="map"), False
+
+    code = Code(
+        coding={"code": "turbo", "rate": 1 / 3, "iterations": iterations},
+        block_bits=TRELLIS_K,
+        blocks={"fused": 2048, "sionna": 32, "plain": 32},
+        plain=plain,
+        family="turbo",
+    )
+    name = f"turbo, rate 1/3, at most {iterations} iterations, QPSK, AWGN, Eb/N0 {ebno_db:g} dB"
+    return code.chain(name, esno_db=ebno_db + RATE_1_3_DB - RATE_1_2_DB)
 
 
 def polar(list_size: int, ebno_db: float = 3.0) -> Chain:
-    """5G polar code of rate 1/2 with its CRC, SC (a list of one) or CRC-aided SCL, QPSK over AWGN."""
-    link = _coded_link({"code": "polar5g", "rate": 0.5, "list_size": list_size}, POLAR_K, ebno_db)
+    """5G polar code of rate 1/2 with its CRC, SC (a list of one) or CRC-aided SCL, QPSK."""
 
-    def plain() -> Rival:
+    def plain() -> tuple[Any, Any, bool]:
         from sionna.phy.fec.polar import Polar5GDecoder, Polar5GEncoder
 
         encoder = Polar5GEncoder(POLAR_K, 2 * POLAR_K)
-        decoder = Polar5GDecoder(encoder, "SC")
-        return _plain_coded(encoder, decoder, blocks=POLAR_BLOCKS["plain"], block_bits=POLAR_K, ebno_db=ebno_db)
+        return encoder, Polar5GDecoder(encoder, "SC"), True
 
-    rivals: dict[str, Callable[[], Rival]] = {
-        "fused": lambda: digital(link, engine="fused", num_bits=POLAR_BLOCKS["fused"] * POLAR_K),
-        "sionna": lambda: digital(link, engine="sionna", num_bits=POLAR_BLOCKS["sionna"] * POLAR_K),
-    }
-    # Sionna's own list decoder is traced for a minute, and 50 times as slow as the engine's.
-    if list_size == 1:
-        rivals["plain"] = plain
-    how = "SC" if list_size == 1 else f"SCL {list_size}"
-    return Chain(
-        name=f"5G polar, k {POLAR_K}, n {2 * POLAR_K}, {how}, QPSK, AWGN, Eb/N0 {ebno_db:g} dB",
-        modulation="qpsk",
-        channel="polar",
-        snr_db=ebno_db,
-        rivals=rivals,
+    code = Code(
+        coding={"code": "polar5g", "rate": 0.5, "list_size": list_size},
+        block_bits=POLAR_K,
+        blocks={"fused": 4096, "sionna": 256, "plain": 256},
+        # Sionna's own list decoder is traced for a minute, and 50 times as slow as the engine's.
+        plain=plain if list_size == 1 else None,
+        family="polar",
     )
-
-
-def _coded_link(coding: Mapping[str, Any], block_bits: int, ebno_db: float) -> dict[str, Any]:
-    return {
-        "modulation": "qpsk",
-        "coding": coding,
-        "channel": {"model": "awgn"},
-        # Es / N0 = Eb / N0 for QPSK at rate 1/2, and Es / 2 N0 is what power says.
-        "power": {"policy": "fixed", "snr_max_db": ebno_db + 10.0 * np.log10(2.0)},
-        "packet_size_bytes": block_bits // 8,
-    }
-
-
-def _plain_coded(
-    encoder: Any, decoder: Any, *, blocks: int, block_bits: int, ebno_db: float, xla: bool = True
-) -> Rival:
-    """Sionna's own blocks in their usual order around a code of rate 1/2, received bits packed."""
-    import tensorflow as tf
-    from sionna.phy.channel import AWGN
-    from sionna.phy.mapping import BinarySource, Demapper, Mapper
-
-    source, awgn, mapper, demapper = BinarySource(), AWGN(), Mapper("qam", 2), Demapper("app", "qam", 2)
-
-    @tf.function(jit_compile=xla)
-    def chain(no: Any) -> Any:
-        bits = source([blocks, block_bits])
-        return pack_bits(tf.cast(decoder(demapper(awgn(mapper(encoder(bits)), no), no)), tf.int32))
-
-    no = tf.constant(10.0 ** (-ebno_db / 10.0), tf.float32)
-    return Rival(blocks * block_bits, lambda: chain(no).numpy())
+    how = "SC" if list_size == 1 else f"SCL {list_size}"
+    return code.chain(
+        f"5G polar, k {POLAR_K}, n {2 * POLAR_K}, {how}, QPSK, AWGN, Eb/N0 {ebno_db:g} dB", esno_db=ebno_db
+    )

@@ -38,10 +38,10 @@ def peer_of(chain: Chain) -> Callable[[], Rival] | None:
     """Who else does this chain; None where nobody does, or nobody is installed."""
     if chain.channel in ("AWGN", "Rayleigh per symbol") and find_spec("commpy"):
         return lambda: _commpy_uncoded(chain)
-    if chain.channel == "trellis" and find_spec("commpy"):
+    if chain.channel == "trellis of 16 states" and find_spec("commpy"):
         return lambda: _commpy_trellis(chain)
     # Below 1.6 dB, the threshold of its regular code, there is nothing to compare: it hardly ever ends.
-    if chain.channel == "LDPC" and chain.snr_db > 1.6 and find_spec("pyldpc"):
+    if chain.channel == "LDPC" and chain.modulation == "qpsk" and chain.snr_db > 1.6 and find_spec("pyldpc"):
         return lambda: _pyldpc(chain)
     return None
 
