@@ -41,7 +41,7 @@ from phy.coding.polar.parts import (
 from phy.coding.polar.schedule import CHECK, COMBINE, FROZEN, HARD, SUM, VARIABLE
 from phy.coding.soft_lanes import LANES, quantise, to_lanes
 from phy.config.coding import LARGEST_FUSED_LIST
-from phy.numerics.compiled import lean_kernel, spliced
+from phy.numerics.compiled import lean_kernel, shared
 
 _STEPS, _LARGEST = np.float32(-STEPS), np.float32(30 * STEPS)
 """Steps per unit of LLR, with the sign of ln P(0) / P(1), and the largest LLR from the channel: 30, as in Sionna."""
@@ -57,7 +57,7 @@ PERMUTED = LARGEST_FUSED_LIST
 """Rows of chosen words: selectors by path, then those of half a node."""
 
 
-@spliced
+@shared
 def _second_half(
     llrs: Any, node: Any, rows: Any, half: Any, step: Any, words: Any, origins: Any, out: Any, paths: Any, picked: Any
 ) -> None:
@@ -84,7 +84,7 @@ def _second_half(
             variable_nodes(source, first, second, words, word, path, llrs, to, LANES * at_once)
 
 
-@spliced
+@shared
 def _combine(half: Any, step: Any, words: Any, chosen: Any, origins: Any, paths: Any, picked: Any) -> None:
     """Word of a node, the sum of its halves and the second half, and the origins of its paths."""
     start, middle, after, left, right, out = step[2], step[4], step[5], step[6], step[7], step[8]
@@ -104,7 +104,7 @@ def _combine(half: Any, step: Any, words: Any, chosen: Any, origins: Any, paths:
             _compose(origins, paths, middle, after, left, right, out, picked)
 
 
-@spliced
+@shared
 def _compose(origins: Any, paths: Any, middle: Any, after: Any, left: Any, right: Any, out: Any, picked: Any) -> None:
     """Origins on the way through both halves; the last rows are those of paths that stay."""
     stay = len(origins) // LANES - paths
@@ -120,7 +120,7 @@ def _compose(origins: Any, paths: Any, middle: Any, after: Any, left: Any, right
             origins[to + np.uint64(i)] = picked[i]
 
 
-@spliced
+@shared
 def _add_frozen(llrs: Any, node: Any, size: Any, before: Any, costs: Any, paths: Any) -> None:
     metrics, best, kept = LANES * _METRICS, np.uint64(LANES * _BEST), _NEW
     for j in range(size):
@@ -132,7 +132,7 @@ def _add_frozen(llrs: Any, node: Any, size: Any, before: Any, costs: Any, paths:
         relative(costs, np.uint64(metrics + LANES * path), best)
 
 
-@spliced
+@shared
 def _fork(
     llrs: Any, node: Any, size: Any, step: Any, pairs: Any, words: Any, origins: Any, costs: Any, keys: Any, paths: Any
 ) -> None:
@@ -162,7 +162,7 @@ def _fork(
             words[at + np.uint64(i)] = words[word + np.uint64(i)]
 
 
-@spliced
+@shared
 def _transform(words: Any, length: Any) -> None:
     """x = u F, F the Kronecker power of [[1, 0], [1, 1]], in place; its own inverse."""
     half = 1
@@ -172,7 +172,7 @@ def _transform(words: Any, length: Any) -> None:
         half *= 2
 
 
-@spliced
+@shared
 def _divide(words: Any, length: Any, places: Any, polynomial: Any) -> None:
     """OR of the remainder's bits in the row behind the words; the highest power is at the first of `places`."""
     degree, head, register = len(polynomial), 0, LANES * (length + 1)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from phy.coding.soft_lanes import LANES, quantise, to_lanes
-from phy.numerics.compiled import inlined, lean_kernel
+from phy.numerics.compiled import inlined, lean_kernel, shared
 
 _STATES = 8
 _UNREACHED = np.int16(-14000)
@@ -104,7 +104,7 @@ def _total(information: Any, first: Any, second: Any, total: Any, changed: Any) 
         total[i] = new
 
 
-@inlined
+@shared
 def _decode_component(
     values: Any, places: Any, before: Any, alpha: Any, scratch: Any, extrinsic: Any, length: Any
 ) -> None:
