@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from numba.core.codegen import JITCodeLibrary
 from numba.core.event import end_event, start_event
+from numpy.typing import NDArray
 
 from phy.numerics.compiled import aligned_zeros, compilations, contracted, inlined, shared
 
@@ -130,6 +131,23 @@ def test_parts_have_no_machine_code_of_their_own(
     double = part(lambda i: i + i)
     assert numba.njit(lambda i: double(i) + 1)(3) == 7
     assert len([name for name in emitted if "<lambda>" in name]) == 1
+
+
+@pytest.mark.parametrize(("part", "asks"), [(numba.njit, True), (contracted, False), (inlined, False), (shared, False)])
+def test_parts_go_through_vectors_without_asking_whether_arrays_overlap(
+    part: Callable[..., Callable[..., None]], asks: bool
+) -> None:
+    def add(values: NDArray[np.int16], sums: NDArray[np.int16]) -> None:
+        for i in range(len(sums)):
+            sums[i] = np.int16(sums[i] + values[i])
+
+    added, sums = part(add), np.arange(32, dtype=np.int16)
+    kernel = numba.njit(lambda values, sums: added(values, sums))
+    kernel(np.ones(32, np.int16), sums)
+    assert np.array_equal(sums, np.arange(1, 33))
+    (compiled,) = kernel.inspect_llvm().values()
+    assert " x i16>" in compiled
+    assert ("vector.memcheck" in compiled) == asks
 
 
 @pytest.mark.parametrize("part", [contracted, inlined, shared])
