@@ -44,8 +44,11 @@ class PolarCode:
         return np.isin(np.arange(degree), CRC_POLYNOMIALS[f"crc{degree}"])
 
     @cached_property
-    def _remainders(self) -> NDArray[np.uint16]:
-        """Remainder of x^(degree + block_bits - 1 - t) for bit t, the coefficient of x^p at bit p."""
+    def _taps(self) -> NDArray[np.uint8]:
+        """255 where a bit of the block is in a bit of the check sum, else 0, `[degree, block_bits]`, highest power first.
+
+        Bit t is the coefficient of x^(degree + block_bits - 1 - t).
+        """
         degree = len(self._polynomial)
         polynomial = 1 << degree | int((self._polynomial << np.arange(degree)).sum())
         found, remainder = [], polynomial ^ 1 << degree
@@ -53,7 +56,8 @@ class PolarCode:
             found.append(remainder)
             remainder <<= 1
             remainder ^= polynomial * (remainder >> degree)
-        return np.array(found[::-1], np.uint16)
+        leaves = np.array(found[::-1]) >> np.arange(degree - 1, -1, -1)[:, None] & 1
+        return np.where(leaves > 0, np.uint8(255), np.uint8(0))
 
     def encode(self, bits: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Bits `[n, block_bits]` to `[n, coded_bits]`, both in {0, 1}."""
@@ -64,10 +68,11 @@ class PolarCode:
             bits,
             plan.sent,
             plan.information,
-            self._remainders,
-            len(self._polynomial),
+            self._taps,
             words,
             words.view(np.uint8),
+            np.empty(self.block_bits, np.uint8),
+            np.empty(self.coded_bits, np.uint8),
             coded,
         )
         return coded

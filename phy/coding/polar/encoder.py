@@ -1,4 +1,4 @@
-"""Encoder of the 5G polar code in a kernel, one block after the other, a byte per bit."""
+"""Encoder of the 5G polar code in a kernel: eight blocks at once, a byte with a bit of each per position."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from phy.coding.byte_slices import AT_ONCE, clear, join, part
 from phy.numerics.compiled import inlined, lean_kernel
 
 _EVEN = (np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF), np.uint64(0x00000000FFFFFFFF))
@@ -13,17 +14,17 @@ _EVEN = (np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF), np.uint64
 
 
 @inlined
-def _place(bits: Any, row: Any, places: Any, octets: Any, count: Any) -> None:
-    for t in range(count):
-        octets[places[t]] = bits[row, t]
+def _sum_of(joined: Any, taps: Any) -> Any:
+    total = np.uint8(0)
+    for t in range(len(joined)):
+        total ^= np.uint8(joined[t] & taps[t])
+    return total
 
 
 @inlined
-def _remainder(bits: Any, row: Any, remainders: Any, count: Any) -> Any:
-    total = np.uint16(0)
-    for t in range(count):
-        total ^= np.uint16(remainders[t] * np.uint16(bits[row, t]))
-    return total
+def _place(joined: Any, places: Any, octets: Any) -> None:
+    for t in range(len(joined)):
+        octets[places[t]] = joined[t]
 
 
 @inlined
@@ -40,31 +41,36 @@ def _across_words(words: Any, half: Any) -> None:
 
 
 @inlined
-def _read(octets: Any, places: Any, coded: Any, row: Any, count: Any) -> None:
-    for t in range(count):
-        coded[row, t] = octets[places[t]]
+def _read(octets: Any, places: Any, joined: Any) -> None:
+    for t in range(len(joined)):
+        joined[t] = octets[places[t]]
 
 
 @lean_kernel
 def encode_blocks(
-    bits: Any, sent: Any, information: Any, remainders: Any, degree: Any, words: Any, octets: Any, coded: Any
+    bits: Any, sent: Any, information: Any, taps: Any, words: Any, octets: Any, joined: Any, read: Any, coded: Any
 ) -> None:
     """Encode all blocks; `octets` are the bytes of `words`, in which the host stores low bytes first.
 
-    `remainders` `[block bits]`: what each bit leaves of the check sum.
+    `taps` `[degree, block bits]`: 255 where a bit is in the sum of a bit of the check sum, else 0.
     """
     num_bits = bits.shape[1]
-    for row in range(len(bits)):
+    for first in range(0, len(bits), AT_ONCE):
+        present = min(AT_ONCE, len(bits) - first)
+        clear(joined)
+        for row in range(present):
+            join(bits[first + row], np.uint8(1 << row), joined)
         for i in range(len(words)):
             words[i] = np.uint64(0)
-        _place(bits, row, information, octets, num_bits)
-        total = np.int64(_remainder(bits, row, remainders, num_bits))
-        for power in range(degree):
-            octets[information[num_bits + power]] = np.uint8(total >> (degree - 1 - power) & 1)
+        _place(joined, information, octets)
+        for power in range(len(taps)):
+            octets[information[num_bits + power]] = _sum_of(joined, taps[power])
         for stage in range(3):
             _within_words(words, _EVEN[stage], 8 << stage)
         half = 1
         while half < len(words):
             _across_words(words, half)
             half *= 2
-        _read(octets, sent, coded, row, len(sent))
+        _read(octets, sent, read)
+        for row in range(present):
+            part(read, np.uint8(1 << row), coded[first + row])

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from phy.coding.byte_slices import AT_ONCE, clear, join, part
 from phy.coding.soft_lanes import LANES, run_lanes
 from phy.coding.turbo.bcjr import NUM_SCRATCH, decode_blocks
 from phy.numerics.compiled import aligned_zeros, lean_kernel
@@ -53,9 +54,10 @@ class TurboCode:
 
     def encode(self, bits: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Bits `[n, block_bits]` to `[n, (block_bits + 4) outputs]`, both in {0, 1}."""
-        full = np.empty((len(bits), 3 * self.block_bits + 4 * TAIL_STEPS), np.uint8)
-        _encode(np.ascontiguousarray(bits), self.permutation, full)
-        return full if self.outputs == 3 else full[:, self._sent]
+        all_bits = 3 * self.block_bits + 4 * TAIL_STEPS
+        coded, joined = np.empty((len(bits), all_bits), np.uint8), np.empty(self.block_bits, np.uint8)
+        _encode(np.ascontiguousarray(bits), self.permutation, joined, np.empty(all_bits, np.uint8), coded)
+        return coded if self.outputs == 3 else coded.take(self._sent, axis=1)
 
     def decode(self, llrs: NDArray[np.float32]) -> NDArray[np.uint8]:
         """LLRs ln P(1) / P(0) `[n, coded bits]` to bits `[n, block_bits]`."""
@@ -104,22 +106,28 @@ class TurboCode:
 
 
 @lean_kernel
-def _encode(bits: Any, permutation: Any, full: Any) -> None:
+def _encode(bits: Any, permutation: Any, joined: Any, full: Any, coded: Any) -> None:
     """Feedback 1 + D^2 + D^3, parity 1 + D + D^3 (TS 36.212 5.1.3.2.1); tails feed back what clears the register."""
     length = bits.shape[1]
-    for row in range(len(bits)):
+    for begin in range(0, len(bits), AT_ONCE):
+        present = min(AT_ONCE, len(bits) - begin)
+        clear(joined)
+        for row in range(present):
+            join(bits[begin + row], np.uint8(1 << row), joined)
         for number in range(2):
             first, second, third = np.uint8(0), np.uint8(0), np.uint8(0)
-            for t in range(length + 3):
+            for t in range(length + TAIL_STEPS):
                 feedback = second ^ third
                 if t < length:
-                    bit = bits[row, permutation[t]] if number else bits[row, t]
+                    bit = joined[permutation[t]] if number else joined[t]
                     at = 3 * t + number
                     if number == 0:
-                        full[row, at] = bit
+                        full[at] = bit
                 else:
                     bit, at = feedback, 3 * length + 6 * number + 2 * (t - length)
-                    full[row, at] = bit
+                    full[at] = bit
                 entered = bit ^ feedback
-                full[row, at + 1] = entered ^ first ^ third
+                full[at + 1] = entered ^ first ^ third
                 first, second, third = entered, first, second
+        for row in range(present):
+            part(full, np.uint8(1 << row), coded[begin + row])

@@ -32,16 +32,21 @@ def _to_labels(packed: Any, bits_per_symbol: Any, labels: Any) -> None:
             labels[row, i] = np.uint8(np.uint32(word >> np.uint32(16 - bit % 8 - bits)) & mask)
 
 
+@inlined
+def _append_signs(llrs: Any, first: Any, step: Any, labels: Any) -> None:
+    for i in range(len(labels)):
+        one = np.uint8(llrs[first + step * i] > np.float32(0.0))
+        labels[i] = np.uint8(np.uint8(labels[i] + labels[i]) | one)
+
+
 @lean_kernel
 def fill_decided(llrs: Any, bits_per_symbol: Any, labels: Any) -> None:
     """Labels `[rows, num_symbols]` of the signs of `llrs` `[rows, >= num_symbols * bits_per_symbol]`."""
     for row in range(len(labels)):
         for i in range(labels.shape[1]):
-            label = np.uint32(0)
-            for bit in range(bits_per_symbol):
-                one = np.uint32(llrs[row, bits_per_symbol * i + bit] > 0.0)
-                label = np.uint32(np.uint32(label << np.uint32(1)) | one)
-            labels[row, i] = np.uint8(label)
+            labels[row, i] = np.uint8(0)
+        for bit in range(bits_per_symbol):
+            _append_signs(llrs[row], bit, bits_per_symbol, labels[row])
 
 
 @lean_kernel
