@@ -45,9 +45,9 @@ class PolarCode:
 
     @cached_property
     def _taps(self) -> NDArray[np.uint8]:
-        """255 where a bit of the block is in a bit of the check sum, else 0, `[degree, block_bits]`, highest power first.
+        """255 where a bit of the block is in a bit of the check sum, else 0, `[degree, block_bits]`.
 
-        Bit t is the coefficient of x^(degree + block_bits - 1 - t).
+        The highest power comes first; bit t is the coefficient of x^(degree + block_bits - 1 - t).
         """
         degree = len(self._polynomial)
         polynomial = 1 << degree | int((self._polynomial << np.arange(degree)).sum())
