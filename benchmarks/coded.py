@@ -21,7 +21,7 @@ RATE_1_2_DB, RATE_1_3_DB = 10.0 * np.log10(1 / 2), 10.0 * np.log10(1 / 3)
 class Code:
     """A code of blocks of `block_bits`, and how many blocks a call carries by who computes it.
 
-    `plain` builds Sionna's encoder and decoder and says whether XLA compiles them within seconds; None is not timed.
+    `plain` builds Sionna's encoder and decoder and says whether XLA compiles them within a minute; None is not timed.
     """
 
     coding: Mapping[str, Any]
@@ -123,7 +123,7 @@ def turbo(iterations: int, ebno_db: float) -> Chain:
         from sionna.phy.fec.turbo import TurboDecoder, TurboEncoder
 
         encoder = TurboEncoder(rate=1 / 3, constraint_length=4, terminate=True)
-        return encoder, TurboDecoder(encoder, num_iter=iterations, algorithm="map"), False
+        return encoder, TurboDecoder(encoder, num_iter=iterations, algorithm="map"), True
 
     code = Code(
         coding={"code": "turbo", "rate": 1 / 3, "iterations": iterations},

@@ -54,7 +54,7 @@ def test_words_are_sionnas(block_bits: int, coded_bits: int) -> None:
 
     with contextlib.redirect_stdout(io.StringIO()):
         encoder = Polar5GEncoder(block_bits, coded_bits)
-    bits = random_bits(40, block_bits)
+    bits = random_bits(45, block_bits)
     coded = PolarCode(block_bits, coded_bits, 1).encode(bits)
     assert np.array_equal(coded, encoder(tf.constant(bits, tf.float32)))
 

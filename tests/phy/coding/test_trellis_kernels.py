@@ -26,8 +26,8 @@ def test_convolutional_words_and_decisions_are_sionnas(outputs: int, constraint_
     from sionna.phy.fec.conv import ConvEncoder, ViterbiDecoder
 
     encoder = ConvEncoder(rate=RATES[outputs], constraint_length=constraint_length, terminate=True)
-    code = ConvolutionalCode(40, outputs, constraint_length)
-    bits = random_bits(70, 40)
+    code = ConvolutionalCode(43, outputs, constraint_length)
+    bits = random_bits(70, 43)
     coded = code.encode(bits)
     assert np.array_equal(coded, tf.function(encoder.__call__)(tf.constant(bits, tf.float32)))
     llrs = noisy_llrs(coded, 0.8 if outputs == 2 else 1.1)
@@ -87,7 +87,7 @@ def sionna_turbo(outputs: int, iterations: int) -> tuple[Any, Any]:
 @pytest.mark.parametrize(("outputs", "block_bits"), [(3, 40), (2, 41), (3, 1000), (2, 6144)])
 def test_turbo_words_are_sionnas(outputs: int, block_bits: int) -> None:
     encoder, _ = sionna_turbo(outputs, 1)
-    bits = random_bits(3, block_bits)
+    bits = random_bits(11, block_bits)
     expected = tf.function(encoder.__call__)(tf.constant(bits, tf.float32))
     coded = TurboCode(block_bits, outputs, 1).encode(bits)
     sent = expected.shape[1]
