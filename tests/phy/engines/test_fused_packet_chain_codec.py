@@ -11,7 +11,7 @@ import tensorflow as tf
 from phy.coding.crc import PacketCrc
 from phy.coding.packet import build_codec
 from phy.config import CRC_BITS, CodingConfig
-from phy.engines.fused.packets.bits import count_label_errors, fill_bytes, fill_labels
+from phy.engines.fused.packets.bits import count_label_errors, fill_bytes, fill_decided, fill_labels
 from phy.engines.fused.packets.codec import packet_codec
 from phy.engines.fused.packets.crc import PackedCrc
 
@@ -68,6 +68,16 @@ def test_labels_are_the_bits_in_their_order(bits_per_symbol: int) -> None:
         back = np.empty((ROWS, -(-num_bits // 8)), np.uint8)
         fill_bytes(labels, bits_per_symbol, num_bits, back)
         np.testing.assert_array_equal(back, np.packbits(stream[:, :num_bits], axis=1))
+
+
+@pytest.mark.parametrize("bits_per_symbol", [1, 2, 4, 6, 8])
+def test_labels_have_the_bits_that_llrs_are_for(bits_per_symbol: int) -> None:
+    llrs = np.random.default_rng(4).normal(size=(ROWS, 38 * bits_per_symbol)).astype(np.float32)
+    llrs[0, :5] = 0.0  # as likely 0 as 1
+    labels, back = np.empty((ROWS, 37), np.uint8), np.empty((ROWS, -(-37 * bits_per_symbol // 8)), np.uint8)
+    fill_decided(llrs, bits_per_symbol, labels)
+    fill_bytes(labels, bits_per_symbol, 37 * bits_per_symbol, back)
+    np.testing.assert_array_equal(back, np.packbits(llrs[:, : 37 * bits_per_symbol] > 0.0, axis=1))
 
 
 @pytest.mark.parametrize("bits_per_symbol", [1, 2, 6])
