@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,6 @@ from phy.config import BITS_PER_SYMBOL
 
 LDPC_K, LDPC_N, LDPC_ITERATIONS = 4096, 8192, 20
 TRELLIS_K, POLAR_K = 1024, 512
-RATE_1_2_DB, RATE_1_3_DB = 10.0 * np.log10(1 / 2), 10.0 * np.log10(1 / 3)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +24,7 @@ class Code:
     `plain` builds Sionna's encoder and decoder and says whether XLA compiles them within a minute; None is not timed.
     """
 
+    name: str
     coding: Mapping[str, Any]
     block_bits: int
     blocks: Mapping[str, int]
@@ -32,8 +33,10 @@ class Code:
     modulation: str = "qpsk"
     demapper: str = "app"
 
-    def chain(self, name: str, *, esno_db: float) -> Chain:
-        """The code at an SNR per symbol."""
+    def chain(self, ebno_db: float) -> Chain:
+        """The code over AWGN at an SNR per information bit."""
+        esno_db = ebno_db + 10.0 * np.log10(self.coding["rate"] * BITS_PER_SYMBOL[self.modulation])
+        name = f"{self.name}, AWGN, Eb/N0 {ebno_db:g} dB"
         link = {
             "modulation": self.modulation,
             "coding": {**self.coding, "demapper": self.demapper},
@@ -47,17 +50,16 @@ class Code:
 
         rivals: dict[str, Callable[[], Rival]] = {"fused": ours("fused"), "sionna": ours("sionna")}
         if self.plain is not None:
-            rivals["plain"] = lambda: self._plain(esno_db)
+            rivals["plain"] = partial(self._plain, self.plain, esno_db)
         return Chain(name=name, modulation=self.modulation, channel=self.family, snr_db=esno_db, rivals=rivals)
 
-    def _plain(self, esno_db: float) -> Rival:
+    def _plain(self, build: Callable[[], tuple[Any, Any, bool]], esno_db: float) -> Rival:
         """Sionna's own blocks in their usual order, received bits packed."""
         import tensorflow as tf
         from sionna.phy.channel import AWGN
         from sionna.phy.mapping import BinarySource, Demapper, Mapper
 
-        assert self.plain is not None
-        encoder, decoder, xla = self.plain()
+        encoder, decoder, xla = build()
         bits_per_symbol, blocks = BITS_PER_SYMBOL[self.modulation], self.blocks["plain"]
         source, awgn, mapper = BinarySource(), AWGN(), Mapper("qam", bits_per_symbol)
         demapper = Demapper(self.demapper, "qam", bits_per_symbol)
@@ -81,7 +83,9 @@ def ldpc(ebno_db: float, *, modulation: str = "qpsk", demapper: str = "app") -> 
         encoder = LDPC5GEncoder(LDPC_K, LDPC_N, num_bits_per_symbol=bits_per_symbol)
         return encoder, LDPC5GDecoder(encoder, cn_update="boxplus-phi", num_iter=LDPC_ITERATIONS, hard_out=True), True
 
+    how = "QPSK" if bits_per_symbol == 2 else f"{2**bits_per_symbol}-QAM, {demapper}"
     code = Code(
+        name=f"5G LDPC, k {LDPC_K}, n {LDPC_N}, {how}",
         coding={"code": "ldpc5g", "rate": 0.5, "iterations": LDPC_ITERATIONS},
         block_bits=LDPC_K,
         blocks={"fused": 768, "sionna": 32, "plain": 32},
@@ -90,9 +94,7 @@ def ldpc(ebno_db: float, *, modulation: str = "qpsk", demapper: str = "app") -> 
         modulation=modulation,
         demapper=demapper,
     )
-    how = "QPSK" if bits_per_symbol == 2 else f"{2**bits_per_symbol}-QAM, {demapper}"
-    esno_db = ebno_db + RATE_1_2_DB + 10.0 * np.log10(bits_per_symbol)
-    return code.chain(f"5G LDPC, k {LDPC_K}, n {LDPC_N}, {how}, AWGN, Eb/N0 {ebno_db:g} dB", esno_db=esno_db)
+    return code.chain(ebno_db)
 
 
 def trellis(constraint_length: int, ebno_db: float = 4.0) -> Chain:
@@ -106,14 +108,14 @@ def trellis(constraint_length: int, ebno_db: float = 4.0) -> Chain:
 
     states = 2 ** (constraint_length - 1)
     code = Code(
+        name=f"convolutional, {states} states, rate 1/2, QPSK",
         coding={"code": "convolutional", "rate": 0.5, "constraint_length": constraint_length},
         block_bits=TRELLIS_K,
         blocks={"fused": 4096, "sionna": 32, "plain": 32},
         plain=plain,
         family=f"trellis of {states} states",
     )
-    name = f"convolutional, {states} states, rate 1/2, QPSK, AWGN, Eb/N0 {ebno_db:g} dB"
-    return code.chain(name, esno_db=ebno_db)  # two code bits per symbol make up for the rate
+    return code.chain(ebno_db)
 
 
 def turbo(iterations: int, ebno_db: float) -> Chain:
@@ -126,14 +128,14 @@ def turbo(iterations: int, ebno_db: float) -> Chain:
         return encoder, TurboDecoder(encoder, num_iter=iterations, algorithm="map"), True
 
     code = Code(
+        name=f"turbo, rate 1/3, at most {iterations} iterations, QPSK",
         coding={"code": "turbo", "rate": 1 / 3, "iterations": iterations},
         block_bits=TRELLIS_K,
         blocks={"fused": 2048, "sionna": 32, "plain": 32},
         plain=plain,
         family="turbo",
     )
-    name = f"turbo, rate 1/3, at most {iterations} iterations, QPSK, AWGN, Eb/N0 {ebno_db:g} dB"
-    return code.chain(name, esno_db=ebno_db + RATE_1_3_DB - RATE_1_2_DB)
+    return code.chain(ebno_db)
 
 
 def polar(list_size: int, ebno_db: float = 3.0) -> Chain:
@@ -146,6 +148,7 @@ def polar(list_size: int, ebno_db: float = 3.0) -> Chain:
         return encoder, Polar5GDecoder(encoder, "SC"), True
 
     code = Code(
+        name=f"5G polar, k {POLAR_K}, n {2 * POLAR_K}, {'SC' if list_size == 1 else f'SCL {list_size}'}, QPSK",
         coding={"code": "polar5g", "rate": 0.5, "list_size": list_size},
         block_bits=POLAR_K,
         blocks={"fused": 4096, "sionna": 256, "plain": 256},
@@ -153,7 +156,4 @@ def polar(list_size: int, ebno_db: float = 3.0) -> Chain:
         plain=plain if list_size == 1 else None,
         family="polar",
     )
-    how = "SC" if list_size == 1 else f"SCL {list_size}"
-    return code.chain(
-        f"5G polar, k {POLAR_K}, n {2 * POLAR_K}, {how}, QPSK, AWGN, Eb/N0 {ebno_db:g} dB", esno_db=ebno_db
-    )
+    return code.chain(ebno_db)

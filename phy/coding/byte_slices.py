@@ -25,7 +25,7 @@ def join(bits: Any, weight: Any, octets: Any) -> None:
 
 
 @inlined
-def part(octets: Any, weight: Any, bits: Any) -> None:
+def split(octets: Any, weight: Any, bits: Any) -> None:
     """Bits of one block from their place."""
     for i in range(len(bits)):
         bits[i] = np.uint8(np.uint8(octets[i] & weight) != 0)

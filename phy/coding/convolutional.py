@@ -206,7 +206,7 @@ def _viterbi(
     words, steps = (half + _WORD - 1) // _WORD, stride // outputs
     state, word_of, found, history = back[0], back[1], back[2], back[3]
     latest, below, top = np.uint16(memory - 1), np.uint16(half - 1), np.uint16(min(half, _WORD) - 1)
-    word_shift = np.uint16(min(memory - 1, 4))
+    word_shift = np.uint16(min(memory - 1, 4))  # 16 states to a word
     for first in range(begin, end, LANES):
         for i in range(LANES):
             quantise(llrs[min(first + i, end - 1)], _STEPS, _LARGEST, rows[i])

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from phy.coding.byte_slices import AT_ONCE, clear, join, part
+from phy.coding.byte_slices import AT_ONCE, clear, join, split
 from phy.numerics.compiled import inlined, lean_kernel
 
 _EVEN = (np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF), np.uint64(0x00000000FFFFFFFF))
@@ -60,8 +60,7 @@ def encode_blocks(
         clear(joined)
         for row in range(present):
             join(bits[first + row], np.uint8(1 << row), joined)
-        for i in range(len(words)):
-            words[i] = np.uint64(0)
+        clear(octets)
         _place(joined, information, octets)
         for power in range(len(taps)):
             octets[information[num_bits + power]] = _sum_of(joined, taps[power])
@@ -73,4 +72,4 @@ def encode_blocks(
             half *= 2
         _read(octets, sent, read)
         for row in range(present):
-            part(read, np.uint8(1 << row), coded[first + row])
+            split(read, np.uint8(1 << row), coded[first + row])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.coding.byte_slices import AT_ONCE, clear, join, part
+from phy.coding.byte_slices import AT_ONCE, clear, join, split
 from phy.coding.soft_lanes import LANES, run_lanes
 from phy.coding.turbo.bcjr import NUM_SCRATCH, decode_blocks
 from phy.numerics.compiled import aligned_zeros, lean_kernel
@@ -130,4 +130,4 @@ def _encode(bits: Any, permutation: Any, joined: Any, full: Any, coded: Any) -> 
                 full[at + 1] = entered ^ first ^ third
                 first, second, third = entered, first, second
         for row in range(present):
-            part(full, np.uint8(1 << row), coded[begin + row])
+            split(full, np.uint8(1 << row), coded[begin + row])
