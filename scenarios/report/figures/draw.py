@@ -6,7 +6,7 @@ and no global state; the same store yields the same SVG, byte for byte.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from scenarios.schema.labels.labels import axis_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 MARKERS_PER_CURVE = 15
@@ -167,9 +168,8 @@ def _finish_axes(axes: Axes, x: str, *, frame: Frame, width: float) -> None:
         axes.set_xlim(-0.5, len(words) - 0.5)
     elif frame.x_log:
         axes.set_xscale("log")
-        if frame.ticks:
-            axes.set_xticks(frame.ticks, style.log_ticks(frame.ticks, width=width))
-            axes.set_xticks([], minor=True)
+        ticks = dict(zip(frame.ticks, style.log_ticks(frame.ticks, width=width), strict=True))
+        _mark(axes.xaxis, ticks or style.round_ticks(*axes.get_xlim()))
     elif frame.whole:
         from matplotlib.ticker import MaxNLocator
 
@@ -178,14 +178,20 @@ def _finish_axes(axes: Axes, x: str, *, frame: Frame, width: float) -> None:
         axes.set_yscale("log")
     if frame.y_limits:
         axes.set_ylim(*frame.y_limits)
-    if frame.y_log and frame.y_limits and (ticks := style.decades(*frame.y_limits)):
-        axes.set_yticks(list(ticks), list(ticks.values()))
-        axes.set_yticks([], minor=True)
-        between = [digit * tick for tick in (min(ticks) / 10, *ticks) for digit in range(2, 10)]
-        across = axes.get_yaxis_transform()
-        axes.hlines(between, 0, 1, transform=across, colors=MINOR, linewidths=0.5, zorder=0.5)
+        if frame.y_log:
+            _mark(axes.yaxis, style.round_ticks(*frame.y_limits))
+            numbers = style.one_digit_numbers(*frame.y_limits)
+            between = [digit * 10.0**power for digit, power in numbers if digit > 1]
+            if len(numbers) <= 9 * style.MOST_DECADES:
+                across = axes.get_yaxis_transform()
+                axes.hlines(between, 0, 1, transform=across, colors=MINOR, linewidths=0.5, zorder=0.5)
     axes.grid(visible=True, which="major", axis="y" if words else "both", color="#d9d9d9", linewidth=0.7)
     axes.grid(visible=True, which="minor", color="#d9d9d9" if words else MINOR, linewidth=0.5)
+
+
+def _mark(axis: Axis, ticks: Mapping[float, str]) -> None:
+    axis.set_ticks(list(ticks), list(ticks.values()))
+    axis.set_ticks([], minor=True)
 
 
 def write_figures(folder: Path, drawings: Iterable[Drawing]) -> tuple[FigureFiles, ...]:

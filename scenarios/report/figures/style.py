@@ -237,20 +237,41 @@ def log_ticks(ticks: Sequence[float], *, width: float) -> list[str]:
 
 
 MOST_DECADES = 10
-"""From more on, matplotlib leaves out some."""
+"""Powers of ten on an axis; of more, every second has a tick, or every third."""
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def decades(low: float, high: float) -> dict[float, str]:
-    """Powers of ten from `low` to `high` with what stands beside them; empty where they are too few or too many.
+def one_digit_numbers(low: float, high: float) -> list[tuple[int, int]]:
+    """Each digit and power of ten whose product lies from `low` to `high`, ascending."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    return [(digit, power) for power in powers for digit in range(1, 10) if low <= digit * 10.0**power <= high]
 
-    matplotlib's own ticks, nine per decade and panel with a mark, a line and words each, take a third of a figure's
-    time, and its labels are mathematics to be parsed.
+
+def round_ticks(low: float, high: float) -> dict[float, str]:
+    """Ticks of a logarithmic axis from `low` to `high`, with what stands beside each.
+
+    Powers of ten; where there are fewer than two, 1, 2 and 5 times them, then all digits, then equal steps. Ticks by
+    matplotlib, nine per decade and panel with a mark, a line and words each, take a third of a figure's time, and their
+    labels are mathematics to be parsed.
     """
-    powers = range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)
-    if not 2 <= len(powers) <= MOST_DECADES:
-        return {}
-    return {10.0**power: "10" + str(power).translate(SUPERSCRIPTS) for power in powers}
+    from matplotlib.ticker import MaxNLocator
+
+    numbers = one_digit_numbers(low, high)
+    powers = [power for digit, power in numbers if digit == 1]
+    if len(powers) >= 2:
+        every = -(-len(powers) // MOST_DECADES)
+        return {10.0**power: "10" + str(power).translate(SUPERSCRIPTS) for power in powers if power % every == 0}
+    for digits in ((1, 2, 5), range(1, 10)):
+        ticks = [digit * 10.0**power for digit, power in numbers if digit in digits]
+        if len(ticks) >= 2:
+            break
+    else:
+        ticks = [
+            float(tick)
+            for tick in MaxNLocator(nbins=4, steps=[1, 2, 5, 10]).tick_values(low, high)
+            if low <= tick <= high
+        ]
+    return {tick: format_value(tick) for tick in ticks}
 
 
 def log_limits(spots: Sequence[Spot]) -> tuple[float, float] | None:

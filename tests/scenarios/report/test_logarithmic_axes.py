@@ -1,22 +1,26 @@
-"""A logarithmic axis has powers of ten as its ticks and lines between them."""
+"""A logarithmic axis has round numbers as its ticks, powers of ten where it is long, and lines between them."""
 
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Literal
 
+import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 
 from scenarios.report.figures.draw import draw
 from scenarios.report.figures.drawing import Curve, Drawing, Spot
+from scenarios.report.figures.frame import MOST_TICKS
+from scenarios.report.figures.style import MOST_DECADES, round_ticks
 from scenarios.schema.schema import FigureConfig
 
 
-def axes_of_heights(*heights: float) -> Axes:
+def axes_of_heights(*heights: float, x_scale: Literal["linear", "log"] = "linear") -> Axes:
     """The axes of one curve that has these heights."""
-    spots = tuple(Spot(x=10.0 * index, y=height) for index, height in enumerate(heights))
-    config = FigureConfig(x="link.channel.ebno_db", y="bit_error_rate")
+    spots = tuple(Spot(x=10.0 * (index + 1), y=height) for index, height in enumerate(heights))
+    config = FigureConfig(x="link.channel.ebno_db", y="bit_error_rate", x_scale=x_scale)
     return draw(Drawing(config=config, panels=(("", (Curve(label="", series=0, spots=spots),)),), caption="")).axes[0]
 
 
@@ -46,3 +50,34 @@ def test_a_rate_over_less_than_a_decade_or_over_very_many_has_ticks_that_fit(hei
     boxes = sorted((one.get_window_extent().y0, one.get_window_extent().y1) for one in shown)
     assert 2 <= len(boxes) <= 12
     assert all(lower[1] <= upper[0] for lower, upper in pairwise(boxes))
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        ((0.004, 2.0), ["10⁻²", "10⁻¹", "10⁰"]),
+        ((0.055, 0.45), ["0.1", "0.2"]),
+        ((0.11, 0.45), ["0.2", "0.3", "0.4"]),
+        ((0.31, 0.38), ["0.32", "0.34", "0.36", "0.38"]),
+        ((2e-6, 1e-5), ["2e-6", "5e-6", "1e-5"]),
+    ],
+)
+def test_ticks_are_round_numbers_however_short_the_axis_is(limits: tuple[float, float], expected: list[str]) -> None:
+    ticks = round_ticks(*limits)
+    assert list(ticks.values()) == expected
+    assert all(limits[0] <= tick <= limits[1] for tick in ticks)
+
+
+def test_over_very_many_decades_ticks_stand_in_equal_steps() -> None:
+    powers = np.log10(list(round_ticks(1e-30, 1.0)))
+    assert 2 < len(powers) <= MOST_DECADES
+    assert set(np.diff(powers).round(9)) == {4.0}
+
+
+@pytest.mark.parametrize("lowest", [0.2, 0.04, 1e-30])
+def test_no_word_on_a_logarithmic_axis_is_mathematics(lowest: float) -> None:
+    axes = axes_of_heights(lowest, *[0.3] * MOST_TICKS, x_scale="log")
+    axes.figure.draw_without_rendering()
+    words = [tick.label1.get_text() for axis in (axes.xaxis, axes.yaxis) for tick in axis.get_major_ticks()]
+    assert len(words) >= 4
+    assert not [word for word in words if "$" in word]
