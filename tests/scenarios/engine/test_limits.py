@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -154,12 +156,13 @@ def test_results_larger_than_the_disk_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "not").exists()
 
 
-def test_run_and_check_refuse_before_anything_is_written(tmp_path: Path) -> None:
+def test_run_and_check_refuse_before_anything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "run"
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=10**6))
     with pytest.raises(ScenarioError, match=r"--memory-limit is 200 MB; make .* give it --memory-limit 0\.\dGB"):
         run_scenario("flmc-snr", out=out, overrides=(), trials=1, seed=None, options=RunOptions(memory_limit="200MB"))
     with pytest.raises(ScenarioError, match="of disk"):
-        run_scenario("probit-epsilon", out=out, overrides=(), trials=900_000, seed=None)
+        run_scenario("probit-epsilon", out=out, overrides=(), trials=1000, seed=None)
     with pytest.raises(ScenarioError, match="--trials: trials: 86 points x 9000000 trials are 774000000 tasks"):
         run_scenario("flmc-snr", out=out, overrides=(), trials=9_000_000, seed=None)
     with pytest.raises(ScenarioError, match="--memory-limit is 200 MB"):
