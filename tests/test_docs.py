@@ -60,7 +60,7 @@ def test_a_scenario_of_a_page_is_valid(path: Path, base: str, text: str, tmp_pat
 
 
 def test_every_command_of_a_page_has_its_options() -> None:
-    group = typer.main.get_command(app)
+    group, names = typer.main.get_command(app), dict(library_names())
     seen = 0
     for path in PAGES:
         inline = re.findall(r"`(phyloop [a-z][^`]*)`", path.read_text(encoding="utf-8").replace("\n", " "))
@@ -69,7 +69,6 @@ def test_every_command_of_a_page_has_its_options() -> None:
             assert command is not None, (path, line)
             known = {name for one in command.params for name in (*one.opts, *one.secondary_opts)} | {"--help"}
             assert [word for word in line if word.startswith("--") and word.split("=")[0] not in known] == [], path
-            names = dict(library_names())
             if line[0] in ("run", "link", "audit") and re.fullmatch(r"[a-z0-9-]+", line[1] if line[1:] else "."):
                 assert line[1] in names, (path, line)
             seen += 1

@@ -78,8 +78,8 @@ def _try(attempt: Attempt, part: tuple[int, ...]) -> tuple[Sequence[TrialResult]
             raise
         memory, kind = is_out_of_memory(error), type(error).__name__
         reason, trace = _reason(error, memory=memory), short_trace(error)
-    # Not in the handler: until it ends, the frames of the exception hold the arrays to give back.
-    gc.collect()
+    if memory:  # not in the handler: until it ends, the frames of the exception hold the arrays to give back
+        gc.collect()
     return (), Incident(trials=part, reason=reason, trace=trace, kind=kind, memory=memory)
 
 
