@@ -159,6 +159,8 @@ def _draw_curve(axes: Axes, curve: Curve, *, frame: Frame, scale: float) -> None
 
 def _finish_axes(axes: Axes, x: str, *, frame: Frame, width: float) -> None:
     """Scales, limits, ticks, grid of a panel `width` inches wide."""
+    from matplotlib.ticker import LogLocator, MaxNLocator
+
     words = frame.words
     if words:
         names, slanted = style.word_ticks(x, words, width=width)
@@ -168,11 +170,9 @@ def _finish_axes(axes: Axes, x: str, *, frame: Frame, width: float) -> None:
         axes.set_xlim(-0.5, len(words) - 0.5)
     elif frame.x_log:
         axes.set_xscale("log")
-        ticks = dict(zip(frame.ticks, style.log_ticks(frame.ticks, width=width), strict=True))
-        _mark(axes.xaxis, ticks or style.round_ticks(*axes.get_xlim()))
+        ticks = frame.ticks or tuple(style.round_ticks(*axes.get_xlim()))
+        _mark(axes.xaxis, dict(zip(ticks, style.log_ticks(ticks, width=width), strict=True)))
     elif frame.whole:
-        from matplotlib.ticker import MaxNLocator
-
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if frame.y_log:
         axes.set_yscale("log")
@@ -180,11 +180,9 @@ def _finish_axes(axes: Axes, x: str, *, frame: Frame, width: float) -> None:
         axes.set_ylim(*frame.y_limits)
         if frame.y_log:
             _mark(axes.yaxis, style.round_ticks(*frame.y_limits))
-            numbers = style.one_digit_numbers(*frame.y_limits)
-            between = [digit * 10.0**power for digit, power in numbers if digit > 1]
-            if len(numbers) <= 9 * style.MOST_DECADES:
-                across = axes.get_yaxis_transform()
-                axes.hlines(between, 0, 1, transform=across, colors=MINOR, linewidths=0.5, zorder=0.5)
+            between = LogLocator(subs=range(2, 10), numticks=style.MOST_DECADES).tick_values(*frame.y_limits)
+            across = axes.get_yaxis_transform()
+            axes.hlines(between, 0, 1, transform=across, colors=MINOR, linewidths=0.5, zorder=0.5)
     axes.grid(visible=True, which="major", axis="y" if words else "both", color="#d9d9d9", linewidth=0.7)
     axes.grid(visible=True, which="minor", color="#d9d9d9" if words else MINOR, linewidth=0.5)
 

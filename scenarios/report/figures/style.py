@@ -237,40 +237,26 @@ def log_ticks(ticks: Sequence[float], *, width: float) -> list[str]:
 
 
 MOST_DECADES = 10
-"""Powers of ten on an axis; of more, every second has a tick, or every third."""
+"""Powers of ten with a tick; of more, every second has one, or every third, and nothing stands between them."""
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-
-
-def one_digit_numbers(low: float, high: float) -> list[tuple[int, int]]:
-    """Each digit and power of ten whose product lies from `low` to `high`, ascending."""
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    return [(digit, power) for power in powers for digit in range(1, 10) if low <= digit * 10.0**power <= high]
 
 
 def round_ticks(low: float, high: float) -> dict[float, str]:
     """Ticks of a logarithmic axis from `low` to `high`, with what stands beside each.
 
-    Powers of ten; where there are fewer than two, 1, 2 and 5 times them, then all digits, then equal steps. Ticks by
-    matplotlib, nine per decade and panel with a mark, a line and words each, take a third of a figure's time, and their
-    labels are mathematics to be parsed.
+    Powers of ten; where there are fewer than two, 1, 2 and 5 times them, then equal steps. Left to itself, matplotlib
+    draws nine ticks per decade and panel with a mark, a line and words each, which takes a third of a figure's time,
+    and writes labels that are mathematics to be parsed.
     """
-    from matplotlib.ticker import MaxNLocator
+    from matplotlib.ticker import AutoLocator, LogLocator
 
-    numbers = one_digit_numbers(low, high)
-    powers = [power for digit, power in numbers if digit == 1]
-    if len(powers) >= 2:
-        every = -(-len(powers) // MOST_DECADES)
-        return {10.0**power: "10" + str(power).translate(SUPERSCRIPTS) for power in powers if power % every == 0}
-    for digits in ((1, 2, 5), range(1, 10)):
-        ticks = [digit * 10.0**power for digit, power in numbers if digit in digits]
+    powers = LogLocator(numticks=MOST_DECADES)
+    for locator in (powers, LogLocator(subs=(1.0, 2.0, 5.0)), AutoLocator()):
+        ticks = [float(tick) for tick in locator.tick_values(low, high) if low <= tick <= high]
         if len(ticks) >= 2:
             break
-    else:
-        ticks = [
-            float(tick)
-            for tick in MaxNLocator(nbins=4, steps=[1, 2, 5, 10]).tick_values(low, high)
-            if low <= tick <= high
-        ]
+    if locator is powers:
+        return {tick: "10" + str(round(math.log10(tick))).translate(SUPERSCRIPTS) for tick in ticks}
     return {tick: format_value(tick) for tick in ticks}
 
 
