@@ -23,7 +23,8 @@ uniform codec: quantizer quantization; uniform digital quantization: quantized
 aggregation: scheme aggregator; mean: fedavg average; sign: signsgd; fedavg: fedprox fedsgd federated_averaging fl
 epsilon: eps; budget: total; dp-accounting: analytic; renyi: rdp
 superposition: aircomp air ota; fedavg: aircomp; orthogonal: ofdma tdma; num_antennas: antennas num_rx rx_antennas
-snr_max_db: max_power tx_power snr_max_dbm snr_dbm transmit_power; rician_k: k_factor; ebno: ebn0; esno: esn0
+snr_max_db: max_power tx_power snr_max_dbm snr_dbm transmit_power ebno_db esno_db
+rician_k: k_factor; ebno: ebn0; esno: esn0
 constant: awgn; fixed: constant; rayleigh: jakes; speed: velocity; nakagami_m: m; 16qam crc16: 16; qpsk: 4qam
 num_subcarriers: fft_size n_fft nfft fft; subcarrier_spacing_hz: scs; cyclic_prefix: cp
 iterations: iter; rate: code_rate; crc24a: 24; iid: bsc
@@ -41,7 +42,8 @@ _SYNONYMS = {
     for word in " ".join(words for _, words in _OURS).split()
 }
 
-_COMMON = {"num", "max", "min", "per", "device", "db", "s", "hz", "m", "rate", "error", "power"}
+_UNITS = {"db", "s", "hz", "m"}
+_COMMON = {"num", "max", "min", "per", "device", "rate", "error", "power", *_UNITS}
 """Parts that many names share."""
 
 
@@ -55,10 +57,10 @@ def nearness(written: str, known: str) -> float:
 
 
 def is_other_word(written: str, known: str) -> bool:
-    """Return True if a known name is near as another word of the field, and shares no part with what is written."""
+    """Return True if a known name is near as another word of the field, and shares no part but a unit with it."""
     own, other = _split(written), _split(known)
     plural = [f"{part}s" for part in own]
-    return nearness(written, known) > _alike(written, own, other) and not {*own, *plural} & {*other}
+    return nearness(written, known) > _alike(written, own, other) and not {*own, *plural} & {*other} - _UNITS
 
 
 def shares(written: str, known: str) -> bool:

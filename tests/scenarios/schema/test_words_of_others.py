@@ -18,6 +18,16 @@ SENTENCES = {
         "s.yaml:2: link.channel.snr_db = 15: unknown key; did you mean link.power.snr_max_db (10 log10(P0 / N0) "
         "[dB], N0 per real dimension: 3 dB above the received SNR).",
     ),
+    "another measure of the same ratio": (
+        "name: a\nlink: {power: {ebno_db: 6}}\n",
+        "s.yaml:2: link.power.ebno_db = 6: unknown key; did you mean link.power.snr_max_db (10 log10(P0 / N0) [dB], N0 "
+        "per real dimension: 3 dB above the received SNR).",
+    ),
+    "a list where one value is wanted, of which one is none of ours": (
+        "name: a\nlearning: {algorithm: fedavg, aggregation: [cpa, float32]}\n",
+        "s.yaml:2: learning.aggregation = [cpa, float32]: must be one value; move the list into the sweep: "
+        "learning.aggregation: [cpa, float32].",
+    ),
     "a key of another kind that is near one of this kind": (
         "name: a\nlearning:\n  algorithm: fedavg\n  aggregation: {name: jopeq, bits: 2}\n",
         "s.yaml:4: learning.aggregation.bits = 2: unknown key; did you mean learning.aggregation.rate_bits.",
