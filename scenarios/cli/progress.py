@@ -29,10 +29,14 @@ def shown_progress(num_tasks: int, *, stored: str = "tasks stored", quiet: bool 
     from rich.progress import Progress as Bar
     from rich.text import Text
 
+    def left(task: Task) -> str:
+        # The first units are compiled.
+        told = task.percentage >= 1.0 or (task.elapsed or 0.0) > _MEASURED_S
+        return time_left(task.time_remaining) if told and task.time_remaining and not task.finished else ""
+
     class Left(TextColumn):
         def render(self, task: Task) -> Text:
-            seconds = task.time_remaining
-            return Text("" if seconds is None or task.finished else time_left(seconds))
+            return Text(left(task))
 
     class TwoLines(Bar):
         def get_renderables(self) -> Iterator[RenderableType]:
@@ -62,12 +66,12 @@ def shown_progress(num_tasks: int, *, stored: str = "tasks stored", quiet: bool 
     def advance(units: int) -> None:
         nonlocal printed
         bar.advance(row, units)
-        if on_terminal or time.monotonic() - printed < _LOG_EVERY_S or task.finished or not task.time_remaining:
+        if on_terminal or time.monotonic() - printed < _LOG_EVERY_S or task.finished:
             return
         printed, doing = time.monotonic(), task.fields["doing"]
+        known = ", ".join(filter(None, (f"{task.fields['stored']} of {num_tasks} {stored}", left(task))))
         print(
-            f"phyloop: {task.percentage / 100:.0%} done, {task.fields['stored']} of {num_tasks} {stored}, "
-            f"{time_left(task.time_remaining)}{f'; {doing}' if doing else ''}",
+            f"phyloop: {task.percentage / 100:.0%} done, {known}{f'; {doing}' if doing else ''}",
             file=sys.stderr,
             flush=True,
         )

@@ -56,6 +56,23 @@ def test_the_time_left_goes_by_rounds_behind_those_that_paid_for_compiling(
     assert int(left) == pytest.approx(100 - int(share), abs=1)  # rounded to whole percents
 
 
+def test_no_time_left_is_told_by_the_rounds_that_were_compiled(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """20 s for the first 2 of 10,000 rounds would be 28 h; after a hundredth of all rounds the speed is known."""
+    now = 0.0
+    monkeypatch.setattr("scenarios.cli.progress.time.monotonic", lambda: now)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: False, raising=False)
+    with shown_progress(10) as progress:
+        progress.start(10_000)
+        for at, rounds in ((10.0, 1), (20.0, 1), (40.0, 98)):
+            now = at
+            progress.advance(rounds)
+    first, last = capsys.readouterr().err.splitlines()
+    assert first == "phyloop: 0% done, 0 of 10 tasks stored"
+    assert last.startswith("phyloop: 1% done, 0 of 10 tasks stored, about ")
+
+
 @pytest.mark.parametrize(
     "command", [["run", "flmc-snr", "--out", ""], ["link", "link-uncoded", "--out", ""], ["status", ""]]
 )
