@@ -6,13 +6,44 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from scenarios.engine.study import Progress
 from scenarios.schema.labels.units import time_left
 
+if TYPE_CHECKING:
+    from rich.progress import Task
+
 _LOG_EVERY_S = 15.0
-_MEASURED_S = 60.0
-"""The time left goes by the work of so many seconds [s]."""
+_SURE_S = 60.0
+"""The time left is told after so many seconds of work, or a hundredth of all [s]."""
+
+
+@dataclass
+class _Speed:
+    """Units of work behind the first ones, which are compiled.
+
+    All of them count, not the last minute: long and short sweep points take turns.
+    """
+
+    units: int = 0
+    first: float | None = None
+    last: float = 0.0
+
+    def add(self, units: int) -> None:
+        self.last = time.monotonic()
+        if self.first is None:
+            self.first = self.last
+        else:
+            self.units += units
+
+    def left(self, task: Task) -> str:
+        """The time left in words, empty while it is not known."""
+        seconds = self.last - (self.first or 0.0)
+        if not self.units or task.finished or (task.percentage < 1.0 and seconds < _SURE_S):
+            return ""
+        return time_left(seconds * (task.remaining or 0.0) / self.units)
 
 
 @contextmanager
@@ -25,18 +56,15 @@ def shown_progress(num_tasks: int, *, stored: str = "tasks stored", quiet: bool 
         yield Progress(row=print)
         return
     from rich.console import Console, RenderableType
-    from rich.progress import BarColumn, Task, TaskProgressColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
     from rich.text import Text
 
-    def left(task: Task) -> str:
-        # The first units are compiled.
-        told = task.percentage >= 1.0 or (task.elapsed or 0.0) > _MEASURED_S
-        return time_left(task.time_remaining) if told and task.time_remaining and not task.finished else ""
+    speed = _Speed()
 
     class Left(TextColumn):
         def render(self, task: Task) -> Text:
-            return Text(left(task))
+            return Text(speed.left(task))
 
     class TwoLines(Bar):
         def get_renderables(self) -> Iterator[RenderableType]:
@@ -57,7 +85,6 @@ def shown_progress(num_tasks: int, *, stored: str = "tasks stored", quiet: bool 
         transient=True,
         redirect_stdout=sys.stdout.isatty(),
         get_time=time.monotonic,
-        speed_estimate_period=_MEASURED_S,
     )
     row = bar.add_task("", total=None, stored=0, doing="")
     (task,) = bar.tasks
@@ -65,11 +92,12 @@ def shown_progress(num_tasks: int, *, stored: str = "tasks stored", quiet: bool 
 
     def advance(units: int) -> None:
         nonlocal printed
+        speed.add(units)
         bar.advance(row, units)
         if on_terminal or time.monotonic() - printed < _LOG_EVERY_S or task.finished:
             return
         printed, doing = time.monotonic(), task.fields["doing"]
-        known = ", ".join(filter(None, (f"{task.fields['stored']} of {num_tasks} {stored}", left(task))))
+        known = ", ".join(filter(None, (f"{task.fields['stored']} of {num_tasks} {stored}", speed.left(task))))
         print(
             f"phyloop: {task.percentage / 100:.0%} done, {known}{f'; {doing}' if doing else ''}",
             file=sys.stderr,
@@ -77,8 +105,7 @@ def shown_progress(num_tasks: int, *, stored: str = "tasks stored", quiet: bool 
         )
 
     def restore(units: int) -> None:
-        # Not by `advance`, which counts them towards the speed of the machine.
-        task.completed += units
+        task.completed += units  # no work, so that it does not count towards the speed
 
     with bar if on_terminal else nullcontext():
         yield Progress(

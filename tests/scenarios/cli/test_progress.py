@@ -56,6 +56,22 @@ def test_the_time_left_goes_by_rounds_behind_those_that_paid_for_compiling(
     assert int(left) == pytest.approx(100 - int(share), abs=1)  # rounded to whole percents
 
 
+def test_long_and_short_sweep_points_count_alike_for_the_time_left(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rounds of 0.1 s for a minute, then of 1 s for a minute, both twice: 2 min left, not the 11 of the last ones."""
+    now = 0.0
+    monkeypatch.setattr("scenarios.cli.progress.time.monotonic", lambda: now)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: False, raising=False)
+    with shown_progress(4) as progress:
+        progress.start(2 * (600 + 60))
+        for step in (*[0.1] * 600, *[1.0] * 60):
+            now += step
+            progress.advance(1)
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert re.findall(r"about (\d+) min left", last) == ["2"]
+
+
 def test_no_time_left_is_told_by_the_rounds_that_were_compiled(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
