@@ -169,8 +169,9 @@ def _dropout(layer: Any, inputs: Any, run: Pass) -> Any:
     run.random_layers += 1
     if run.keys is None or layer.rate == 0.0:
         return inputs
-    samples, entries = inputs.shape[0] // run.num_devices, int(np.prod(inputs.shape[1:]))
-    words = _words_kernel(run.num_devices, samples, -(-entries // 2))(
+    devices = run.keys.shape[0]
+    samples, entries = inputs.shape[0] // devices, int(np.prod(inputs.shape[1:]))
+    words = _words_kernel(devices, samples, -(-entries // 2))(
         run.keys, run.first, tf.constant(number, tf.uint32), tf.constant(_MOST_RANDOM_LAYERS, tf.uint32)
     )
     keep = tf.reshape(words[:, :entries], inputs.shape) >= np.uint32(round(layer.rate * 2.0**32))

@@ -59,6 +59,17 @@ class Window:
             seen += [tf.reshape(column[:, rows], [samples, high * wide, -1]) for column in columns]
         return seen
 
+    def gradient(self, images: Any, back: Any, *, shape: Any) -> Any:
+        """The gradient of the kernel, of `shape`, summed over `images` `[N, H, W, C]`, from what comes `back`."""
+        return tf.raw_ops.Conv2DBackpropFilter(
+            input=images,
+            filter_sizes=list(shape),
+            out_backprop=back,
+            strides=[1, *self.strides, 1],
+            padding=self.padding,
+            dilations=[1, *self.dilation, 1],
+        )
+
     def _margins(self, size: tuple[int, int], out: tuple[int, int]) -> list[tuple[int, int]]:
         """Zeros before and after, rows and columns; TensorFlow's "SAME" puts the odd one behind."""
         margins = []
@@ -129,6 +140,21 @@ class LinearTap:
             return sums
 
         return norms, summed
+
+    def sums(self, back: Any, num_devices: int) -> Sums:
+        """The sum of the gradients of the samples of each device, from `back`, dloss_i / dz_i."""
+        inputs, backs = (tf.split(part, num_devices) for part in (self.inputs, back))
+        if self.window is None:
+            tall = [tf.reshape(part, [num_devices, -1, part.shape[-1]]) for part in (self.inputs, back)]
+            kernel = tf.matmul(*tall, transpose_a=True)
+        else:
+            own = zip(inputs, backs, strict=True)
+            kernel = tf.stack([self.window.gradient(*one, shape=self.kernel.shape) for one in own])
+        sums = {id(self.kernel): _float32(kernel)}
+        if self.bias is not None:
+            each = tf.stack([tf.reduce_sum(one, axis=range(len(one.shape) - 1)) for one in backs])
+            sums[id(self.bias)] = _float32(each)
+        return sums
 
     def _seen(self, *, joined: bool) -> list[Any]:
         """a in pieces `[N, P, ..]` of d, as `Window.seen` cuts it."""

@@ -164,14 +164,17 @@ class LocalTrainer(Kept):
             self._train_linear(self._classes, weights, devices, steps, round_index, out)
             return out
 
+        # After one step all have weights of their own.
+        together = weights.ndim == 1 and self._gradient.shared is not None and not (steps > 1).any()
+
         def train(crew: _Crew) -> None:
-            start = np.broadcast_to(weights, (len(devices), weights.shape[-1]))[crew.rows].astype(np.float32)
+            start = weights[None] if together else np.broadcast_to(weights, out.weights.shape)[crew.rows]
             ends, first_loss, share = self._train_crew(crew, start, devices[crew.rows], steps[crew.rows], round_index)
             place = crew.rows[: crew.count]
             out.weights[place], out.loss[place] = ends[: crew.count], first_loss[: crew.count]
             out.clipped_share[place] = share[: crew.count]
 
-        crews = list(self._crews(devices))
+        crews = list(self._crews(devices, together=together))
         for crew in crews[:1]:
             train(crew)  # alone, because it compiles
         with ThreadPoolExecutor(min(available_threads(), _MOST_CREWS)) as pool:
@@ -222,10 +225,11 @@ class LocalTrainer(Kept):
         self._taken[devices] += steps
 
     def _train_crew(self, crew: _Crew, start: F32, devices: I64, steps: I64, round_index: int) -> tuple[F32, F64, F64]:
+        """Weights, losses and shares of what is clipped; `start` `[1, M]` for all takes one step."""
         key, dropout_key = (self._round_key(of, round_index) for of in (Purpose.LOCAL_TRAINING, Purpose.DROPOUT))
         batches = Batches(key=key, devices=devices, sizes=self._sizes[devices], batch_size=self._config.batch_size)
         width = crew.slices.rows * crew.slices.count
-        update, anchor = compile_update(self._config), tf.constant(start)
+        update, anchor = compile_update(self._config), tf.constant(start, tf.float32)
         weights = anchor
         state = tuple(tf.constant(rows[devices]) for rows in self._moments.values())
         first_loss = np.zeros(len(devices))
@@ -253,17 +257,22 @@ class LocalTrainer(Kept):
         samples = self._samples[self._starts[devices][:, None] + position]
         mask = (np.arange(position.shape[1]) < counts[:, None]).astype(np.float32)
         total, loss, over = None, np.zeros(len(devices)), np.zeros(len(devices))
+        shared = self._gradient.shared if weights.shape[0] < len(devices) else None
+        call = self._gradient.call if shared is None else shared
         for first in range(0, position.shape[1], cut.rows):
             part = samples[:, first : first + cut.rows]
             images, labels = tf.constant(self._data.x_train[part]), tf.constant(self._labels[part])
             counted, number = tf.constant(mask[:, first : first + cut.rows]), tf.constant(first, tf.uint32)
-            gradient, losses, longer = self._gradient.call(weights, images, labels, counted, number, keys)
+            gradient, losses, longer = call(weights, images, labels, counted, number, keys)
             total = gradient if total is None else total + gradient
             loss, over = loss + losses.numpy(), over + longer.numpy()
         return total, loss, over
 
-    def _crews(self, devices: I64) -> Iterator[_Crew]:
-        """Devices whose slices have one shape, as many at a time as memory allows; calls have always the same shape."""
+    def _crews(self, devices: I64, *, together: bool) -> Iterator[_Crew]:
+        """Devices whose slices have one shape, as many at a time as memory allows; calls have always the same shape.
+
+        `together`: networks with convolutions, too, take several at a time.
+        """
         cost, batch = self._gradient, self._config.batch_size
         rows_at_once = min(_MOST_ROWS, max(1, _MEMORY_BYTES // cost.sample_bytes))
         taken = self._sizes if batch is None else np.minimum(self._sizes, batch)
@@ -275,7 +284,7 @@ class LocalTrainer(Kept):
             kinds.setdefault(slices(int(size), rows_at_once=rows_at_once), []).append(row)
         for cut, rows in kinds.items():
             width = 1
-            if cost.devices:
+            if cost.devices or (together and cut.rows > 1):  # a product with one row is another operation
                 each = cost.device_bytes + cut.rows * cost.sample_bytes
                 shared_out = max(-(-alike[cut] // _MOST_CREWS), -(-_CREW_BYTES // each))
                 width = int(min(max(1, _MEMORY_BYTES // each), _MOST_DEVICES, alike[cut], shared_out))

@@ -142,6 +142,11 @@ def _dropout(kinds: Any, keras: Any, shape: Any) -> Any:
     return keras.Sequential([keras.Input(shape), kinds.Flatten(), kinds.Dropout(0.4), kinds.Dense(CLASSES)])
 
 
+def _dropped_cnn(kinds: Any, keras: Any, shape: Any) -> Any:
+    inner = [kinds.Conv2D(5, 3, activation="relu"), kinds.MaxPooling2D(2), kinds.Dropout(0.4), kinds.Flatten()]
+    return keras.Sequential([keras.Input(shape), *inner, kinds.Dense(CLASSES)])
+
+
 def _foreign_dropout(kinds: Any, keras: Any, shape: Any) -> Any:
     """A random layer that draws its own numbers."""
     return keras.Sequential([keras.Input(shape), kinds.SpatialDropout2D(0.5), kinds.Flatten(), kinds.Dense(CLASSES)])
@@ -156,5 +161,6 @@ _BUILDERS = {
     "shared": _shared,
     "unknown": _unknown,
     "dropout": _dropout,
+    "dropped-cnn": _dropped_cnn,
     "foreign-dropout": _foreign_dropout,
 }

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from local_setting import CLASSES, SCALE, assign, images, network, pixels, trainer
 from oracles.per_sample import clipped_mean, sample_gradients
+from pace import fastest_s
 
 from fl.local.evaluation import evaluate
 from fl.local.samples import Batches, padded_size, slices
@@ -132,18 +133,59 @@ def test_stragglers_stop_after_their_own_number_of_steps() -> None:
         )
 
 
-@pytest.mark.parametrize("kind", ["mlp", "dropout", "residual", "foreign-dropout"])
-def test_who_trains_beside_a_device_changes_no_bit_of_it(kind: str) -> None:
+CLIPPED = {"optimizer": "sgd", "batch_size": 3, "learning_rate": 0.1, "clip": 0.5, "steps": 2}
+ONE_STEP = {"optimizer": "sgd", "batch_size": 3, "learning_rate": 0.1, "momentum": 0.9, "l2": 0.3, "proximal": 0.2}
+
+
+@pytest.mark.parametrize(
+    ("kind", "given"),
+    [
+        *((kind, CLIPPED) for kind in ("mlp", "dropout", "residual", "foreign-dropout")),
+        *((kind, ONE_STEP) for kind in ("cnn", "dropped-cnn")),
+    ],
+)
+def test_who_trains_beside_a_device_changes_no_bit_of_it(kind: str, given: dict[str, Any]) -> None:
     data, partition = images(SIZES)
     model = network(kind)
     start = model.initial_weights()
-    given = {"optimizer": "sgd", "batch_size": 3, "learning_rate": 0.1, "clip": 0.5, "steps": 2}
     together = trainer(model, data, partition, **given).train(start, devices=EVERYONE, round_index=1)
     again = trainer(model, data, partition, **given).train(start, devices=EVERYONE, round_index=1)
     some = trainer(model, data, partition, **given).train(start, devices=np.array([3, 1]), round_index=1)
     for name in ("weights", "loss", "clipped_share"):
         np.testing.assert_array_equal(getattr(together, name), getattr(again, name))
         np.testing.assert_array_equal(getattr(some, name), getattr(together, name)[[3, 1]])
+
+
+@pytest.mark.parametrize("given", [ONE_STEP, {"learning_rate": 0.1}, {**ONE_STEP, "precision": "bfloat16"}])
+@pytest.mark.parametrize("kind", ["cnn", "dropped-cnn"])
+def test_one_step_from_the_same_weights_is_that_of_devices_with_weights_of_their_own(
+    kind: str, given: dict[str, Any]
+) -> None:
+    """Such devices pass the network together; given a row of weights each, they pass it one by one."""
+    sizes = [20, 33, 33, 20]  # 33 are filled up to 36
+    data, partition = images(sizes)
+    model = network(kind)
+    start = model.initial_weights()
+    learner, apart = (trainer(model, data, partition, **given) for _ in range(2))
+    found = learner.train(start, devices=np.arange(4), round_index=1)
+    expected = apart.train(np.tile(start, (4, 1)), devices=np.arange(4), round_index=1)
+    np.testing.assert_allclose(found.weights, expected.weights, rtol=0, atol=ROUNDING)
+    np.testing.assert_allclose(found.loss, expected.loss, rtol=1e-5)
+    assert np.abs(np.diff(expected.weights, axis=0)).max() > 1e3 * ROUNDING
+
+
+def test_one_step_of_many_devices_takes_less_than_two_thirds_of_their_steps_one_by_one() -> None:
+    """A quarter to a third for 64 devices with 16 images of 28 x 28."""
+    data, partition = images([16] * 64, shape=(28, 28, 1))
+    model = network("dropped-cnn", shape=(28, 28, 1))
+    start, devices = model.initial_weights(), np.arange(64)
+    learner = trainer(model, data, partition, learning_rate=0.1)
+    rows = np.tile(start, (64, 1))
+    together, apart = (
+        fastest_s(lambda weights=weights: learner.train(weights, devices=devices, round_index=0), repeats=4)
+        for weights in (start, rows)
+    )
+    assert together < 2 / 3 * apart
 
 
 def test_any_number_of_threads_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
