@@ -244,8 +244,9 @@ def _wrong_value(kind: str, path: KeyPath, item: dict[str, Any], document: dict[
         return TYPES[kind][0], f"write [{flow(value)}]", [value]
     if isinstance(value, list) and value and dotted(path) == name and name.startswith(SETTINGS):
         words = [word for tag in ("", *(f".{one}" for one in TAGS)) for word in choices(f"{name}{tag}")]
-        if any(item in words or any(allows(one, item) for one in fields) for item in value):
-            return "must be one value", f"move the list into the sweep: {name}: {shorten(value)}", value[0]
+        fitting = [item for item in value if item in words or any(allows(one, item) for one in fields)]
+        if fitting:
+            return "must be one value", f"move the list into the sweep: {name}: {shorten(value)}", fitting[0]
     allowed = f"must be {FORMS[name][0]}" if name in FORMS else TYPES["model_type"][0]
     levels = range_in(value) or numbers_in(value)
     if levels is not None and any(allows(one, levels) for one in fields):
