@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numba
 import pytest
@@ -38,51 +39,50 @@ def test_tasks_found_done_are_told_as_stored_before_the_first_is_computed(tmp_pa
     assert stored_tasks(tmp_path / "run", trials=2) == [16]
 
 
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """What progress takes for the time, `now` [s], where standard error is no terminal."""
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr("scenarios.cli.progress.time.monotonic", lambda: clock.now)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: False, raising=False)
+    return clock
+
+
 def test_the_time_left_goes_by_rounds_behind_those_that_paid_for_compiling(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    clock: SimpleNamespace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """100 s until the first 10 of 1000 rounds are heard, then 10 rounds a second: 40 s after 600."""
-    now = 0.0
-    monkeypatch.setattr("scenarios.cli.progress.time.monotonic", lambda: now)
-    monkeypatch.setattr("sys.stderr.isatty", lambda: False, raising=False)
     with shown_progress(10) as progress:
         progress.start(1000)
-        now = 100.0
+        clock.now = 100.0
         for _ in range(60):
             progress.advance(10)
-            now += 1.0
+            clock.now += 1.0
     last = capsys.readouterr().err.splitlines()[-1]
     share, left = re.findall(r"(\d+)% done.*about (\d+) s left", last)[0]
     assert int(left) == pytest.approx(100 - int(share), abs=1)  # rounded to whole percents
 
 
 def test_long_and_short_sweep_points_count_alike_for_the_time_left(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    clock: SimpleNamespace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Rounds of 0.1 s for a minute, then of 1 s for a minute, both twice: 2 min left, not the 11 of the last ones."""
-    now = 0.0
-    monkeypatch.setattr("scenarios.cli.progress.time.monotonic", lambda: now)
-    monkeypatch.setattr("sys.stderr.isatty", lambda: False, raising=False)
     with shown_progress(4) as progress:
         progress.start(2 * (600 + 60))
         for step in (*[0.1] * 600, *[1.0] * 60):
-            now += step
+            clock.now += step
             progress.advance(1)
     last = capsys.readouterr().err.splitlines()[-1]
     assert re.findall(r"about (\d+) min left", last) == ["2"]
 
 
 def test_no_time_left_is_told_by_the_rounds_that_were_compiled(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    clock: SimpleNamespace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """20 s for the first 2 of 10,000 rounds would be 28 h; after a hundredth of all rounds the speed is known."""
-    now = 0.0
-    monkeypatch.setattr("scenarios.cli.progress.time.monotonic", lambda: now)
-    monkeypatch.setattr("sys.stderr.isatty", lambda: False, raising=False)
     with shown_progress(10) as progress:
         progress.start(10_000)
-        for at, rounds in ((10.0, 1), (20.0, 1), (40.0, 98)):
-            now = at
+        for clock.now, rounds in ((10.0, 1), (20.0, 1), (40.0, 98)):
             progress.advance(rounds)
     first, last = capsys.readouterr().err.splitlines()
     assert first == "phyloop: 0% done, 0 of 10 tasks stored"
