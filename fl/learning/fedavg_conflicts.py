@@ -173,11 +173,8 @@ def _scheme(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | None
     if privacy is not None and privacy.protects not in ("scheme", "sum"):
         problem = f"aggregation {scheme.name} makes its own bits, and privacy is for mechanisms on plain numbers"
         remedy = "leave privacy out"
-        if hasattr(scheme, "epsilon"):
-            given = getattr(privacy, "epsilon", None) or 1.0
-            own = f"write learning.aggregation: {{name: {scheme.name}, epsilon: {given:g}}}"
-            by_budget = "write privacy.mechanism: scheme, so that the budget sets its epsilon"
-            remedy += f", and {own}" if privacy.budget is None else f", or {by_budget}"
+        if privacy.budget is not None and hasattr(scheme, "epsilon"):
+            remedy += ", or write privacy.mechanism: scheme, so that the budget sets its epsilon"
         yield Conflict(f"{_MECHANISM} {SCHEME_KEYS}", problem, remedy)
     response, lost = scheme.response, _lost(link)
     if lost is not None and response is not None and response.channel != "agnostic":
