@@ -78,7 +78,8 @@ def compile_gradient(model: FederatedModel, *, local: LocalConfig, scale: float,
     Raises `LearningError` for bfloat16 in the latter.
     """
     clip, l2, precision = local.clip, local.l2, local.precision
-    if not can_walk(model.network) or not (clip is None or _each_variable_has_one_tap(model)):
+    dry = _dry_run(model) if can_walk(model.network) else None
+    if dry is None or not (clip is None or _has_one_tap_each(model, dry)):
         if precision != "float32":
             raise LearningError(
                 f"learning.local.precision is {precision}, but other layers with weights than Dense, Conv2D and "
@@ -140,19 +141,19 @@ def compile_gradient(model: FederatedModel, *, local: LocalConfig, scale: float,
         return gradient, loss, count
 
     # Every output, its gradient and what a layer makes of them.
-    run = _dry_run(model)
-    stored = math.prod(model.network.input_shape[1:]) + 3 * run.entries
+    stored = math.prod(model.network.input_shape[1:]) + 3 * dry.entries
     if clip is not None:
-        stored += sum(tap.entries for tap in run.taps)
-    shared = None
+        stored += sum(tap.entries for tap in dry.taps)
+    linear = all(isinstance(tap, LinearTap) for tap in dry.taps) and _has_one_tap_each(model, dry)
+    convolves, shared = has_convolutions(model.network), None
     # Adam's root rounds the last numbers of an array otherwise: bits would hang on the company.
-    if has_convolutions(model.network) and clip is None and local.optimizer != "adam" and _is_linear(model):
+    if convolves and linear and clip is None and local.optimizer != "adam":
         shared = compile_shared(model, local=local, scale=scale, shift=shift)
     return Gradient(
         call=call,
         sample_bytes=tf.as_dtype(precision).size * stored,
         device_bytes=4 * 6 * model.num_parameters,
-        devices=not has_convolutions(model.network),
+        devices=not convolves,
         shared=shared,
     )
 
@@ -215,15 +216,10 @@ def _by_identity(model: FederatedModel, parts: list[Any]) -> dict[int, Any]:
     return {id(variable): part for variable, part in zip(model.network.trainable_variables, parts, strict=True)}
 
 
-def _each_variable_has_one_tap(model: FederatedModel) -> bool:
+def _has_one_tap_each(model: FederatedModel, run: Pass) -> bool:
     """Where a layer is used twice its gradient has cross terms, which the norms of the single uses do not see."""
-    tapped = [id(variable) for tap in _dry_run(model).taps for variable in tap.variables]
+    tapped = [id(variable) for tap in run.taps for variable in tap.variables]
     return sorted(tapped) == sorted(id(variable) for variable in model.network.trainable_variables)
-
-
-def _is_linear(model: FederatedModel) -> bool:
-    """True if all layers with weights are dense or convolutions, each used once."""
-    return _each_variable_has_one_tap(model) and all(isinstance(tap, LinearTap) for tap in _dry_run(model).taps)
 
 
 def _dry_run(model: FederatedModel) -> Pass:

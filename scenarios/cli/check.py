@@ -73,8 +73,7 @@ def _say_plan(checked: Check, plan: Plan) -> None:
 def _received_snr(links: Iterable[LinkConfig]) -> str:
     """The SNR at the receiver at full power and gain 1: N0 is the noise of one of two real dimensions."""
     levels = sorted({link.power.snr_max_db for link in links})
-    # Minus 0 plus 0 is 0.
-    ends = [f"{round(level + 10.0 * math.log10(0.5), 1) + 0.0:g}" for level in dict.fromkeys((levels[0], levels[-1]))]
+    ends = [f"{round(level + 10.0 * math.log10(0.5), 1):zg}" for level in dict.fromkeys((levels[0], levels[-1]))]
     return f"received SNR {' to '.join(ends)} dB: 3 dB below snr_max_db, whose N0 is per real dimension"
 
 

@@ -24,7 +24,7 @@ _SURE_S = 60.0
 class _Speed:
     """Units of work behind the first ones, which are compiled.
 
-    All of them count, not the last minute: long and short sweep points take turns.
+    All of them count, as long and short sweep points take turns; rich keeps a thousand reports.
     """
 
     units: int = 0

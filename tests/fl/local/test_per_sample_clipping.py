@@ -11,7 +11,7 @@ from oracles.per_sample import clipped_mean, sample_gradients, softmax_regressio
 
 from fl.local.forward import can_walk
 from fl.local.gradients import _dry_run as dry_run
-from fl.local.gradients import _each_variable_has_one_tap
+from fl.local.gradients import _dry_run, _has_one_tap_each
 from fl.local.taps import LinearTap, prefers_ghost
 
 SIZES = [5, 3, 8]
@@ -104,7 +104,7 @@ def test_no_sample_moves_its_device_by_more_than_its_share_of_the_bound() -> Non
 def test_known_layers_need_no_gradient_of_every_sample(kind: str) -> None:
     model = network(kind)
     assert can_walk(model.network)
-    assert _each_variable_has_one_tap(model)
+    assert _has_one_tap_each(model, _dry_run(model))
 
 
 def test_the_networks_above_meet_every_way_to_a_norm() -> None:
@@ -122,7 +122,8 @@ def test_the_networks_above_meet_every_way_to_a_norm() -> None:
 
 
 def test_a_layer_used_twice_or_unknown_is_seen() -> None:
-    assert not _each_variable_has_one_tap(network("shared"))
+    shared = network("shared")
+    assert not _has_one_tap_each(shared, _dry_run(shared))
     assert not can_walk(network("unknown").network)
 
 
