@@ -10,7 +10,6 @@ from local_setting import images, network, pixels, trainer
 from oracles.per_sample import clipped_mean, sample_gradients, softmax_regression_gradients
 
 from fl.local.forward import can_walk
-from fl.local.gradients import _dry_run as dry_run
 from fl.local.gradients import _dry_run, _has_one_tap_each
 from fl.local.taps import LinearTap, prefers_ghost
 
@@ -110,7 +109,7 @@ def test_known_layers_need_no_gradient_of_every_sample(kind: str) -> None:
 def test_the_networks_above_meet_every_way_to_a_norm() -> None:
     met = set()
     for kind in KNOWN:
-        for tap in dry_run(network(kind)).taps:
+        for tap in _dry_run(network(kind)).taps:
             if isinstance(tap, LinearTap):
                 positions, out = int(np.prod(tap.output.shape[1:-1])), int(tap.output.shape[-1])
                 fan_in = int(np.prod(tap.kernel.shape[:-1]))
