@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from phy.engines.fused.noma.observed import Observed, pair_lane
 from phy.engines.fused.packets.lines import ENERGY, LINE, MATCHED, NUM_LANES, ROOM, SYMBOL, decide_line, map_symbols
 from phy.engines.fused.packets.lines import VARIANCE as INTERFERENCE
-from phy.engines.fused.packets.soft import HARD, llrs_of_line
+from phy.engines.fused.packets.soft import HARD, KEPT_AT_ONCE, demap, kept_symbols, soften
 from phy.engines.fused.symbols import Mapping
 from phy.numerics.compiled import aligned_zeros, inlined, lean_kernel
+from phy.numerics.workers import spans
 
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
 
@@ -54,9 +55,9 @@ def _weigh(lanes: Any, energy: Any, count: Any) -> None:
 
 @lean_kernel
 def _cancel(
-    values: Any, turn: Any, points: Any, soft: Any, decided: Any, llrs: Any, first: Any, last: Any, lanes: Any
+    values: Any, turn: Any, points: Any, decided: Any, llrs: Any, kept: Any, first: Any, last: Any, lanes: Any
 ) -> None:
-    """`llrs` None if `soft` is HARD."""
+    """`llrs`, and `kept` of the stages of all rows, of `soften`, or None."""
     users, num_symbols, bits = turn.shape[1], values.shape[2], points.bits_per_symbol
     for n in range(len(values)):
         for at in range(0, num_symbols, LINE):
@@ -76,7 +77,7 @@ def _cancel(
                 _weigh(lanes, values[n, 2 * users + k, at:], count)
                 decide_line(lanes, points, decided[n, k, at:], count)
                 if llrs is not None:
-                    llrs_of_line(lanes, points, soft, llrs[n, k, at * bits :], count)
+                    soften(lanes, points, llrs[n, k, at * bits :], kept[n * (last - first) + stage - first], at, count)
 
 
 def cancel_in_turn(
@@ -94,6 +95,21 @@ def cancel_in_turn(
     A stage subtracts the symbols of `decided` `[rows, users, num_symbols]` of users before it, counts users after it as
     noise, decides to the nearest points, and has LLRs `[rows, users, num_symbols * bits]` unless `soft` is HARD.
     """
-    lanes = aligned_zeros(NUM_LANES, np.float32)
-    soft_bits = None if soft == HARD else llrs
-    _cancel(observed.values, turn, points, soft, decided, soft_bits, stages.start, stages.stop, lanes)
+    lanes, num_symbols = aligned_zeros(NUM_LANES, np.float32), decided.shape[2]
+    order = turn[:, stages.start : stages.stop]
+    step = (
+        max(KEPT_AT_ONCE // (num_symbols * len(stages)), 1)
+        if soft != HARD and points.bits_per_symbol > 2
+        else len(turn)
+    )
+    for part in spans(len(turn), step=step):
+        mine, soft_bits, kept = slice(part.start, part.stop), None, None
+        if soft != HARD:
+            soft_bits = llrs[mine]
+            kept = kept_symbols(len(stages) * len(soft_bits), num_symbols, points=points)
+        _cancel(
+            observed.values[mine], turn[mine], points, decided[mine], soft_bits, kept, stages.start, stages.stop, lanes
+        )
+        if kept is not None:
+            packets = turn.shape[1] * np.arange(len(soft_bits))[:, None] + order[mine]
+            demap(kept, soft_bits.reshape(-1, llrs.shape[2]), packets.ravel(), points=points, soft=soft)

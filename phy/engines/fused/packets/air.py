@@ -48,7 +48,7 @@ from phy.engines.fused.packets.lines import (
     whole_vectors,
 )
 from phy.engines.fused.packets.plan import GIVEN_ERROR, PERFECT, PacketPlan
-from phy.engines.fused.packets.soft import APP, HARD, llrs_of_line, normalise
+from phy.engines.fused.packets.soft import APP, HARD, KEPT_AT_ONCE, demap, kept_symbols, normalise, soften
 from phy.engines.fused.symbols import Mapping
 from phy.numerics.compiled import aligned_zeros, lean_kernel, spliced
 from phy.numerics.workers import run_tasks, spans
@@ -135,11 +135,13 @@ def _variance_line(
 
 @lean_kernel
 def _carry(
-    plan: Any, impairments: Any, arrived: Any, points: Any, rows: Any, noise_power: Any, soft: Any, labels: Any,
-    decided: Any, llrs: Any, energies: Any, first: Any, last: Any, words: Any, lanes: Any, waves: Any, taps: Any,
+    plan: Any, impairments: Any, arrived: Any, points: Any, rows: Any, noise_power: Any, labels: Any, decided: Any,
+    llrs: Any, kept: Any, energies: Any, first: Any, last: Any, words: Any, lanes: Any, waves: Any, taps: Any,
     nodes: Any, along: Any, given: Any, known: Any, shrunk: Any, modes: Any, shares: Any,
 ) -> None:  # fmt: skip
-    """Rows `first` to `last`: `labels` to `decided`, both `[rows, num_symbols]` uint8; `llrs` None if `soft` is HARD.
+    """Rows `first` to `last`: `labels` to `decided`, both `[rows, num_symbols]` uint8.
+
+    `llrs` `[rows, ..]`, and `kept` `[last - first, ..]`, are those of `soften`, or None for hard decisions.
 
     `arrived`: an `Arrived` of these rows, with `labels` None; or None for symbols that stay on their carriers. From
     `words` on there is what `_scratch` has. numba removes code behind what is None, not code in place of what is not.
@@ -211,7 +213,7 @@ def _carry(
                                 plan, arrival, noise_power, data_row, tile, given, known, shares, lanes, column, width
                             )
                         normalise(lanes, count)
-                        llrs_of_line(lanes, points, soft, llrs[n, at * bits :], count)
+                        soften(lanes, points, llrs[n, at * bits :], kept[n - first], at, count)
         amplitude = np.float64(rows.amplitude[n])
         energies[SENT, n] = amplitude * amplitude * plane.prefix_share * (sent + plane.known_energy)
         if arrived is not None:
@@ -282,24 +284,32 @@ def carry_packets(
     errors, energies = np.empty((count, bits), np.int32), np.empty((_NUM_ENERGIES, count))
     power, plan = np.float32(noise_power), plan if waveforms is None else plan.arrived
 
+    each, step = max(labels.shape[1], 1), count
+    if waveforms is not None:
+        step = waveforms.rows_at_once
+    elif soft != HARD and bits > 2:
+        step = max(KEPT_AT_ONCE // each, 1)
+
     def carry(first: int, last: int, arrived: Arrived | None) -> None:
-        scratch = _scratch(plan, has_arrived=arrived is not None)
-        mapped, soft_bits = None if arrived is not None else labels, None if soft == HARD else llrs
+        scratch, kept = _scratch(plan, has_arrived=arrived is not None), None
+        mapped, soft_bits = None if arrived is not None else labels, None
+        if soft != HARD:
+            soft_bits, kept = llrs, kept_symbols(last - first, labels.shape[1], points=points)
         _carry(
-            plan, impairments, arrived, points, rows, power, soft, mapped, decided, soft_bits, energies,
-            first, last, *scratch,
+            plan, impairments, arrived, points, rows, power, mapped, decided, soft_bits, kept, energies, first, last,
+            *scratch,
         )  # fmt: skip
+        if kept is not None:
+            demap(kept, llrs, np.arange(first, last), points=points, soft=soft)
 
     def run(first: int, last: int) -> None:
         mine = slice(first, last)
         fill_labels(coded[mine], bits_per_symbol=bits, out=labels[mine])
-        if waveforms is None:
-            carry(first, last, None)
-        else:
-            for part in spans(last - first, step=waveforms.rows_at_once):
-                here = slice(first + part.start, first + part.stop)
-                given = rows.keys[here], rows.given[here], rows.start_s[here]
-                carry(here.start, here.stop, waveforms.arrive(labels[here], *given))
+        for part in spans(last - first, step=step):
+            here, arrived = slice(first + part.start, first + part.stop), None
+            if waveforms is not None:
+                arrived = waveforms.arrive(labels[here], rows.keys[here], rows.given[here], rows.start_s[here])
+            carry(here.start, here.stop, arrived)
         if soft == APP:  # the likelier value of a bit is not always that of the nearest point
             fill_decided(llrs[mine], bits, decided[mine])
         fill_bytes(decided[mine], bits, num_bits, hard[mine])

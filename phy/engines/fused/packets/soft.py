@@ -8,12 +8,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from phy.engines.fused.packets.lines import BEST, ENERGY, MATCHED, ROOM, VARIANCE
-from phy.numerics.compiled import inlined
+from phy.engines.fused.packets.lines import BEST, ENERGY, LINE, MATCHED, NUM_LANES, ROOM, VARIANCE
+from phy.engines.fused.symbols import Mapping
+from phy.numerics.compiled import aligned_zeros, inlined, lean_kernel
 
 HARD, MAXLOG, APP = np.int64(0), np.int64(1), np.int64(2)
 """What a line is decided to: symbols alone, or soft bits of a demapper too."""
+
+KEPT_AT_ONCE = 1 << 15
+"""Symbols that stay in a core's cache."""
+_ENERGY = np.int64(2)
 
 _TWO = np.float32(2.0)
 _LOWEST = np.float32(-3.0e38)
@@ -36,12 +42,12 @@ def normalise(lanes: Any, count: Any) -> None:
 
 
 @inlined
-def _consider(lanes: Any, axis: Any, level: Any, best: Any, count: Any) -> None:
+def _consider(kept: Any, axis: Any, at: Any, level: Any, lanes: Any, best: Any, count: Any) -> None:
     double, square = _TWO * level, level * level
-    x, energy, out = np.uint64(axis), np.uint64(ENERGY), np.uint64(best)
+    x, out = np.uint64(at), np.uint64(best)
     for i in range(count):
         u = np.uint64(i)
-        exponent = double * lanes[x + u] - square * lanes[energy + u]
+        exponent = double * kept[axis, x + u] - square * kept[_ENERGY, x + u]
         lanes[out + u] = max(lanes[out + u], exponent)
 
 
@@ -58,49 +64,93 @@ def log_of_one_more(distance: Any) -> Any:
 
 
 @inlined
-def _accumulate(lanes: Any, axis: Any, level: Any, best: Any, count: Any) -> None:
+def _accumulate(kept: Any, axis: Any, at: Any, level: Any, lanes: Any, best: Any, count: Any) -> None:
     """ln(e^best + e^exponent) in the place of best."""
     double, square = _TWO * level, level * level
-    x, energy, out = np.uint64(axis), np.uint64(ENERGY), np.uint64(best)
+    x, out = np.uint64(at), np.uint64(best)
     for i in range(count):
         u = np.uint64(i)
-        exponent, held = double * lanes[x + u] - square * lanes[energy + u], lanes[out + u]
+        exponent, held = double * kept[axis, x + u] - square * kept[_ENERGY, x + u], lanes[out + u]
         lanes[out + u] = max(held, exponent) + log_of_one_more(abs(exponent - held))
 
 
 @inlined
-def llrs_of_line(lanes: Any, points: Any, soft: Any, llrs: Any, count: Any) -> None:
-    """`llrs` `[>= count * bits_per_symbol]`, in the order of the labels' bits, of what `normalise` left."""
+def soften(lanes: Any, points: Any, llrs: Any, kept: Any, at: Any, count: Any) -> None:
+    """LLRs `[>= count * bits_per_symbol]` of BPSK and QPSK, of what `normalise` left: bit 1 is the negative level.
+
+    Where an axis has more bits, x^ / v and 1 / v go to `kept` `[3, num_symbols]` from `at` on, for `demap`.
+    """
+    slope = -_TWO * points.spacing
+    if points.bits_per_symbol == 1:
+        for i in range(count):
+            llrs[i] = slope * lanes[MATCHED + i]
+    elif points.bits_per_symbol == 2:
+        for i in range(count):
+            first = np.uint64(2 * i)
+            llrs[first] = slope * lanes[MATCHED + i]
+            llrs[first + np.uint64(1)] = slope * lanes[MATCHED + ROOM + i]
+    else:
+        first = np.uint64(at)
+        for i in range(count):
+            u = first + np.uint64(i)
+            kept[0, u] = lanes[MATCHED + i]
+            kept[1, u] = lanes[MATCHED + ROOM + i]
+            kept[_ENERGY, u] = lanes[ENERGY + i]
+
+
+@lean_kernel
+def _demap(points: Any, soft: Any, kept: Any, llrs: Any, which: Any, lanes: Any) -> None:
     bits = points.bits_per_symbol
-    axes = 1 if bits == 1 else 2
-    per_axis = bits // axes
-    if per_axis == 1:
-        # Bit 1 is the negative level: -2 spacing times what the matched filter has on its axis.
-        slope = -_TWO * points.spacing
-        if axes == 1:
-            for i in range(count):
-                llrs[i] = slope * lanes[MATCHED + i]
-        else:
-            for i in range(count):
-                first = np.uint64(2 * i)
-                llrs[first] = slope * lanes[MATCHED + i]
-                llrs[first + np.uint64(1)] = slope * lanes[MATCHED + ROOM + i]
-        return
+    per_axis = bits // 2
     levels = 1 << per_axis
-    for axis in range(axes):
-        for lane in range(2 * per_axis):
-            lanes[BEST + lane * ROOM : BEST + lane * ROOM + count] = _LOWEST
-        for k in range(levels):
-            label = k ^ (k >> 1) ^ (levels // 2 - 1)
-            level = (points.top - np.float32(k)) * points.spacing
-            for bit in range(per_axis):
-                sign = (label >> (per_axis - 1 - bit)) & 1
-                best = BEST + (2 * bit + sign) * ROOM
-                if soft == APP:
-                    _accumulate(lanes, MATCHED + axis * ROOM, level, best, count)
-                else:
-                    _consider(lanes, MATCHED + axis * ROOM, level, best, count)
-        for bit in range(per_axis):
-            ones, zeros = BEST + (2 * bit + 1) * ROOM, BEST + 2 * bit * ROOM
-            for i in range(count):
-                llrs[bits * i + axes * bit + axis] = lanes[ones + i] - lanes[zeros + i]
+    for place in range(len(which)):
+        symbols, row = kept[place], llrs[which[place]]
+        for at in range(0, kept.shape[2], LINE):
+            count = min(kept.shape[2] - at, LINE)
+            for axis in range(2):
+                for lane in range(2 * per_axis):
+                    _fill(lanes, BEST + lane * ROOM, count)
+                for k in range(levels):
+                    label = k ^ (k >> 1) ^ (levels // 2 - 1)
+                    level = (points.top - np.float32(k)) * points.spacing
+                    for bit in range(per_axis):
+                        sign = (label >> (per_axis - 1 - bit)) & 1
+                        best = BEST + (2 * bit + sign) * ROOM
+                        if soft == APP:
+                            _accumulate(symbols, axis, at, level, lanes, best, count)
+                        else:
+                            _consider(symbols, axis, at, level, lanes, best, count)
+                for bit in range(per_axis):
+                    _subtract(lanes, BEST + 2 * bit * ROOM, row, bits * at + 2 * bit + axis, bits, count)
+
+
+@inlined
+def _fill(lanes: Any, lane: Any, count: Any) -> None:
+    first = np.uint64(lane)
+    for i in range(count):
+        lanes[first + np.uint64(i)] = _LOWEST
+
+
+@inlined
+def _subtract(lanes: Any, zeros: Any, llrs: Any, at: Any, bits: Any, count: Any) -> None:
+    """LLRs from the lanes of both signs of a bit."""
+    first = np.uint64(zeros)
+    for i in range(count):
+        u = first + np.uint64(i)
+        llrs[at + bits * i] = lanes[u + np.uint64(ROOM)] - lanes[u]
+
+
+def kept_symbols(rows: int, num_symbols: int, *, points: Mapping) -> NDArray[np.float32]:
+    """Room for what `soften` keeps; of no symbols where it keeps nothing."""
+    return np.empty((rows, 3, num_symbols if points.bits_per_symbol > 2 else 0), np.float32)
+
+
+def demap(
+    kept: NDArray[np.float32], llrs: NDArray[np.float32], which: NDArray[np.int64], *, points: Mapping, soft: np.int64
+) -> None:
+    """LLRs of `kept` symbols into the rows `which` of `llrs` `[rows, num_symbols * bits_per_symbol]`.
+
+    In the caller's thread, by a kernel of its own, which links of BPSK and QPSK do not compile.
+    """
+    if kept.size:
+        _demap(points, soft, kept, llrs, which, aligned_zeros(NUM_LANES, np.float32))
