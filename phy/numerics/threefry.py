@@ -18,8 +18,10 @@ _PARITY = np.uint32(0x1BD11BDA)
 _EVEN = _BY_13, _BY_15, _BY_26, _BY_6 = tuple(np.uint32(bits) for bits in (13, 15, 26, 6))
 _ODD = _BY_17, _BY_29, _BY_16, _BY_24 = tuple(np.uint32(bits) for bits in (17, 29, 16, 24))
 _WIDTH = np.uint32(32)
-_VECTOR = 8
-"""Numbers in a vector: each of the four runs of a loop is a multiple, so that none ends in single steps."""
+_VECTOR = 16
+"""Numbers in the widest vector: each of the four runs of a loop is a multiple, so that none ends in single steps."""
+LISTED = 4 * _VECTOR
+"""Numbers that `draw_listed` draws at a time."""
 
 
 @inlined
@@ -118,6 +120,29 @@ def _plus(start: Any, step: Any, times: Any) -> Any:
     return np.uint32(start + np.uint32(step * np.uint32(times)))
 
 
+# Every run is an argument of its own: LLVM takes arguments as apart, and would keep a loop in single steps, as long as
+# that of vectors, for runs of one array that might overlap.
+
+
+@inlined
+def _fill_four(
+    key: Any, starts: Any, steps: Any, one_a: Any, one_b: Any, one_c: Any, one_d: Any, two_a: Any, two_b: Any,
+    two_c: Any, two_d: Any, vectors: Any,
+) -> None:  # fmt: skip
+    for k in range(_VECTOR * vectors):
+        i, place, row = np.uint64(k), np.uint32(steps[0] * np.uint32(k)), np.uint32(steps[1] * np.uint32(k))
+        x, y = threefry_of_four(key[0], key[1], _add_to_all(starts[0], place), _add_to_all(starts[1], row))
+        one_a[i], one_b[i], one_c[i], one_d[i] = x
+        two_a[i], two_b[i], two_c[i], two_d[i] = y
+
+
+@inlined
+def _fill_singly(key: Any, starts: Any, steps: Any, one: Any, two: Any, first: Any, count: Any) -> None:
+    for k in range(first, count):
+        i = np.uint64(k)
+        one[i], two[i] = threefry(key[0], key[1], _plus(starts[0], steps[0], k), _plus(starts[1], steps[1], k))
+
+
 @shared
 def draw_lanes(key: Any, counters: Any, words: Any, first_at: Any, second_at: Any, count: Any) -> None:
     """Words of `count` counters: `positions(..)` or `devices(..)`.
@@ -125,64 +150,47 @@ def draw_lanes(key: Any, counters: Any, words: Any, first_at: Any, second_at: An
     `key` is a pair of uint32. First words stand in the flat uint32 `words` from `first_at` on, second ones from
     `second_at` on.
     """
-    key0, key1 = key
-    place_a, place_step, row_a, row_step = counters
-    run = quarter(count)
-    # Unsigned, or every index is asked for its sign, and nothing becomes a vector.
-    one_a, two_a, apart = np.uint64(first_at), np.uint64(second_at), np.uint64(run)
-    one_b, one_c, one_d = one_a + apart, one_a + apart + apart, one_a + apart + apart + apart
-    two_b, two_c, two_d = two_a + apart, two_a + apart + apart, two_a + apart + apart + apart
-    place_b, row_b = _plus(place_a, place_step, run), _plus(row_a, row_step, run)
+    place, place_step, row, row_step = counters
+    steps, run = (place_step, row_step), quarter(count)
+    place_b, row_b = _plus(place, place_step, run), _plus(row, row_step, run)
     place_c, row_c = _plus(place_b, place_step, run), _plus(row_b, row_step, run)
     place_d, row_d = _plus(place_c, place_step, run), _plus(row_c, row_step, run)
-    for k in range(run):
-        i, at, row = np.uint64(k), np.uint32(place_step * np.uint32(k)), np.uint32(row_step * np.uint32(k))
-        x, y = threefry_of_four(
-            key0,
-            key1,
-            _add_to_all((place_a, place_b, place_c, place_d), at),
-            _add_to_all((row_a, row_b, row_c, row_d), row),
-        )
-        words[one_a + i] = x[0]
-        words[one_b + i] = x[1]
-        words[one_c + i] = x[2]
-        words[one_d + i] = x[3]
-        words[two_a + i] = y[0]
-        words[two_b + i] = y[1]
-        words[two_c + i] = y[2]
-        words[two_d + i] = y[3]
-    for k in range(4 * run, count):
+    one, two = words[first_at:], words[second_at:]
+    _fill_four(
+        key, ((place, place_b, place_c, place_d), (row, row_b, row_c, row_d)), steps, one, one[run:], one[2 * run :],
+        one[3 * run :], two, two[run:], two[2 * run :], two[3 * run :], count // (4 * _VECTOR),
+    )  # fmt: skip
+    _fill_singly(key, (place, row), steps, one, two, 4 * run, count)
+
+
+@inlined
+def _fill_listed(
+    key: Any, places: Any, rows: Any, one_a: Any, one_b: Any, one_c: Any, one_d: Any, two_a: Any, two_b: Any,
+    two_c: Any, two_d: Any, vectors: Any,
+) -> None:  # fmt: skip
+    apart = np.uint64(_VECTOR * vectors)
+    for k in range(_VECTOR * vectors):
         i = np.uint64(k)
-        word0, word1 = threefry(key0, key1, _plus(place_a, place_step, k), _plus(row_a, row_step, k))
-        words[one_a + i] = word0
-        words[two_a + i] = word1
+        b, c, d = i + apart, i + apart + apart, i + apart + apart + apart
+        counters = (places[i], places[b], places[c], places[d]), (rows[i], rows[b], rows[c], rows[d])
+        x, y = threefry_of_four(np.uint32(key[0]), np.uint32(key[1]), counters[0], counters[1])
+        one_a[i], one_b[i], one_c[i], one_d[i] = x
+        two_a[i], two_b[i], two_c[i], two_d[i] = y
 
 
 @shared
 def draw_listed(key: Any, places: Any, rows: Any, words: Any, first_at: Any, second_at: Any, count: Any) -> None:
     """`draw_lanes` of the counters (`places[i]`, `rows[i]`), `count` of them, given as uint32.
 
-    Both lists, and the room for words, are as long as the next multiple of 32: up to there words without use are drawn.
+    Both lists, and the room for words, are as long as the next multiple of `LISTED`: up to there words without use are
+    drawn.
     """
-    key0, key1, one_a, two_a = np.uint32(key[0]), np.uint32(key[1]), np.uint64(first_at), np.uint64(second_at)
-    run = (count + 4 * _VECTOR - 1) // (4 * _VECTOR) * _VECTOR
-    apart = np.uint64(run)
-    one_b, one_c, one_d = one_a + apart, one_a + apart + apart, one_a + apart + apart + apart
-    two_b, two_c, two_d = two_a + apart, two_a + apart + apart, two_a + apart + apart + apart
-    for k in range(run):
-        a = np.uint64(k)
-        b, c, d = a + apart, a + apart + apart, a + apart + apart + apart
-        x, y = threefry_of_four(
-            key0, key1, (places[a], places[b], places[c], places[d]), (rows[a], rows[b], rows[c], rows[d])
-        )
-        words[one_a + a] = x[0]
-        words[one_b + a] = x[1]
-        words[one_c + a] = x[2]
-        words[one_d + a] = x[3]
-        words[two_a + a] = y[0]
-        words[two_b + a] = y[1]
-        words[two_c + a] = y[2]
-        words[two_d + a] = y[3]
+    vectors = (count + LISTED - 1) // LISTED
+    run, one, two = _VECTOR * vectors, words[first_at:], words[second_at:]
+    _fill_listed(
+        key, places, rows, one, one[run:], one[2 * run :], one[3 * run :], two, two[run:], two[2 * run :],
+        two[3 * run :], vectors,
+    )  # fmt: skip
 
 
 @kernel

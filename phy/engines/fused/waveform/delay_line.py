@@ -15,16 +15,16 @@ _IMAGINARY = np.int64(PATHS)
 
 
 @inlined
-def _lags_of(pulse: Any, taps: Any, at: Any, lines: Any, place: Any) -> None:
-    """Sum of the pulses of all paths times their gains, real parts from `place` on, then imaginary ones."""
+def _lags_of(pulse: Any, taps: Any, at: Any, real_out: Any, imag_out: Any) -> None:
+    """Sum of the pulses of all paths times their gains."""
     lags, paths = pulse.shape
     for lag in range(lags):
         real, imag = _ZERO, _ZERO
         for path in range(paths):
             real += pulse[lag, path] * taps[at + path]
             imag += pulse[lag, path] * taps[at + _IMAGINARY + path]
-        lines[place + lag] = real
-        lines[place + lags + lag] = imag
+        real_out[lag] = real
+        imag_out[lag] = imag
 
 
 @inlined
@@ -135,12 +135,14 @@ def pass_through(
                 at = 2 * PATHS * instants * antenna
                 if len(waveform.between) > 0:
                     for node in range(instants):
-                        _lags_of(pulse, taps[n, slot], at + 2 * PATHS * node, nodes, room * node)
+                        place = room * node
+                        _lags_of(pulse, taps[n, slot], at + 2 * PATHS * node, nodes[place:], nodes[place + lags :])
                     for line in range(len(waveform.between)):
                         _pass_between(waveform.between, line, nodes, lines, room * line, room)
                 else:
                     for instant in range(instants):
-                        _lags_of(pulse, taps[n, slot], at + 2 * PATHS * instant, lines, room * instant)
+                        place = room * instant
+                        _lags_of(pulse, taps[n, slot], at + 2 * PATHS * instant, lines[place:], lines[place + lags :])
                 first = slot * line_rows
                 for t in range(first, num_symbols if slots == 1 else first + line_rows):
                     clear(out, 0, len(out))
