@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from phy.engines.fused.noma.observed import Observed, pair_lane
 from phy.engines.fused.packets.lines import ENERGY, LINE, MATCHED, NUM_LANES, ROOM, SYMBOL, decide_line, map_symbols
 from phy.engines.fused.packets.lines import VARIANCE as INTERFERENCE
-from phy.engines.fused.packets.soft import HARD, KEPT_AT_ONCE, demap, kept_symbols, soften
+from phy.engines.fused.packets.soft import HARD, demap, kept_symbols, rows_at_once, soften
 from phy.engines.fused.symbols import Mapping
 from phy.numerics.compiled import aligned_zeros, inlined, lean_kernel
 from phy.numerics.workers import spans
@@ -96,20 +96,14 @@ def cancel_in_turn(
     noise, decides to the nearest points, and has LLRs `[rows, users, num_symbols * bits]` unless `soft` is HARD.
     """
     lanes, num_symbols = aligned_zeros(NUM_LANES, np.float32), decided.shape[2]
-    order = turn[:, stages.start : stages.stop]
-    step = (
-        max(KEPT_AT_ONCE // (num_symbols * len(stages)), 1)
-        if soft != HARD and points.bits_per_symbol > 2
-        else len(turn)
-    )
-    for part in spans(len(turn), step=step):
-        mine, soft_bits, kept = slice(part.start, part.stop), None, None
-        if soft != HARD:
-            soft_bits = llrs[mine]
-            kept = kept_symbols(len(stages) * len(soft_bits), num_symbols, points=points)
-        _cancel(
-            observed.values[mine], turn[mine], points, decided[mine], soft_bits, kept, stages.start, stages.stop, lanes
-        )
-        if kept is not None:
-            packets = turn.shape[1] * np.arange(len(soft_bits))[:, None] + order[mine]
-            demap(kept, soft_bits.reshape(-1, llrs.shape[2]), packets.ravel(), points=points, soft=soft)
+    first, last, users = stages.start, stages.stop, turn.shape[1]
+    step = rows_at_once(len(turn), num_symbols * len(stages), points=points, soft=soft)
+    for mine in spans(len(turn), step=step):
+        values, order = observed.values[mine], turn[mine]
+        if soft == HARD:
+            _cancel(values, order, points, decided[mine], None, None, first, last, lanes)
+        else:
+            kept = kept_symbols(len(order) * len(stages), num_symbols, points=points)
+            _cancel(values, order, points, decided[mine], llrs[mine], kept, first, last, lanes)
+            packets = users * np.arange(len(order))[:, None] + order[:, first:last]
+            demap(kept, llrs[mine].reshape(-1, llrs.shape[2]), packets.ravel(), points=points, soft=soft)

@@ -48,7 +48,7 @@ from phy.engines.fused.packets.lines import (
     whole_vectors,
 )
 from phy.engines.fused.packets.plan import GIVEN_ERROR, PERFECT, PacketPlan
-from phy.engines.fused.packets.soft import APP, HARD, KEPT_AT_ONCE, demap, kept_symbols, normalise, soften
+from phy.engines.fused.packets.soft import APP, HARD, demap, kept_symbols, normalise, rows_at_once, soften
 from phy.engines.fused.symbols import Mapping
 from phy.numerics.compiled import aligned_zeros, lean_kernel, spliced
 from phy.numerics.workers import run_tasks, spans
@@ -284,11 +284,8 @@ def carry_packets(
     errors, energies = np.empty((count, bits), np.int32), np.empty((_NUM_ENERGIES, count))
     power, plan = np.float32(noise_power), plan if waveforms is None else plan.arrived
 
-    each, step = max(labels.shape[1], 1), count
-    if waveforms is not None:
-        step = waveforms.rows_at_once
-    elif soft != HARD and bits > 2:
-        step = max(KEPT_AT_ONCE // each, 1)
+    step = rows_at_once(count, labels.shape[1], points=points, soft=soft)
+    step = step if waveforms is None else min(step, waveforms.rows_at_once)
 
     def carry(first: int, last: int, arrived: Arrived | None) -> None:
         scratch, kept = _scratch(plan, has_arrived=arrived is not None), None

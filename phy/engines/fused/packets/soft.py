@@ -17,8 +17,8 @@ from phy.numerics.compiled import aligned_zeros, inlined, lean_kernel
 HARD, MAXLOG, APP = np.int64(0), np.int64(1), np.int64(2)
 """What a line is decided to: symbols alone, or soft bits of a demapper too."""
 
-KEPT_AT_ONCE = 1 << 15
-"""Symbols that stay in a core's cache."""
+_SYMBOLS_AT_ONCE = 1 << 15
+"""Kept symbols that stay in a core's cache."""
 _ENERGY = np.int64(2)
 
 _TWO = np.float32(2.0)
@@ -98,6 +98,22 @@ def soften(lanes: Any, points: Any, llrs: Any, kept: Any, at: Any, count: Any) -
             kept[_ENERGY, u] = lanes[ENERGY + i]
 
 
+@inlined
+def _fill(lanes: Any, lane: Any, count: Any) -> None:
+    first = np.uint64(lane)
+    for i in range(count):
+        lanes[first + np.uint64(i)] = _LOWEST
+
+
+@inlined
+def _subtract(lanes: Any, zeros: Any, llrs: Any, at: Any, bits: Any, count: Any) -> None:
+    """LLRs from the lanes of both signs of a bit."""
+    first = np.uint64(zeros)
+    for i in range(count):
+        u = first + np.uint64(i)
+        llrs[at + bits * i] = lanes[u + np.uint64(ROOM)] - lanes[u]
+
+
 @lean_kernel
 def _demap(points: Any, soft: Any, kept: Any, llrs: Any, which: Any, lanes: Any) -> None:
     bits = points.bits_per_symbol
@@ -124,20 +140,10 @@ def _demap(points: Any, soft: Any, kept: Any, llrs: Any, which: Any, lanes: Any)
                     _subtract(lanes, BEST + 2 * bit * ROOM, row, bits * at + 2 * bit + axis, bits, count)
 
 
-@inlined
-def _fill(lanes: Any, lane: Any, count: Any) -> None:
-    first = np.uint64(lane)
-    for i in range(count):
-        lanes[first + np.uint64(i)] = _LOWEST
-
-
-@inlined
-def _subtract(lanes: Any, zeros: Any, llrs: Any, at: Any, bits: Any, count: Any) -> None:
-    """LLRs from the lanes of both signs of a bit."""
-    first = np.uint64(zeros)
-    for i in range(count):
-        u = first + np.uint64(i)
-        llrs[at + bits * i] = lanes[u + np.uint64(ROOM)] - lanes[u]
+def rows_at_once(rows: int, num_symbols: int, *, points: Mapping, soft: np.int64) -> int:
+    """Rows of `num_symbols` that are received before `demap` takes what is kept of them; all where nothing is kept."""
+    keeps = soft != HARD and points.bits_per_symbol > 2
+    return max(_SYMBOLS_AT_ONCE // num_symbols, 1) if keeps else rows
 
 
 def kept_symbols(rows: int, num_symbols: int, *, points: Mapping) -> NDArray[np.float32]:
