@@ -24,6 +24,7 @@ from radio import standard_errors_off
 
 from phy.compile import packet_chain
 from phy.config import LinkConfig
+from phy.engines.fused.packets import soft
 from phy.engines.fused.packets.air import _carry
 from phy.links.packets.chain import ChainSpec
 
@@ -214,6 +215,22 @@ def test_a_fault_in_the_plan_is_detected(sent: Sent) -> None:
 def test_noise_of_another_scale_is_detected(sent: Sent) -> None:
     with pytest.raises(AssertionError):
         assert_same(sent.by(fused(sent.config), noise_power=np.float32(1.02 * NOISE_POWER)), sent.expected)
+
+
+@pytest.mark.parametrize("sent", ["coded-exact", "noma-symbols"], indirect=True)
+def test_rows_demapped_one_by_one_have_the_bits_of_all_at_once(sent: Sent, monkeypatch: pytest.MonkeyPatch) -> None:
+    together = sent.by(fused(sent.config))
+    monkeypatch.setattr(soft, "_SYMBOLS_AT_ONCE", 1)
+    for first, second in zip(together, sent.by(fused(sent.config)), strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+def test_links_of_one_bit_per_axis_compile_no_demapper_of_many_levels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(soft, "_demap", None)
+    for modulation in ("bpsk", "qpsk"):
+        fused(link_of("coded-exact", modulation=modulation)).send(payload(2), departure(2), None)
+    with pytest.raises(TypeError, match="not callable"):
+        fused(link_of("coded-exact")).send(payload(2), departure(2), None)
 
 
 def test_links_that_differ_in_numbers_alone_run_one_kernel() -> None:

@@ -209,4 +209,4 @@ def test_waveforms_of_the_same_channel_knowledge_run_one_kernel_of_the_receiver_
     assert len(_carry.signatures) == compiled
     own = next(signature for signature in _carry.signatures if signature[2] != types.none)
     # Impairments, labels, waves, path gains and carriers at nodes: packets have them already when they arrive.
-    assert [own[place] for place in (1, 7, 15, 16, 17)] == [types.none] * 5
+    assert [own[place] for place in (1, 6, 15, 16, 17)] == [types.none] * 5
