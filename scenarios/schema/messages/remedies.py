@@ -123,7 +123,8 @@ def _wrong_kind(
     place = path if isinstance(value_at(document, path), str) else (*path, tag)
     problem, remedy, near = _choice(context["expected_tags"], given, place, document)
     change = Change(new=((place, near),)) if near else Change(gone=(place,), sure=False)
-    if near is None and (key := _selector(f"{names_of(path)}.{tag}", given)) is not None:
+    if near is None and (found := _selector(f"{names_of(path)}.{tag}", given)) is not None:
+        key, _ = found
         around = next(iter(schema_keys()[f"{names_of(path)}.{key}"].variants), "")
         remedy = f"write {tag}: {around} and {key}: {given}"
         change = Change(new=(((*path, tag), around), ((*path, key), given)))
@@ -179,10 +180,11 @@ def _unknown(
         return Answer(path, problem, remedy, Change(gone=gone, new=((at, [one]),)), shown)
     known = keys_within(document, section=str(path[0]))
     elsewhere = leaf not in KINDS and any(one.endswith(f".{leaf}") and value in choices(one) for one in known)
-    if not elsewhere and (tag := _selector(name, value)) is not None:
-        word = value if isinstance(value, str) else flow(value)
-        change = Change(gone=(path,), new=(((*path[:-1], tag), value),))
-        return Answer(path, problem, f"write {tag}: {word} in place of {leaf}: {word}", change, shown)
+    # A kind under another key, as in `name: ldpc`, is most of a section.
+    if not elsewhere and (meant := _selector(name, value, least=0.8 if leaf in KINDS else 1.0)) is not None:
+        tag, word = meant[0], meant[1] if isinstance(value, str) else value
+        change = Change(gone=(path,), new=(((*path[:-1], tag), word),))
+        return Answer(path, problem, f"write {tag}: {flow(word)} in place of {leaf}: {flow(value)}", change, shown)
     # A base has its keys written, of which one may be meant by a file on top of it.
     file, around = mark_of(path, written)[0], [(*path[:-1], key) for key in value_at(document, path[:-1]) or ()]
     written_beside = {names_of(one) for one in around if one not in swept and mark_of(one, written)[0] == file}
@@ -206,10 +208,10 @@ def _beside(one: str, other: str) -> bool:
     return one.rpartition(".")[0] == other.rpartition(".")[0]
 
 
-def _selector(path: str, value: object) -> str | None:
-    """The key beside an unknown one that takes its `value` as a word, as `kind` beside `name: labels`; None without.
+def _selector(path: str, value: object, *, least: float = 1.0) -> tuple[str, str] | None:
+    """The key beside an unknown one that takes its `value` as a word, as `kind` beside `name: labels`, and the word.
 
-    Of several such keys, the nearest.
+    Of several such keys, the nearest; None without. The word may be another one, of similarity `least`.
     """
     ending, keys = "", schema_keys()
     if of_kind := mapping(value):
@@ -217,8 +219,10 @@ def _selector(path: str, value: object) -> str | None:
     if not isinstance(value, str) or value in ("auto", "none") or "." not in path:  # words of many keys, or sections
         return None
     able = (one for one in keys if _beside(one, path) and one != path and f"{one}{ending}" in keys)
-    words = [one.rpartition(".")[2] for one in able if value in choices(one)]
-    return nearest(path.rpartition(".")[2], words, least=0.0)
+    meant = ((one, nearest(value, choices(one), least=least)) for one in able)
+    words = {one.rpartition(".")[2]: word for one, word in meant if word is not None}
+    key = nearest(path.rpartition(".")[2], words, least=0.0)
+    return None if key is None else (key, words[key])
 
 
 def _addition(path: KeyPath) -> str:
@@ -264,8 +268,8 @@ def _wrong_value(kind: str, path: KeyPath, item: dict[str, Any], document: dict[
         return allowed, f"write for example {flow(example)}{alone}", example if path[-1] == leaf else None
     if kind == "literal_error":
         problem, remedy, near = _choice(item["ctx"]["expected"], value, path, document)
-        if (tag := _selector(name, value)) is not None:
-            return problem, f"write {tag}: {value} in place of {leaf}: {value}", None
+        if (beside := _selector(name, value)) is not None:
+            return problem, f"write {beside[0]}: {value} in place of {leaf}: {value}", None
         return problem, remedy, near
     if kind in LENGTHS:
         problem, remedy = (one.format(**item["ctx"]) for one in LENGTHS[kind])

@@ -237,6 +237,10 @@ SENTENCES = {
         "s.yaml:5: learning.codec.kind = fixed-point: unknown key; write name: fixed-point in place of kind: "
         "fixed-point.",
     ),
+    "a nearly right code under another key, which alone is missing": (
+        "name: a\nlink: {coding: {name: ldpc, rate: 1/2}}\n",
+        "s.yaml:2: link.coding.name = ldpc: unknown key; write code: ldpc5g in place of name: ldpc.",
+    ),
     "a word of the key beside": (
         "name: a\nlink: {channel: {model: rayleigh}}\n",
         "s.yaml:2: link.channel.model = rayleigh: must be awgn, flat, tdl-a, tdl-b, tdl-c, tdl-d, tdl-e, cdl-a, cdl-b, "
