@@ -20,8 +20,8 @@ _ODD = _BY_17, _BY_29, _BY_16, _BY_24 = tuple(np.uint32(bits) for bits in (17, 2
 _WIDTH = np.uint32(32)
 _VECTOR = 16
 """Numbers in the widest vector: each of the four runs of a loop is a multiple, so that none ends in single steps."""
-LISTED = 4 * _VECTOR
-"""Numbers that `draw_listed` draws at a time."""
+AT_ONCE = 4 * _VECTOR
+"""Numbers that are drawn at a time, in four runs."""
 
 
 @inlined
@@ -98,12 +98,6 @@ def threefry_of_four(key0: Any, key1: Any, counters0: Any, counters1: Any) -> An
 
 
 @spliced
-def quarter(count: Any) -> Any:
-    """Distance of the four runs that a loop over `count` numbers takes at once; the rest follows singly."""
-    return count // (4 * _VECTOR) * _VECTOR
-
-
-@spliced
 def positions(device: Any, first: Any, stride: Any) -> Any:
     """Counters of one device at positions first, first + stride, ..., as `draw_lanes` takes them."""
     return np.uint32(first), np.uint32(stride), np.uint32(device), np.uint32(0)
@@ -151,14 +145,15 @@ def draw_lanes(key: Any, counters: Any, words: Any, first_at: Any, second_at: An
     `second_at` on.
     """
     place, place_step, row, row_step = counters
-    steps, run = (place_step, row_step), quarter(count)
+    steps, vectors = (place_step, row_step), count // AT_ONCE
+    run = _VECTOR * vectors
     place_b, row_b = _plus(place, place_step, run), _plus(row, row_step, run)
     place_c, row_c = _plus(place_b, place_step, run), _plus(row_b, row_step, run)
     place_d, row_d = _plus(place_c, place_step, run), _plus(row_c, row_step, run)
     one, two = words[first_at:], words[second_at:]
     _fill_four(
         key, ((place, place_b, place_c, place_d), (row, row_b, row_c, row_d)), steps, one, one[run:], one[2 * run :],
-        one[3 * run :], two, two[run:], two[2 * run :], two[3 * run :], count // (4 * _VECTOR),
+        one[3 * run :], two, two[run:], two[2 * run :], two[3 * run :], vectors,
     )  # fmt: skip
     _fill_singly(key, (place, row), steps, one, two, 4 * run, count)
 
@@ -182,10 +177,10 @@ def _fill_listed(
 def draw_listed(key: Any, places: Any, rows: Any, words: Any, first_at: Any, second_at: Any, count: Any) -> None:
     """`draw_lanes` of the counters (`places[i]`, `rows[i]`), `count` of them, given as uint32.
 
-    Both lists, and the room for words, are as long as the next multiple of `LISTED`: up to there words without use are
+    Both lists, and the room for words, are as long as the next multiple of `AT_ONCE`: up to there words without use are
     drawn.
     """
-    vectors = (count + LISTED - 1) // LISTED
+    vectors = (count + AT_ONCE - 1) // AT_ONCE
     run, one, two = _VECTOR * vectors, words[first_at:], words[second_at:]
     _fill_listed(
         key, places, rows, one, one[run:], one[2 * run :], one[3 * run :], two, two[run:], two[2 * run :],

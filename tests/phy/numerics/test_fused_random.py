@@ -13,7 +13,7 @@ from phy.numerics import random as plain
 from phy.numerics import random_kernels as fused
 from phy.numerics.compiled import kernel, lean_kernel
 from phy.numerics.random import Purpose, round_keys
-from phy.numerics.threefry import LISTED, devices, draw_lanes, draw_listed, positions
+from phy.numerics.threefry import AT_ONCE, devices, draw_lanes, draw_listed, positions
 from phy.numerics.workers import THREADS_VARIABLE, run_tasks
 
 KEYS = round_keys(2022, (0, 5), Purpose.NOISE, 3)
@@ -103,7 +103,7 @@ def test_words_drawn_four_at_once_are_those_drawn_alone(count: int) -> None:
         assert np.array_equal(out[1 : 1 + count], first)
         assert np.array_equal(out[1101 : 1101 + count], second)
         assert np.count_nonzero(out) <= 2 * count
-    padded = -(-count // LISTED) * LISTED
+    padded = -(-count // AT_ONCE) * AT_ONCE
     places, rows, out = np.zeros(padded, np.uint32), np.zeros(padded, np.uint32), np.zeros(2300, np.uint32)
     places[:count], rows[:count] = steps, numbers[::-1]
     _listed(key, places, rows, out, count)

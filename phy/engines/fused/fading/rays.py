@@ -20,7 +20,7 @@ from phy.engines.fused.fading.fades import WAVES_ROOM, given_room, padded_paths
 from phy.fading.clusters import NUM_RAYS, clusters_of
 from phy.numerics.compiled import inlined, lean_kernel
 from phy.numerics.random_kernels import phasor, real_normal
-from phy.numerics.threefry import LISTED, draw_listed
+from phy.numerics.threefry import AT_ONCE, draw_listed
 from phy.numerics.workers import run_tasks
 
 _DEVICE, _SERVER = range(2)
@@ -67,7 +67,7 @@ def rays_of(channel: ChannelConfig, *, num_antennas: int) -> Rays | None:
     sections += [(4 * place, _PHASE), (place[:1], _VELOCITY_AZIMUTH), (place[:1], _VELOCITY_ZENITH)]
     places = np.concatenate([at for at, _ in sections])
     draws = np.concatenate([np.full(len(at), draw) for at, draw in sections])
-    missing = -len(places) % LISTED
+    missing = -len(places) % AT_ONCE
     azimuth, zenith = (
         angles[:, cluster].transpose(0, 2, 1).reshape(2, -1).astype(float)
         for angles in (clusters.azimuths, clusters.zeniths)
