@@ -180,8 +180,8 @@ def _unknown(
         return Answer(path, problem, remedy, Change(gone=gone, new=((at, [one]),)), shown)
     known = keys_within(document, section=str(path[0]))
     elsewhere = leaf not in KINDS and any(one.endswith(f".{leaf}") and value in choices(one) for one in known)
-    # A kind under another key, as in `name: ldpc`, is most of a section.
-    if not elsewhere and (meant := _selector(name, value, least=0.8 if leaf in KINDS else 1.0)) is not None:
+    beside = mapping(value_at(document, path[:-1]))
+    if not elsewhere and (meant := _selector(name, value, beside=beside)) is not None:
         tag, word = meant[0], meant[1] if isinstance(value, str) else value
         change = Change(gone=(path,), new=(((*path[:-1], tag), word),))
         return Answer(path, problem, f"write {tag}: {flow(word)} in place of {leaf}: {flow(value)}", change, shown)
@@ -208,10 +208,11 @@ def _beside(one: str, other: str) -> bool:
     return one.rpartition(".")[0] == other.rpartition(".")[0]
 
 
-def _selector(path: str, value: object, *, least: float = 1.0) -> tuple[str, str] | None:
+def _selector(path: str, value: object, *, beside: Collection[str] | None = None) -> tuple[str, str] | None:
     """The key beside an unknown one that takes its `value` as a word, as `kind` beside `name: labels`, and the word.
 
-    Of several such keys, the nearest; None without. The word may be another one, of similarity `least`.
+    Of several such keys, the nearest; None without. The word may be nearly `value`, as ldpc5g for ldpc, of a key that
+    is not among those written `beside`.
     """
     ending, keys = "", schema_keys()
     if of_kind := mapping(value):
@@ -219,8 +220,9 @@ def _selector(path: str, value: object, *, least: float = 1.0) -> tuple[str, str
     if not isinstance(value, str) or value in ("auto", "none") or "." not in path:  # words of many keys, or sections
         return None
     able = (one for one in keys if _beside(one, path) and one != path and f"{one}{ending}" in keys)
-    meant = ((one, nearest(value, choices(one), least=least)) for one in able)
-    words = {one.rpartition(".")[2]: word for one, word in meant if word is not None}
+    meant = {one.rpartition(".")[2]: nearest(value, choices(one), least=0.8) for one in able}
+    free = () if beside is None else set(meant).difference(beside)
+    words = {one: word for one, word in meant.items() if word is not None and (word == value or one in free)}
     key = nearest(path.rpartition(".")[2], words, least=0.0)
     return None if key is None else (key, words[key])
 

@@ -238,8 +238,13 @@ SENTENCES = {
         "fixed-point.",
     ),
     "a nearly right code under another key, which alone is missing": (
-        "name: a\nlink: {coding: {name: ldpc, rate: 1/2}}\n",
-        "s.yaml:2: link.coding.name = ldpc: unknown key; write code: ldpc5g in place of name: ldpc.",
+        "name: a\nlink: {coding: {scheme: ldpc, rate: 1/2}}\n",
+        "s.yaml:2: link.coding.scheme = ldpc: unknown key; write code: ldpc5g in place of scheme: ldpc.",
+    ),
+    "a nearly right code beside the one that is written": (
+        "name: a\nlink: {coding: {code: turbo, scheme: ldpc}}\n",
+        "s.yaml:2: link.coding.scheme = ldpc: unknown key; leave it out: the keys of link.coding are code, rate, "
+        "block_length, iterations, check_update, list_size, constraint_length, interleaver and demapper.",
     ),
     "a word of the key beside": (
         "name: a\nlink: {channel: {model: rayleigh}}\n",
