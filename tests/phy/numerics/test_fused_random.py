@@ -88,7 +88,7 @@ def _listed(key: Any, places: Any, rows: Any, out: Any, count: Any) -> None:
     draw_listed(key, places, rows, out, 0, 1100, count)
 
 
-@pytest.mark.parametrize("count", [1, 31, 32, 33, 72, 255, 1000])
+@pytest.mark.parametrize("count", [1, 63, 64, 65, 72, 255, 1000])
 def test_words_drawn_four_at_once_are_those_drawn_alone(count: int) -> None:
     """Along positions, across devices and from a list; nothing is written beside the words asked for."""
     key, numbers = KEYS[0], np.arange(count, dtype=np.uint32)
