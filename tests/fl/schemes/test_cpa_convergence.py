@@ -74,7 +74,7 @@ def largest_by_4_3_11(*, tau: int, b: float, num_steps: int) -> np.ndarray:
 
 
 def test_the_bound_of_theorem_4_2_does_not_follow_at_one_local_step() -> None:
-    """At tau = 1, (t + phi - 1) delta_t grows by b / (t + phi): the bound is broken at once, and as ln t without end."""
+    """At tau = 1, (t + phi - 1) delta_t grows by b / (t + phi): the bound breaks at once, and as ln t without end."""
     ratios = largest_by_4_3_11(tau=1, b=100.0, num_steps=100_000)
     assert ratios[0] == pytest.approx(1.0)
     assert ratios[1] == pytest.approx(1.0 + (1.0 / 4.0) * (100.0 / 101.0), abs=2e-3)
@@ -95,7 +95,7 @@ def test_with_more_local_steps_the_bound_follows_with_tau_less_one_in_place_of_t
 
 
 def test_descent_on_a_parabola_tells_the_bound_from_one_of_half_its_noise() -> None:
-    """F(w) = ||w||^2 / 2, gradient noise of E||.||^2 = b: t (F - F*) tends to b / 2, and t times (4.3.2) to (1 + b) / 2.
+    """F(w) = ||w||^2 / 2, gradient noise of E||.||^2 = b: t (F - F*) tends to b / 2, t times (4.3.2) to (1 + b) / 2.
 
     No other slack is left, so that a bound half as large is broken.
     """
