@@ -74,7 +74,7 @@ class Store:
         self.tasks: dict[str, StoredTask] = {}
         """All stored tasks, of whatever plan, by identity, in the order in which they were first stored."""
         self.replaced: list[tuple[StoredTask, str]] = []
-        """Finished tasks that were computed again, all of them failed, and when that was, oldest first."""
+        """Failed tasks that were computed again, and when that was, oldest first."""
         self.notes: dict[str, Any] = {}
         """The latest note of each name of `scenarios.store.rows.Row`."""
         self.runs: dict[int, RunRecord] = {}
@@ -159,6 +159,11 @@ class Store:
         self.close()
 
     # --- reading ----------------------------------------------------------------------------------
+
+    @property
+    def times_stored(self) -> int:
+        """Number of times that any task was stored, again and in part as well."""
+        return sum(self._rows)
 
     def read_tasks(self, task_ids: Iterable[str]) -> dict[str, StoredTask]:
         """Those of `task_ids` that are stored, in the order asked for."""
@@ -291,7 +296,7 @@ class Store:
             self._rows.append(len(tasks))
             for task in tasks:
                 before = self.tasks.get(task.task_id)
-                if before is not None and before.status != "part":
+                if before is not None and before.status == "failed":
                     self.replaced.append((before, task.finished_at))
                 self.tasks[task.task_id] = task
             self.runs.update(row.runs)
