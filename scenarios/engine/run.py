@@ -165,9 +165,7 @@ def _digest(study: Study, store: Store, text: str) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def _found_complete(
-    study: Study, folder: Path, *, text: str, retry_failed: bool, progress: Progress
-) -> Outcome | None:
+def _found_complete(study: Study, folder: Path, *, text: str, retry_failed: bool, progress: Progress) -> Outcome | None:
     """Outcome of a study whose tasks are all stored and whose report shows them; None if anything is left to do."""
     if not (folder / RESULTS).is_file():
         return None

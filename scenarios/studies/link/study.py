@@ -67,7 +67,7 @@ class LinkStudy(Study):
     def settled(self, store: Store) -> bool:
         """See `Study`: the rule ends every point where it stands, for the reason that is stored."""
         return all(
-            skipped or found.stop is not None and found.stop == self._end_of(found)
+            skipped or (found.stop is not None and found.stop == self._end_of(found))
             for curve in self.plan.curves
             for found, skipped in self._points(store, curve)
         )
