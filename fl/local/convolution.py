@@ -1,13 +1,13 @@
 """Convolutions and gradients of their kernels on every processor: what TensorFlow lacks on some is put otherwise.
 
-oneDNN, which TensorFlow takes on Linux, has the gradients of dilated convolutions. TensorFlow's own kernels for CPUs, all
-that macOS has, lack them. There a convolution of dilation d is one without dilation of d^2 smaller images: each is every
-d-th pixel of every d-th row, from another one on (`tf.space_to_batch`). It multiplies and adds the same numbers.
+oneDNN, which TensorFlow takes on Linux, has the gradients of dilated convolutions. TensorFlow's own kernels for CPUs,
+all that macOS has, lack them. There a convolution of dilation d is one without dilation of d^2 smaller images: each is
+every d-th pixel of every d-th row, from another one on (`tf.space_to_batch`). It multiplies and adds the same numbers.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -71,18 +71,21 @@ def convolve(images: Any, kernel: Any, window: Window) -> Any:
 
 def kernel_gradient(images: Any, back: Any, window: Window, *, shape: Any) -> Any:
     """The gradient of the kernel, of `shape`, summed over `images` `[N, H, W, C]`, from what comes `back`."""
-    strides, dilations, padding = window.strides, window.dilation, window.padding
     if not differentiates(window):
         images, crops = _phases(images, window)
         back = tf.space_to_batch(back, window.dilation, crops)
-        strides, dilations, padding = (1, 1), (1, 1), "VALID"
+        window = replace(window, dilation=(1, 1), padding="VALID")
+    return _kernel_gradient(images, back, window, shape=shape)
+
+
+def _kernel_gradient(images: Any, back: Any, window: Window, *, shape: Any) -> Any:
     return tf.raw_ops.Conv2DBackpropFilter(
         input=images,
         filter_sizes=list(shape),
         out_backprop=back,
-        strides=[1, *strides, 1],
-        padding=padding,
-        dilations=[1, *dilations, 1],
+        strides=[1, *window.strides, 1],
+        padding=window.padding,
+        dilations=[1, *window.dilation, 1],
     )
 
 
@@ -94,12 +97,10 @@ def differentiates(window: Window) -> bool:
 @lru_cache(maxsize=1)
 def _differentiates_dilated() -> bool:
     """Try it, in float32: what the kernels of a build and a machine can do is listed nowhere."""
-    with tf.init_scope(), tf.GradientTape() as tape:
-        images, kernel = tf.ones([1, 5, 5, 1]), tf.ones([2, 2, 1, 1])
-        tape.watch([images, kernel])
-        output = tf.nn.conv2d(images, kernel, strides=1, padding="VALID", dilations=2)
+    window = Window(kernel=(2, 2), strides=(1, 1), dilation=(2, 2), padding="VALID")
+    with tf.init_scope():  # at once, also while a function is traced; no tape records there
         try:
-            tape.gradient(output, [images, kernel])
+            _kernel_gradient(tf.ones([1, 5, 5, 1]), tf.ones([1, 3, 3, 1]), window, shape=(2, 2, 1, 1))
         except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError):
             return False
     return True
