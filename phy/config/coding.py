@@ -10,6 +10,7 @@ from phy.config.base import CodeRate, Frozen, Modulation
 
 CodeName = Literal["repetition", "convolutional", "turbo", "polar5g", "ldpc5g"]
 LdpcUpdate = Literal["boxplus-phi", "boxplus", "minsum", "offset-minsum"]
+CodingStandard = Literal["3gpp", "sionna"]
 
 
 _OWNERS: dict[str, tuple[CodeName, ...]] = {
@@ -55,6 +56,11 @@ class CodingConfig(Frozen):
     constraint_length: Annotated[int, Field(ge=3, le=8, strict=True)] = Field(
         default=5,
         description="constraint length (convolutional); 5 is a convention: 16 states, a moderate load for Viterbi",
+    )
+    standard: CodingStandard = Field(
+        default="3gpp",
+        description="3gpp: TS 38.212 for ldpc5g and polar5g, TS 36.212 for turbo; sionna: the conventions of Sionna "
+        "1.2.2, with which published curves of Sionna are made",
     )
     interleaver: Literal["none", "random"] = Field(
         default="none",
