@@ -91,6 +91,13 @@ def _silence(link: LinkConfig) -> Iterator[Conflict]:
 def engine_conflicts(link: LinkConfig) -> Iterator[Conflict]:
     """Yield a conflict if the requested engine does not support the link."""
     open_yet = link.access == "auto" or link.modulation == "auto"
+    if link.engine == "sionna" and link.only_in_kernels:
+        yield Conflict(
+            "engine coding.standard coding mcs",
+            "engine sionna has this code by the conventions of Sionna 1.2.2 only, coding.standard is 3gpp",
+            "write coding.standard: sionna, or engine: auto",
+        )
+        return
     if link.engine == "fused" and not link.fusible and not open_yet:
         yield Conflict(
             "engine",
