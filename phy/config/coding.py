@@ -18,6 +18,7 @@ _OWNERS: dict[str, tuple[CodeName, ...]] = {
     "check_update": ("ldpc5g",),
     "list_size": ("polar5g",),
     "constraint_length": ("convolutional",),
+    "standard": ("ldpc5g", "polar5g", "turbo", "convolutional"),
 }
 
 
@@ -29,10 +30,14 @@ class CodingConfig(Frozen):
     """One channel code; a key of another code must keep its default.
 
     - `repetition`: the block repeated cyclically to any rate, soft combining;
-    - `convolutional`: terminated, of `constraint_length`, Viterbi on soft values; rates 1/2 and 1/3;
-    - `turbo`: 3GPP TS 36.212, BCJR; rates 1/3 and 1/2;
-    - `polar5g`: TS 38.212 5.3.1, SC list decoding with the code's own CRC; rates 1/8 to 9/10;
-    - `ldpc5g`: TS 38.212 5.3.2, flooding belief propagation; rates up to 948/1024, below 1/5 by repetition.
+    - `convolutional`: terminated, of `constraint_length` and the largest free distance, Viterbi on soft values; rates
+      1/2 and 1/3;
+    - `turbo`: 3GPP TS 36.212 5.1.2 to 5.1.4.1, BCJR; any rate up to 0.93. A packet is one transport block;
+    - `polar5g`: TS 38.212 6.3.1, uplink control, SC list decoding with the code's own CRC; rates up to 9/10;
+    - `ldpc5g`: TS 38.212 5.3.2, belief propagation, layered in engines `fused` and `cuda` and flooding in `sionna`;
+      rates up to 948/1024, below 1/5 by repetition.
+
+    Under `standard: sionna` `turbo` has rates 1/3 and 1/2, and `polar5g` has rates from 1/8 and no parity-check bits.
     """
 
     code: CodeName = Field(description="channel code; ldpc5g and polar5g: 3GPP TS 38.212, turbo: TS 36.212")
@@ -59,8 +64,8 @@ class CodingConfig(Frozen):
     )
     standard: CodingStandard = Field(
         default="3gpp",
-        description="3gpp: TS 38.212 for ldpc5g and polar5g, TS 36.212 for turbo; sionna: the conventions of Sionna "
-        "1.2.2, with which published curves of Sionna are made",
+        description="3gpp: TS 38.212 for ldpc5g and polar5g, TS 36.212 for turbo, tabulated polynomials for "
+        "convolutional; sionna: the conventions of Sionna 1.2.2, with which published curves of Sionna are made",
     )
     interleaver: Literal["none", "random"] = Field(
         default="none",
@@ -78,6 +83,11 @@ class CodingConfig(Frozen):
         Min-sum rules stay with Sionna: their losses are wanted, and the fused decoder does not have them.
         """
         return self.list_size <= LARGEST_FUSED_LIST and self.check_update in ("boxplus", "boxplus-phi")
+
+    @property
+    def in_sionna(self) -> bool:
+        """True if engine `sionna` has the code as `standard` says; of turbo and polar codes it has its own alone."""
+        return self.standard == "sionna" or self.code not in ("turbo", "polar5g")
 
     @model_validator(mode="after")
     def _list_is_a_power_of_two(self) -> CodingConfig:

@@ -28,7 +28,12 @@ def engine_of(link: LinkConfig) -> Engine:
     """Return the engine of `link.engine` on this machine; access and modulation must not be `auto`."""
     if link.engine != "auto":
         return link.engine
-    return "fused" if link.fusible and not sees_gpu() and _vectors_or_say() else "sionna"
+    if not link.fusible:
+        return "sionna"
+    coding = link.resolve_mcs().coding
+    if coding != "none" and not coding.in_sionna:
+        return "fused"
+    return "fused" if not sees_gpu() and _vectors_or_say() else "sionna"
 
 
 def with_engine(link: LinkConfig) -> LinkConfig:

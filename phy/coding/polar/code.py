@@ -26,8 +26,9 @@ class PolarCode:
     """One code block of TS 38.212 5.3.1 and 5.4.1 in the uplink with the CRC of 6.3.1.2.1.
 
     Standard `sionna` has the code words of Sionna 1.2.2 instead, without parity-check bits; see
-    `phy.coding.polar.construction`. CRC-aided successive cancellation list decoding with a list of `list_size` <= 16, a power of two; 1 is successive
-    cancellation, which has no use for the CRC.
+    `phy.coding.polar.construction`. CRC-aided successive cancellation list decoding with a list of `list_size` <= 16,
+    a power of two; 1 is successive cancellation, which has no use for the CRC. Every path knows its parity-check bits
+    and pays for what was received of them.
     """
 
     block_bits: int

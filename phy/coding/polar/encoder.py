@@ -56,8 +56,9 @@ def _read(octets: Any, places: Any, joined: Any) -> None:
 
 @lean_kernel
 def encode_blocks(
-    bits: Any, sent: Any, information: Any, parity: Any, taps: Any, words: Any, octets: Any, joined: Any, read: Any, coded: Any
-) -> None:
+    bits: Any, sent: Any, information: Any, parity: Any, taps: Any, words: Any, octets: Any, joined: Any, read: Any,
+    coded: Any,
+) -> None:  # fmt: skip
     """Encode all blocks; `octets` are the bytes of `words`, in which the host stores low bytes first.
 
     `taps` `[degree, block bits]`: 255 where a bit is in the sum of a bit of the check sum, else 0. `parity` are places

@@ -229,8 +229,8 @@ def _divide(words: Any, length: Any, places: Any, polynomial: Any) -> None:
 @lean_kernel
 def decode_blocks(
     soft: Any, places: Any, information: Any, polynomial: Any, steps: Any, pairs: Any, paths: Any, alone: Any,
-    checks: Any, rows: Any, lanes: Any, llrs: Any, words: Any, chosen: Any, origins: Any, costs: Any, keys: Any, picked: Any,
-    lane_bits: Any, bits: Any, begin: Any, end: Any,
+    checks: Any, rows: Any, lanes: Any, llrs: Any, words: Any, chosen: Any, origins: Any, costs: Any, keys: Any,
+    picked: Any, lane_bits: Any, bits: Any, begin: Any, end: Any,
 ) -> None:  # fmt: skip
     """Decide blocks `begin` to `end` - 1 of `soft` LLRs ln P(1) / P(0), `LANES` at once, with a list of `paths`.
 
@@ -289,10 +289,10 @@ def decode_blocks(
                 for j in range(size):
                     row = np.uint64(node + LANES * (j if kind == HARD else 0))
                     decide(llrs, row, words, np.uint64(LANES * (start + j)))
-            if checks is not None:
-                if kind > FROZEN and kind != PARITY:
-                    check = np.uint64(LANES * ((start + size - 1) % NUM_CHECKS))
-                    add_to_check(checks, check, words, np.uint64(LANES * start))
+            if checks is not None and kind > FROZEN and kind != PARITY:
+                add_to_check(
+                    checks, np.uint64(LANES * ((start + size - 1) % NUM_CHECKS)), words, np.uint64(LANES * start)
+                )
         _transform(words, length)
         fill(costs, best, _WORST if paths > 1 else _ZERO, 2 * LANES)
         if origins is not None:

@@ -8,9 +8,9 @@ SMALLEST_BLOCK = 12
 """Fewer bits have other codes in the uplink (5.3.3)."""
 LARGEST_BLOCK = 1706
 """Most bits of two code blocks (5.2.1)."""
-LARGEST_RATE = Fraction(9, 10)
 _LARGEST_CODED = 8192
 """Bits of one code block after rate matching (5.4.1.3)."""
+SMALLEST_RATE, LARGEST_RATE = Fraction(SMALLEST_BLOCK, _LARGEST_CODED), Fraction(9, 10)
 
 
 def crc_bits(block_bits: int) -> int:
