@@ -48,8 +48,11 @@ def block_code(coding: Coding, plan: PacketPlan, *, bits_per_symbol: int, fused:
         return Repetition(plan.block_bits, plan.block_bits)
     if fused and coding.fusible:
         return OnHost(kernel_code(coding, plan, bits_per_symbol=bits_per_symbol), plan)
-    if not coding.in_sionna:
-        raise ValueError(f"Sionna's {coding.code} is not that of 3GPP; write standard: sionna, or use fused kernels")
+    if coding.only_in_kernels:
+        raise ValueError(
+            f"Sionna's blocks have code {coding.code} by Sionna's conventions, coding.standard is 3gpp; write "
+            "coding.standard: sionna, or engine: auto"
+        )
     if coding.code == "repetition":
         return Repetition(plan.block_bits, plan.coded_block_bits)
     if coding.code == "convolutional":

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
+from phy.coding.ldpc.segmentation import LdpcSegments, base_graph_of, segment
 from phy.coding.polar import sizes as polar_sizes
+from phy.coding.transport.block_size import smallest_allocation
 from phy.coding.turbo import sizes as turbo_sizes
 from phy.config.coding import CRC_BITS, CodingConfig
 
@@ -25,6 +27,7 @@ LDPC_MAX_RATE = Fraction(948, 1024)
 LDPC_SHORT_RATE = Fraction(8, 9)
 """Largest rate of blocks up to 292 bits (base graph 2): at 948/1024 belief propagation leaves some of them undecided
 without any noise, measured from 12 to 299 bits."""
+LDPC_SHORT_BITS = 292
 LDPC_MOTHER_RATE = Fraction(1, 5)
 """Lowest rate of base graph 2; below it the code word is repeated."""
 TURBO_MAX_RATE = Fraction(93, 100)
@@ -43,8 +46,10 @@ _CONVOLUTIONAL_BLOCK = 1024
 class PacketPlan:
     """Sizes of one packet on its way through a code, all in bits.
 
-    `payload_bits + crc_bits + filler_bits = num_blocks * block_bits` and
-    `num_blocks * coded_block_bits + padding_bits = coded_bits`, a multiple of the bits per symbol.
+    `payload_bits + stuffing_bits + crc_bits + filler_bits = num_blocks * block_bits` and
+    `num_blocks * coded_block_bits + padding_bits = coded_bits`, a multiple of the bits per symbol. Stuffing completes
+    a transport block size of TS 38.214. Code blocks by TS 38.212 are `segments`, of different coded lengths; the whole
+    transport block is then the one block of the packet.
     """
 
     payload_bits: int
@@ -54,6 +59,8 @@ class PacketPlan:
     block_bits: int
     coded_block_bits: int
     padding_bits: int
+    stuffing_bits: int = 0
+    segments: LdpcSegments | None = None
 
     @property
     def coded_bits(self) -> int:
@@ -81,6 +88,8 @@ def plan_packet(coding: Coding, *, payload_bits: int, bits_per_symbol: int, crc:
     if problem is not None:
         raise ValueError("; ".join(problem))
     crc_bits = 0 if crc is None else CRC_BITS[crc]
+    if coding != "none" and coding.cuts_by_standard:
+        return _by_standard(coding, payload_bits=payload_bits, bits_per_symbol=bits_per_symbol, crc_bits=crc_bits)
     information = payload_bits + crc_bits
     if coding == "none":
         num_blocks, block_bits, coded_block_bits = 1, information, information
@@ -95,6 +104,37 @@ def plan_packet(coding: Coding, *, payload_bits: int, bits_per_symbol: int, crc:
         block_bits=block_bits,
         coded_block_bits=coded_block_bits,
         padding_bits=-num_blocks * coded_block_bits % bits_per_symbol,
+    )
+
+
+def _by_standard(coding: CodingConfig, *, payload_bits: int, bits_per_symbol: int, crc_bits: int) -> PacketPlan:
+    """LDPC under TS 38.212: A is the payload, or the next transport block size of TS 38.214 5.1.3.2."""
+    rate = exact_rate(coding)
+    if coding.transport_block == "ts38214":
+        symbols, transport = smallest_allocation(payload_bits, rate=rate, bits_per_symbol=bits_per_symbol)
+    else:
+        transport = payload_bits
+        # The scheduler chooses how many symbols are sent: enough that belief propagation decodes small blocks.
+        held = min(rate, LDPC_SHORT_RATE) if transport <= LDPC_SHORT_BITS else rate
+        symbols = _ceil((transport + crc_bits) / held / bits_per_symbol)
+    information = transport + crc_bits
+    segments = segment(
+        information,
+        base_graph=base_graph_of(transport, rate),
+        coded_bits=symbols * bits_per_symbol,
+        bits_per_symbol=bits_per_symbol,
+        tbs_lbrm_bits=coding.tbs_lbrm_bits,
+    )
+    return PacketPlan(
+        payload_bits=payload_bits,
+        crc_bits=crc_bits,
+        filler_bits=0,
+        num_blocks=1,
+        block_bits=information,
+        coded_block_bits=symbols * bits_per_symbol,
+        padding_bits=0,
+        stuffing_bits=transport - payload_bits,
+        segments=segments,
     )
 
 
@@ -171,7 +211,7 @@ def _segments(coding: CodingConfig, information: int) -> tuple[int, int]:
 
 def _coded_block_bits(coding: CodingConfig, block_bits: int, bits_per_symbol: int) -> int:
     rate = exact_rate(coding)
-    if coding.code == "ldpc5g" and block_bits <= 292:
+    if coding.code == "ldpc5g" and block_bits <= LDPC_SHORT_BITS:
         rate = min(rate, LDPC_SHORT_RATE)
     if coding.code == "convolutional":
         return (block_bits + coding.constraint_length - 1) * rate.denominator

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from phy.config.access import CsiEstimation
 from phy.config.base import BITS_PER_SYMBOL
-from phy.config.coding import LARGEST_FUSED_LIST, CodingConfig
+from phy.config.coding import CodingConfig
 from phy.config.conflict import Conflict
 from phy.config.delays import power_delay_profile
 from phy.config.link import LinkConfig
@@ -91,6 +91,13 @@ def _silence(link: LinkConfig) -> Iterator[Conflict]:
 def engine_conflicts(link: LinkConfig) -> Iterator[Conflict]:
     """Yield a conflict if the requested engine does not support the link."""
     open_yet = link.access == "auto" or link.modulation == "auto"
+    if link.engine == "sionna" and link.only_in_kernels:
+        yield Conflict(
+            "engine coding.standard coding mcs",
+            "engine sionna has this code by the conventions of Sionna 1.2.2 only, coding.standard is 3gpp",
+            "write coding.standard: sionna, or engine: auto",
+        )
+        return
     if link.engine == "fused" and not link.fusible and not open_yet:
         yield Conflict(
             "engine",
@@ -101,7 +108,6 @@ def engine_conflicts(link: LinkConfig) -> Iterator[Conflict]:
             "sionna has",
             "write engine: sionna, or leave it at auto",
         )
-    yield from _standard(link)
     if link.engine == "cuda" and not link.on_gpu and not open_yet:
         yield Conflict(
             "engine",
@@ -109,25 +115,6 @@ def engine_conflicts(link: LinkConfig) -> Iterator[Conflict]:
             "uncoded (without CRC, packet policy, coherence doppler and estimated csi), or with code ldpc5g (coherence "
             "round, run or packet, csi perfect, not retransmit-combine); it has no kernels for this link",
             "write engine: auto",
-        )
-
-
-def _standard(link: LinkConfig) -> Iterator[Conflict]:
-    """A code by 3GPP where engine `sionna` has its own conventions alone."""
-    coding = link.resolve_mcs().coding
-    if not isinstance(coding, CodingConfig) or coding.in_sionna or link.error_model == "error_free":
-        return
-    if link.engine == "sionna":
-        yield Conflict(
-            "engine coding.standard",
-            f"engine sionna has code {coding.code} by the conventions of Sionna alone, and coding.standard is 3gpp",
-            "write engine: auto, or coding.standard: sionna",
-        )
-    elif link.engine == "auto" and not coding.fusible:
-        yield Conflict(
-            "coding.list_size coding.standard",
-            f"a list_size of {coding.list_size} has engine sionna alone, whose polar code is not that of 3GPP",
-            f"write list_size: {LARGEST_FUSED_LIST} or less, or standard: sionna",
         )
 
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-BaseGraph = Literal[1, 2]
+from phy.coding.ldpc.segmentation import BaseGraph
 
 CORE_LAYERS = 4
 """Rows of the core, whose parity bits depend on each other; every later row has one parity bit of its own."""
 PUNCTURED_COLUMNS = 2
 """Columns that are never sent, TS 38.212 5.4.2.1."""
 
-_INFORMATION_COLUMNS: dict[BaseGraph, int] = {1: 22, 2: 10}
+INFORMATION_COLUMNS: dict[BaseGraph, int] = {1: 22, 2: 10}
 _SHAPE: dict[BaseGraph, tuple[int, int]] = {1: (46, 68), 2: (42, 52)}
 _LOWEST_RATE: dict[BaseGraph, tuple[int, int]] = {1: (1, 3), 2: (1, 5)}
 _LARGEST_BLOCK: dict[BaseGraph, int] = {1: 8448, 2: 3840}
@@ -55,7 +54,7 @@ class LdpcPlan:
     @property
     def information_columns(self) -> int:
         """Columns of information and filler bits."""
-        return _INFORMATION_COLUMNS[self.base_graph]
+        return INFORMATION_COLUMNS[self.base_graph]
 
     @property
     def num_layers(self) -> int:
@@ -91,9 +90,9 @@ def plan_ldpc(block_bits: int, coded_bits: int, *, bits_per_symbol: int) -> Ldpc
             f"{coded_bits} coded bits are no whole number of symbols of {bits_per_symbol} bits; use a multiple"
         )
     graph = _base_graph(block_bits, coded_bits)
-    lifting_size, set_index = _lifting(block_bits, graph)
+    lifting_size, set_index = lifting_of(block_bits, graph)
     shifts = base_matrix(graph, set_index)
-    information = _INFORMATION_COLUMNS[graph]
+    information = INFORMATION_COLUMNS[graph]
     filler = information * lifting_size - block_bits
     last = PUNCTURED_COLUMNS * lifting_size + coded_bits + filler
     num_layers = max(-(-last // lifting_size) - information, CORE_LAYERS)
@@ -126,8 +125,8 @@ def _base_graph(block_bits: int, coded_bits: int) -> BaseGraph:
     return graph
 
 
-def _lifting(block_bits: int, graph: BaseGraph) -> tuple[int, int]:
-    """(lifting size, set index): the smallest size whose columns hold the block, TS 38.212 5.2.2."""
+def lifting_of(block_bits: int, graph: BaseGraph) -> tuple[int, int]:
+    """Return (lifting size, set index): the smallest size whose columns hold the block, TS 38.212 5.2.2."""
     columns = 22
     if graph == 2:
         columns = 10 if block_bits > 640 else 9 if block_bits > 560 else 8 if block_bits > 192 else 6

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from phy.coding.transport.packed_crc import PackedCrc
 from phy.coding.turbo.code import TurboCode, interleaver
 from phy.coding.turbo.sizes import TAIL_STEPS, CodeBlocks, segment
 
@@ -17,8 +18,6 @@ _COLUMNS = (
 )  # fmt: skip
 """Table 5.1.4-1, columns of the sub-block interleaver in the order in which they are read."""
 _NULL = -1
-_CRC24B = (24, 23, 6, 5, 1, 0)
-"""Powers of x in the generator of 5.1.1."""
 
 
 def circular_buffer(size: int, *, filler: int, redundancy_version: int) -> NDArray[np.int64]:
@@ -69,7 +68,8 @@ class TurboTransport:
             message = bits[:, taken : taken + blocks.count * blocks.message_bits].reshape(-1, blocks.message_bits)
             taken += blocks.count * blocks.message_bits
             if blocks.crc_bits:
-                message = np.concatenate([message, _check_bits(message)], axis=1)
+                packed = _block_crc().append(np.packbits(message, axis=1), num_bits=blocks.message_bits)
+                message = np.unpackbits(packed, axis=1, count=blocks.size)
             coded = code.encode(np.pad(message, ((0, 0), (blocks.filler, 0))))
             turns = -(-blocks.coded_bits // coded.shape[1])
             words.append(np.tile(coded, (1, turns))[:, : blocks.coded_bits].reshape(len(bits), -1))
@@ -101,15 +101,5 @@ class TurboTransport:
         )
 
 
-def _check_bits(message: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """CRC24B (5.1.1) of rows `[n, bits]`, `[n, 24]`."""
-    degree, *powers = _CRC24B
-    polynomial = 1 << degree | sum(1 << power for power in powers)
-    remainder, of_bits = polynomial ^ 1 << degree, []
-    for _ in range(message.shape[1]):
-        of_bits.append(remainder)
-        remainder <<= 1
-        remainder ^= polynomial * (remainder >> degree)
-    table = np.array(of_bits[::-1])[:, None] >> np.arange(degree - 1, -1, -1) & 1
-    # Sums of single precision are exact: they count at most 6120 bits.
-    return (message.astype(np.float32) @ table.astype(np.float32)).astype(np.int32).astype(np.uint8) & np.uint8(1)
+def _block_crc() -> PackedCrc:
+    return PackedCrc.named("crc24b", inverted=False)

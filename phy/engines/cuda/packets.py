@@ -143,6 +143,7 @@ class CudaPacketChain(PacketChain):
         code = codec.code.code if isinstance(codec.code, Repeated) else codec.code
         assert isinstance(code, Ldpc)
         self.bits_per_symbol, self.coded_bits = bits, codec.plan.coded_bits
+        self.soft_bits = self.coded_bits
         self.channel_uses, self.airtime_s, self._fused = fused.channel_uses, fused.airtime_s, fused
         self.rows = max(_CODED_BITS_AT_ONCE // self.coded_bits, 1)
         self._codec, self._points = codec, mapping(config.modulation)

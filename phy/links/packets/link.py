@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phy.config import LinkConfig
+from phy.coding.ldpc.segmentation import versions_until
+from phy.config import CodingConfig, LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.fading.gains import check_gains, device_gains
 from phy.links.link import LinkError, Reception, check_part, round_airtime
@@ -146,8 +148,11 @@ class PacketLink:
         levels = self._levels(context, caps, (probe,))
         return self._carry(payload, (probe,), Purpose.PROBE_NOISE, context, levels.amplitude, policy="accept").counts
 
-    def _chain(self, batch: Batch) -> PacketChain:
-        packets = self.config.packets
+    def _chain(self, batch: Batch, attempt: int = 0) -> PacketChain:
+        packets, coding = self.config.packets, self.config.coding
+        versions: tuple[int, ...] = ()
+        if packets.combining == "incremental-redundancy" and isinstance(coding, CodingConfig):
+            versions = versions_until(attempt, first=coding.redundancy_version)
         num_packets = next(one.num_packets for one in self._payload if one.payload_bits == batch.payload_bits)
         return self._chain_of(
             ChainSpec(
@@ -159,6 +164,7 @@ class PacketLink:
                 combine=packets.policy == "retransmit-combine",
                 # Of the payload, for probes too; a power of two, so that payloads of about one length share their code.
                 rows_per_trial=1 << (self.num_devices // self._users * num_packets - 1).bit_length(),
+                versions=versions,
             )
         )
 
@@ -281,6 +287,7 @@ class PacketLink:
         for batch in batches:
             transmission = Transmission(
                 chain=self._chain(batch),
+                chain_of=partial(self._chain, batch),
                 batch=batch,
                 users=self._users,
                 clock=clock,
