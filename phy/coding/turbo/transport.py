@@ -69,7 +69,7 @@ class TurboTransport:
             taken += blocks.count * blocks.message_bits
             if blocks.crc_bits:
                 packed = _block_crc().append(np.packbits(message, axis=1), num_bits=blocks.message_bits)
-                message = np.unpackbits(packed, axis=1, count=blocks.size)
+                message = np.unpackbits(packed, axis=1, count=blocks.message_bits + blocks.crc_bits)
             coded = code.encode(np.pad(message, ((0, 0), (blocks.filler, 0))))
             turns = -(-blocks.coded_bits // coded.shape[1])
             words.append(np.tile(coded, (1, turns))[:, : blocks.coded_bits].reshape(len(bits), -1))
