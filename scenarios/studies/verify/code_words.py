@@ -50,7 +50,7 @@ def _convolutional(word: CodedWord) -> NDArray[np.uint8]:
     from phy.coding.convolutional import ConvolutionalCode
 
     code = ConvolutionalCode(len(word.message), word.settings["outputs"], word.settings["constraint_length"])
-    return code.encode(word.message[None])[0]
+    return code.encode(word.message[None]).ravel()
 
 
 def _polar(word: CodedWord) -> NDArray[np.uint8]:
@@ -59,7 +59,7 @@ def _polar(word: CodedWord) -> NDArray[np.uint8]:
 
     protected = len(word.message)
     code = PolarCode(protected - (6 if parity_check_bits(protected) else 11), len(word.word), 1)
-    return code.encode_protected(word.message[None])[0]
+    return code.encode_protected(word.message[None]).ravel()
 
 
 def _turbo(word: CodedWord) -> NDArray[np.uint8]:
@@ -68,12 +68,12 @@ def _turbo(word: CodedWord) -> NDArray[np.uint8]:
 
     if "redundancy_version" not in word.settings:
         code = TurboCode(1, interleaver(len(word.message)), np.arange(len(word.word)))
-        return code.encode(word.message[None])[0]
+        return code.encode(word.message[None]).ravel()
     settings = word.settings
     transport = TurboTransport(
         len(word.message), len(word.word), settings["bits_per_symbol"], 1, settings["redundancy_version"]
     )
-    return transport.encode(word.message[None])[0]
+    return transport.encode(word.message[None]).ravel()
 
 
 ENCODERS: dict[str, Callable[[CodedWord], NDArray[np.uint8]]] = {
