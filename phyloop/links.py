@@ -310,10 +310,15 @@ class Air:
 
 
 def in_words(config: LinkConfig) -> str:
-    """Modulation, channel and power of a link, `16qam, channel rayleigh, power fixed, 12 dB`."""
-    channel, power = config.channel, config.power
+    """Modulation, code, channel and power of a link, `16qam, ldpc5g at rate 0.5, channel rayleigh, power fixed, 12 dB`.
+
+    Without a code there is no word about it.
+    """
+    config = config.resolve_mcs()
+    channel, power, coding = config.channel, config.power, config.coding
+    code = "" if coding == "none" else f"{coding.code} at rate {coding.rate:.3g}, "
     model = channel.law.name if channel.model in ("awgn", "flat") else channel.model
-    return f"{config.modulation}, channel {model}, power {config.control.name}, {power.snr_max_db:g} dB"
+    return f"{config.modulation}, {code}channel {model}, power {config.control.name}, {power.snr_max_db:g} dB"
 
 
 def _at_least(least: int, **numbers: int) -> None:

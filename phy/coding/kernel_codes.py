@@ -15,7 +15,9 @@ from phy.coding.ldpc.plan import LdpcPlan, plan_ldpc
 from phy.coding.ldpc.transport import LdpcTransportBlock
 from phy.coding.plan import PacketPlan, ldpc_mother_bits
 from phy.coding.polar.code import PolarCode
-from phy.coding.turbo.code import TurboCode
+from phy.coding.polar.transport import PolarTransport
+from phy.coding.turbo.code import punctured_code
+from phy.coding.turbo.transport import TurboTransport
 from phy.config.coding import CodingConfig
 
 
@@ -96,11 +98,15 @@ def kernel_code(
         return Repeated(Uncoded(), block_bits, coded_bits)
     outputs = 2 if coding.rate > 0.4 else 3
     if coding.code == "convolutional":
-        return ConvolutionalCode(block_bits, outputs, coding.constraint_length)
+        return ConvolutionalCode(block_bits, outputs, coding.constraint_length, coding.standard)
+    if coding.code == "turbo" and coding.standard == "3gpp":
+        return TurboTransport(block_bits, coded_bits, bits_per_symbol, coding.iterations, coding.redundancy_version)
     if coding.code == "turbo":
-        return TurboCode(block_bits, outputs, coding.iterations)
+        return punctured_code(block_bits, outputs, coding.iterations)
+    if coding.code == "polar5g" and coding.standard == "3gpp":
+        return PolarTransport(block_bits, coded_bits, coding.list_size)
     if coding.code == "polar5g":
-        return PolarCode(block_bits, coded_bits, coding.list_size)
+        return PolarCode(block_bits, coded_bits, coding.list_size, coding.standard)
     mother_bits = ldpc_mother_bits(block_bits, coded_bits, bits_per_symbol)
     code = Ldpc(plan_ldpc(block_bits, mother_bits, bits_per_symbol=bits_per_symbol), coding.iterations)
     return code if mother_bits == coded_bits else Repeated(code, mother_bits, coded_bits)

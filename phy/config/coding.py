@@ -18,11 +18,12 @@ _OWNERS: dict[str, tuple[CodeName, ...]] = {
     "check_update": ("ldpc5g",),
     "list_size": ("polar5g",),
     "constraint_length": ("convolutional",),
-    "redundancy_version": ("ldpc5g",),
+    "standard": ("ldpc5g", "polar5g", "turbo", "convolutional"),
+    "redundancy_version": ("ldpc5g", "turbo"),
     "transport_block": ("ldpc5g",),
     "tbs_lbrm_bits": ("ldpc5g",),
 }
-_OTHER_IN_SIONNA: tuple[CodeName, ...] = ("ldpc5g",)
+_OTHER_IN_SIONNA: tuple[CodeName, ...] = ("ldpc5g", "polar5g", "turbo")
 """Codes of a standard that Sionna 1.2.2 has with other lengths, bits or base graphs."""
 _OF_3GPP = ("redundancy_version", "transport_block", "tbs_lbrm_bits")
 """Keys whose values other than the default only standard 3gpp has."""
@@ -53,10 +54,13 @@ class CodingConfig(Frozen):
     """One channel code; a key of another code must keep its default.
 
     - `repetition`: the block repeated cyclically to any rate, soft combining;
-    - `convolutional`: terminated, of `constraint_length`, Viterbi on soft values; rates 1/2 and 1/3;
-    - `turbo`: 3GPP TS 36.212, BCJR; rates 1/3 and 1/2;
-    - `polar5g`: TS 38.212 5.3.1, SC list decoding with the code's own CRC; rates 1/8 to 9/10;
+    - `convolutional`: terminated, of `constraint_length` and the largest free distance, Viterbi on soft values; rates
+      1/2 and 1/3;
+    - `turbo`: 3GPP TS 36.212 5.1.2 to 5.1.4.1, BCJR; any rate up to 0.93;
+    - `polar5g`: TS 38.212 6.3.1, uplink control, SC list decoding with the code's own CRC; rates up to 9/10;
     - `ldpc5g`: TS 38.212 5.3.2, layered belief propagation (by Sionna flooding); rates up to 948/1024.
+
+    Under `standard: sionna` turbo has rates 1/3 and 1/2 alone, and polar5g rates from 1/8 and no parity-check bits.
     """
 
     code: CodeName = Field(description="channel code; ldpc5g and polar5g: 3GPP TS 38.212, turbo: TS 36.212")
@@ -83,13 +87,13 @@ class CodingConfig(Frozen):
     )
     standard: CodingStandard = Field(
         default="3gpp",
-        description="3gpp: TS 38.212 for ldpc5g and polar5g, TS 36.212 for turbo; sionna: the conventions of Sionna "
-        "1.2.2, with which published curves of Sionna are made",
+        description="3gpp: TS 38.212 for ldpc5g and polar5g, TS 36.212 for turbo, tabulated polynomials for "
+        "convolutional; sionna: the conventions of Sionna 1.2.2, with which published curves of Sionna are made",
     )
     redundancy_version: Annotated[int, Field(ge=0, le=3, strict=True)] = Field(
         default=0,
-        description="redundancy version of the first attempt (ldpc5g under 3gpp): where in the circular buffer of "
-        "TS 38.212 5.4.2.1 it starts; 0 has the information bits",
+        description="redundancy version of the first attempt (ldpc5g and turbo under 3gpp): where in the circular "
+        "buffer of TS 38.212 5.4.2.1 or TS 36.212 5.1.4.1.2 it starts; 0 has the information bits",
     )
     transport_block: Literal["payload", "ts38214"] = Field(
         default="payload",
@@ -142,6 +146,11 @@ class CodingConfig(Frozen):
                     f"{key} {value} is of standard 3gpp, the standard is sionna; leave {key} out, or write standard: "
                     "3gpp"
                 )
+        if self.only_in_kernels and self.list_size > LARGEST_FUSED_LIST:
+            raise ValueError(
+                f"list_size {self.list_size} is of Sionna's decoder, which has codes of standard sionna only; write "
+                f"standard: sionna, or list_size: {LARGEST_FUSED_LIST} or less"
+            )
         if not self.cuts_by_standard:
             return self
         if self.check_update in ("minsum", "offset-minsum"):
