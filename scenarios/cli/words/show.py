@@ -33,7 +33,6 @@ from scenarios.schema.messages.forms import FORMS
 from scenarios.schema.messages.nearest import nearest, nearness
 from scenarios.schema.schema_keys import OWNERS, TAGS, UNNAMED, choices, description_of, schema_keys
 
-
 PAGES = {
     "link.coding": "docs/conformance.md says, clause by clause, where codes follow TS 38.212 and TS 36.212, and what a "
     "difference costs in dB.",
