@@ -67,8 +67,8 @@ def circular_buffer(block_bits: int, base_graph: BaseGraph, limit: int | None = 
     return CircularBuffer(base_graph, size, set_index, block_bits, places, (one, two, three, four))
 
 
-def plan_places(buffer: CircularBuffer, sent: NDArray[np.int64], *, bits_per_symbol: int) -> LdpcPlan:
-    """Return the code whose bits on the air are those `sent` of the buffer, each at most once, before interleaving.
+def plan_places(buffer: CircularBuffer, sent: NDArray[np.int64], *, coded_bits: int, bits_per_symbol: int) -> LdpcPlan:
+    """Return the code that sends the bits `sent` of the buffer, each at most once, `coded_bits` in turn.
 
     A layer behind the core whose own parity bits are not sent constrains nothing; it is left out, and the columns
     behind it move up.
@@ -86,7 +86,7 @@ def plan_places(buffer: CircularBuffer, sent: NDArray[np.int64], *, bits_per_sym
         base_graph=buffer.base_graph,
         lifting_size=size,
         block_bits=buffer.block_bits,
-        coded_bits=len(sent),
+        coded_bits=coded_bits,
         bits_per_symbol=bits_per_symbol,
         layer_start=np.searchsorted(layer, np.arange(len(layers) + 1)).astype(np.int32),
         column=column.astype(np.int32),

@@ -34,8 +34,9 @@ class LdpcPlan:
 
     - `layer_start` `[num_layers + 1]` int32: edges of layer i are `layer_start[i] : layer_start[i + 1]`;
     - `column`, `shift` `[num_edges]` int32, `0 <= shift < lifting_size`;
-    - `selected` `[coded_bits]` int32: place `column * lifting_size + bit` in the code word of every bit that is sent.
-      Selected bits are written in `bits_per_symbol` rows and go on the air column by column.
+    - `selected` `[<= coded_bits]` int32: place `column * lifting_size + bit` in the code word of every bit that is
+      sent. Selected bits, from the first one again where they are fewer than `coded_bits`, are written in
+      `bits_per_symbol` rows and go on the air column by column.
 
     Only what matters is kept: layers whose own parity bits are all punctured constrain nothing, and columns of filler
     bits alone are zeros that no check needs.
@@ -76,7 +77,7 @@ class LdpcPlan:
         """Selected bits side by side in a column, `[runs, 4]`: the first of them, column, bit in it, number of bits."""
         column, bit = np.divmod(self.selected.astype(np.int64), self.lifting_size)
         first = np.flatnonzero((np.diff(self.selected, prepend=-2) != 1) | (np.diff(column, prepend=-1) != 0))
-        return np.stack([first, column[first], bit[first], np.diff(first, append=self.coded_bits)], axis=1)
+        return np.stack([first, column[first], bit[first], np.diff(first, append=len(self.selected))], axis=1)
 
 
 def plan_ldpc(block_bits: int, coded_bits: int, *, bits_per_symbol: int) -> LdpcPlan:

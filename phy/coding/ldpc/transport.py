@@ -16,12 +16,6 @@ from phy.coding.ldpc.segmentation import LdpcSegments
 from phy.coding.transport.packed_crc import PackedCrc
 
 
-def interleaved(bits: NDArray[np.uint8], bits_per_symbol: int) -> NDArray[np.uint8]:
-    """Bit interleaving of TS 38.212 5.4.2.2: written in `bits_per_symbol` rows, read column by column."""
-    rows = bits.reshape(len(bits), bits_per_symbol, -1)
-    return np.ascontiguousarray(rows.transpose(0, 2, 1)).reshape(len(bits), -1)
-
-
 def folded(llrs: NDArray[np.float32], *, bits_per_symbol: int, start: int, length: int) -> NDArray[np.float32]:
     """Return soft values of a buffer `[n, length]`: those of bits sent from `start` on, interleaved, copies added."""
     count = llrs.shape[1]
@@ -40,7 +34,7 @@ def folded(llrs: NDArray[np.float32], *, bits_per_symbol: int, start: int, lengt
 def _plan_of_one(buffer: CircularBuffer, version: int, coded_bits: int, bits_per_symbol: int) -> LdpcPlan:
     """The code of the bits of one redundancy version, once each, in the order in which they are sent."""
     sent = buffer.sent(version, min(coded_bits, buffer.num_bits))
-    return plan_places(buffer, sent, bits_per_symbol=bits_per_symbol)
+    return plan_places(buffer, sent, coded_bits=coded_bits, bits_per_symbol=bits_per_symbol)
 
 
 @lru_cache(maxsize=128)
@@ -49,7 +43,7 @@ def _plan_of_several(
 ) -> tuple[LdpcPlan, NDArray[np.int64]]:
     """(code, places in the buffer) of the bits that any of these redundancy versions sends."""
     sent = np.unique([buffer.sent(version, coded_bits) for version in versions])
-    return plan_places(buffer, sent, bits_per_symbol=1), sent
+    return plan_places(buffer, sent, coded_bits=len(sent), bits_per_symbol=1), sent
 
 
 @dataclass(frozen=True)
@@ -66,27 +60,16 @@ class MatchedBlocks:
     iterations: int
 
     @property
-    def repeats(self) -> bool:
-        """True if bits are sent more than once."""
-        return self.coded_bits > self.buffer.num_bits
-
-    @property
     def plan(self) -> LdpcPlan:
-        """The code of the bits that are sent, once each."""
-        return _plan_of_one(self.buffer, self.version, self.coded_bits, 1 if self.repeats else self.bits_per_symbol)
+        """The code as it is sent."""
+        return _plan_of_one(self.buffer, self.version, self.coded_bits, self.bits_per_symbol)
 
     def encode(self, bits: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """`[n, block_bits]` to `[n, coded_bits]`."""
-        coded = LdpcEncoder(self.plan).encode(bits)
-        if not self.repeats:
-            return coded
-        times = -(-self.coded_bits // self.buffer.num_bits)
-        return interleaved(np.tile(coded, (1, times))[:, : self.coded_bits], self.bits_per_symbol)
+        return LdpcEncoder(self.plan).encode(bits)
 
     def decode(self, llrs: NDArray[np.float32]) -> NDArray[np.uint8]:
         """LLRs ln P(1) / P(0) `[n, coded_bits]` to decided bits `[n, block_bits]`."""
-        if self.repeats:
-            llrs = folded(llrs, bits_per_symbol=self.bits_per_symbol, start=0, length=self.buffer.num_bits)
         return LdpcDecoder(plan=self.plan, iterations=self.iterations).decode(llrs)[0]
 
     def into_buffer(self, llrs: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -32,11 +32,11 @@ def transport_block_size(
     wanted = num_resource_elements * rate * bits_per_symbol * num_layers
     if wanted <= _LARGEST_SMALL:
         step = 1 << max(3, int(wanted).bit_length() - 1 - 6)
-        rounded = max(24, step * int(wanted / step))
+        rounded: int = max(24, step * int(wanted / step))
         return _SMALL_SIZES[bisect_left(_SMALL_SIZES, rounded)]
     step = 1 << (int(wanted - 24).bit_length() - 1 - 5)
     # Halves are rounded up.
-    rounded: int = max(3840, step * int((wanted - 24) / step + Fraction(1, 2)))
+    rounded = max(3840, step * int((wanted - 24) / step + Fraction(1, 2)))
     if rate <= Fraction(1, 4):
         blocks = -(-(rounded + 24) // 3816)
     else:
