@@ -23,12 +23,12 @@ CODES: dict[str, Coding] = {
     "turbo": CodingConfig(code="turbo", rate=1 / 2, iterations=3, interleaver="random", standard="sionna"),
     # Its automatic block of 339 bits would be traced for 10 s; short ones are the same code.
     "polar5g": CodingConfig(code="polar5g", rate=0.4, list_size=4, block_length=60, standard="sionna"),
-    "successive-cancellation": CodingConfig(
-        code="polar5g", rate=0.7, list_size=1, block_length=50, standard="sionna"
+    "successive-cancellation": CodingConfig(code="polar5g", rate=0.7, list_size=1, block_length=50, standard="sionna"),
+    "ldpc5g": CodingConfig(code="ldpc5g", rate=8 / 9, interleaver="random", standard="sionna"),
+    "ldpc5g-minsum": CodingConfig(code="ldpc5g", rate=0.2, check_update="minsum", block_length=500, standard="sionna"),
+    "ldpc5g-repeated": CodingConfig(
+        code="ldpc5g", rate=120 / 1024, check_update="offset-minsum", block_length=400, standard="sionna"
     ),
-    "ldpc5g": CodingConfig(code="ldpc5g", rate=8 / 9, interleaver="random"),
-    "ldpc5g-minsum": CodingConfig(code="ldpc5g", rate=0.2, check_update="minsum", block_length=500),
-    "ldpc5g-repeated": CodingConfig(code="ldpc5g", rate=120 / 1024, check_update="offset-minsum", block_length=400),
     "fused-repetition": CodingConfig(code="repetition", rate=0.4, interleaver="random"),
     "fused-convolutional": CodingConfig(code="convolutional", rate=1 / 3, constraint_length=7),
     "fused-turbo": CodingConfig(code="turbo", rate=1 / 2, iterations=3, interleaver="random"),
@@ -37,7 +37,7 @@ CODES: dict[str, Coding] = {
     "fused-polar5g-of-sionna": CodingConfig(code="polar5g", rate=0.4, list_size=4, standard="sionna"),
     "fused-successive-cancellation": CodingConfig(code="polar5g", rate=0.7, list_size=1, block_length=50),
     "fused-ldpc5g": CodingConfig(code="ldpc5g", rate=8 / 9, interleaver="random"),
-    "fused-ldpc5g-repeated": CodingConfig(code="ldpc5g", rate=120 / 1024, block_length=400),
+    "fused-ldpc5g-repeated": CodingConfig(code="ldpc5g", rate=120 / 1024),
 }
 PACKETS = ((1, 1, None), (7, 2, "crc6"), (100, 4, "crc24a"), (1000, 6, "crc16"))
 LONG = (20_000, 8, "crc24a")

