@@ -352,6 +352,21 @@ def _policies(link: LinkConfig) -> Iterator[Conflict]:
             f"error model {link.error_model} has no packets, which policy {link.packets.policy} needs",
             "write error_model: measured, or leave packets.policy out",
         )
+    coding = link.resolve_mcs().coding
+    if link.packets.combining == "incremental-redundancy":
+        if not (isinstance(coding, CodingConfig) and coding.cuts_by_standard):
+            yield Conflict(
+                "packets.combining coding.standard coding",
+                "incremental redundancy sends other bits of the circular buffer of TS 38.212, which only code ldpc5g "
+                "of standard 3gpp has here",
+                "write combining: chase, or coding: {code: ldpc5g}",
+            )
+        elif link.access == "noma":
+            yield Conflict(
+                "packets.combining access",
+                "incremental redundancy is not built for noma, whose receiver adds soft values of the same bits",
+                "write combining: chase, or access: orthogonal",
+            )
     yield from link.control.conflicts(link)
     if link.error_model == "analytic" and link.access == "noma":
         yield Conflict(

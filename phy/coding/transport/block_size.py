@@ -41,7 +41,7 @@ def transport_block_size(
         blocks = -(-(rounded + 24) // 3816)
     else:
         blocks = -(-(rounded + 24) // 8424) if rounded > 8424 else 1
-    return 8 * blocks * -(-(rounded + 24) // (8 * blocks)) - 24
+    return int(8 * blocks * -(-(rounded + 24) // (8 * blocks)) - 24)
 
 
 def smallest_allocation(payload_bits: int, *, rate: Fraction, bits_per_symbol: int) -> tuple[int, int]:

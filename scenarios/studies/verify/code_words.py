@@ -53,6 +53,16 @@ def _convolutional(word: CodedWord) -> NDArray[np.uint8]:
     return code.encode(word.message[None]).ravel()
 
 
+def _ldpc(word: CodedWord) -> NDArray[np.uint8]:
+    from phy.coding.ldpc.buffer import circular_buffer
+    from phy.coding.ldpc.transport import MatchedBlocks
+
+    settings = word.settings
+    buffer = circular_buffer(len(word.message), 1 if settings["base_graph"] == 1 else 2)
+    block = MatchedBlocks(buffer, settings["redundancy_version"], len(word.word), settings["bits_per_symbol"], 1)
+    return block.encode(word.message[None]).ravel()
+
+
 def _polar(word: CodedWord) -> NDArray[np.uint8]:
     from phy.coding.polar.code import PolarCode
     from phy.coding.polar.sizes import parity_check_bits
@@ -78,6 +88,7 @@ def _turbo(word: CodedWord) -> NDArray[np.uint8]:
 
 ENCODERS: dict[str, Callable[[CodedWord], NDArray[np.uint8]]] = {
     "convolutional": _convolutional,
+    "ldpc": _ldpc,
     "polar": _polar,
     "turbo": _turbo,
 }

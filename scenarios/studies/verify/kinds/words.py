@@ -15,7 +15,7 @@ class CodeWords(Expected):
     """Words of `words/<table>.csv`, by a program of others: no bit may differ."""
 
     kind: Literal["code-words"]
-    table: Literal["convolutional", "polar", "turbo"]
+    table: Literal["convolutional", "ldpc", "polar", "turbo"]
 
     def measure(self, loaded: LoadedScenario, *, resolves_db: float) -> Iterator[Check]:
         words = read_words(self.table)
