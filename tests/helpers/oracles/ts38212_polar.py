@@ -61,9 +61,9 @@ def code_block(c: list[int], sent: int) -> list[int]:
             u.append(next(message))
             y[0] ^= u[-1]
     d = [sum(u[m] for m in range(size) if n & m == n) % 2 for n in range(size)]
-    y = [d[interleaved[n]] for n in range(size)]
+    buffer = [d[interleaved[n]] for n in range(size)]
     first = size - sent if sent < size and k / sent <= 7 / 16 else 0
-    e = [y[(first + n) % size] for n in range(sent)]
+    e = [buffer[(first + n) % size] for n in range(sent)]
     side = next(side for side in range(1, sent + 1) if side * (side + 1) // 2 >= sent)
     rows, at = [], 0
     for row in range(side):

@@ -206,6 +206,8 @@ def test_planning_needs_no_tensorflow() -> None:
 
 
 def test_a_long_list_of_the_standards_polar_code_is_refused() -> None:
-    with pytest.raises(ValidationError, match="list_size 32 is of Sionna's decoder.*; write standard: sionna, or list"):
+    with pytest.raises(
+        ValidationError, match=r"list_size 32 is of Sionna's decoder.*; write standard: sionna, or list"
+    ):
         CodingConfig(code="polar5g", list_size=32)
     assert CodingConfig(code="polar5g", list_size=32, standard="sionna").list_size == 32

@@ -1,6 +1,6 @@
-"""The polar code in kernels: under `sionna` its positions, words and decisions; lists, sizes and sums of both standards.
+"""The polar code in kernels: Sionna's positions, words and decisions under `sionna`; lists and sizes of both standards.
 
-Words of the standard are in `test_standard_words`.
+Words of TS 38.212 are in `test_standard_words`.
 """
 
 from __future__ import annotations
