@@ -218,11 +218,14 @@ def test_ids_of_many_trials_are_distinct() -> None:
     assert len(set(task_ids(text, trials=range(100_000)))) == 100_000
 
 
+LONG_LIST = {"code": "polar5g", "list_size": 32, "standard": "sionna"}
+
+
 def engines_told(**link: Any) -> list[str | None]:
     """The engine in the identity of an uncoded link, of one with a long list of paths, of sums and of impaired ones."""
     parts = [
         {"link": link, "learning": {"scheme": "digital-orthogonal"}},
-        {"link": link | {"coding": {"code": "polar5g", "list_size": 32}}, "learning": {"scheme": "digital-orthogonal"}},
+        {"link": link | {"coding": LONG_LIST}, "learning": {"scheme": "digital-orthogonal"}},
         {"link": link},
         {"link": link | {"impairments": {"phase_error_deg": 5.0}}},
     ]
