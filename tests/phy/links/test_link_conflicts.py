@@ -128,7 +128,7 @@ IMPOSSIBLE: dict[str, tuple[LinkConfig, str, str, str]] = {
         "ldpc5g",
     ),
     "a rate beyond any code, by MCS and blocks": (
-        link(modulation="auto", mcs=28, coding={"code": "ldpc5g", "block_length": 11}),
+        link(modulation="auto", mcs=28, coding={"code": "ldpc5g", "block_length": 11, "standard": "sionna"}),
         "coding.block_length",
         "blocks from 12 to 8448",
         "auto",

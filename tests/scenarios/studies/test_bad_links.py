@@ -57,7 +57,7 @@ SENTENCES = {
         "mean ldpc5g.",
     ),
     "a block length in words": (
-        LINK + "  coding:\n    code: ldpc5g\n    block_length: long\n",
+        LINK + "  coding:\n    code: polar5g\n    block_length: long\n",
         "s.yaml:6: link.coding.block_length = long: must be auto or a whole number of bits from 8 to 8448; write "
         "for example 1024, or auto.",
     ),
