@@ -134,7 +134,7 @@ def test_a_rate_far_below_the_nominal_one_is_warned_of(tmp_path: Path, packet_by
         ({"code": "polar5g", "rate": 0.9, "standard": "sionna"}, 2, 10 * np.log10(0.9 * 22 / 16)),
         # By the standard there are three parity checks more, and a bit that completes the symbol.
         ({"code": "polar5g", "rate": 0.9}, 2, 10 * np.log10(0.9 * 26 / 16)),
-        ({"code": "convolutional", "constraint_length": 5}, 1000, 10 * np.log10(8004 / 8000)),
+        ({"code": "convolutional", "constraint_length": 5}, 1000, 10 * np.log10(8032 / 8000)),
         ({"code": "polar5g"}, 2, 0.0),
         ({"code": "turbo", "rate": "1/3"}, 5, 0.0),
     ],
