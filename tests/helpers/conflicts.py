@@ -106,7 +106,7 @@ CONFLICTS = {
         "access: noma, modulation: qpsk, noma: {group_size: 4}, "
         "ofdm: {num_subcarriers: 16, cyclic_prefix_length: 4, guard_carriers: [6, 7]}"
     ),
-    "a rate that a code lacks": _link("coding: {code: turbo, rate: 0.6}"),
+    "a rate that a code lacks": _link("coding: {code: convolutional, rate: 0.6}"),
     "a rate beyond polar codes": _link("coding: {code: polar5g, rate: 0.95}"),
     "a rate beyond LDPC": _link("coding: {code: ldpc5g, rate: 0.95}"),
     "a block that is too short": _link("mcs: 28, coding: {code: ldpc5g, block_length: 11}"),

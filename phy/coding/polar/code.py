@@ -115,6 +115,7 @@ class PolarCode:
                 paths,
                 _ALONE if paths == 1 else None,
                 aligned_zeros(LANES * NUM_CHECKS, np.uint16) if plan.parity.size else None,
+                self._last_checks,
                 np.empty((LANES, num_soft), np.int16),
                 lanes,
                 aligned_zeros(LANES * (paths * (plan.length - 1) + plan.length + 8), np.int16),
@@ -150,6 +151,13 @@ class PolarCode:
     def _steps(self) -> NDArray[np.int64]:
         plan = self._plan
         return decoding_steps(plan.information, plan.parity, plan.length, list_size=self.list_size)
+
+    @cached_property
+    def _last_checks(self) -> NDArray[np.int64]:
+        """Last position of a parity-check bit by its residue modulo five, -1 without one."""
+        last = np.full(NUM_CHECKS, -1)
+        np.maximum.at(last, self._plan.parity % NUM_CHECKS, self._plan.parity)
+        return last
 
     @cached_property
     def _pairs(self) -> NDArray[np.int64]:

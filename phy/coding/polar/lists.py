@@ -157,16 +157,21 @@ def _add_parity(llrs: Any, node: Any, size: Any, before: Any, costs: Any, checks
 
 
 @shared
-def _follow(origins: Any, slot: Any, after: Any, checks: Any, chosen: Any, paths: Any) -> None:
-    """Parity checks of the paths that were chosen."""
-    selectors(origins, np.uint64(LANES * paths * slot), chosen, LANES * after)
-    permuted = np.uint64(LANES * PERMUTED)
+def _follow(
+    origins: Any, slot: Any, after: Any, checks: Any, last_checks: Any, start: Any, chosen: Any, paths: Any
+) -> None:
+    """Parity checks of the paths that were chosen, those that are of use beyond `start`."""
+    permuted, selected = np.uint64(LANES * PERMUTED), False
     for number in range(NUM_CHECKS):
-        at, kept = np.uint64(LANES * number), _NEW_WORD
-        for path in range(0, after, 4):
-            permute_bits(checks, at, chosen, path, permuted, kept)
-            kept = _KEPT_WORD
-        copy(chosen, permuted, checks, at)
+        if last_checks[number] > start:
+            if not selected:
+                selectors(origins, np.uint64(LANES * paths * slot), chosen, LANES * after)
+                selected = True
+            at, kept = np.uint64(LANES * number), _NEW_WORD
+            for path in range(0, after, 4):
+                permute_bits(checks, at, chosen, path, permuted, kept)
+                kept = _KEPT_WORD
+            copy(chosen, permuted, checks, at)
 
 
 @shared
@@ -229,14 +234,15 @@ def _divide(words: Any, length: Any, places: Any, polynomial: Any) -> None:
 @lean_kernel
 def decode_blocks(
     soft: Any, places: Any, information: Any, polynomial: Any, steps: Any, pairs: Any, paths: Any, alone: Any,
-    checks: Any, rows: Any, lanes: Any, llrs: Any, words: Any, chosen: Any, origins: Any, costs: Any, keys: Any,
-    picked: Any, lane_bits: Any, bits: Any, begin: Any, end: Any,
+    checks: Any, last_checks: Any, rows: Any, lanes: Any, llrs: Any, words: Any, chosen: Any, origins: Any, costs: Any,
+    keys: Any, picked: Any, lane_bits: Any, bits: Any, begin: Any, end: Any,
 ) -> None:  # fmt: skip
     """Decide blocks `begin` to `end` - 1 of `soft` LLRs ln P(1) / P(0), `LANES` at once, with a list of `paths`.
 
     `places` `[2, N]`: rows of `lanes` that add at each position of the mother code; behind the LLRs of a block are
     those of an unknown and of a known bit. With one path the arrays that only lists need are None, with more `alone`
-    is, and `checks` is without parity-check bits: numba removes the code behind them.
+    is, and `checks` is without parity-check bits: numba removes the code behind them. `last_checks` `[5]` is the last
+    of these bits by the residue of its position.
     """
     length, num_coded, num_bits, top = places.shape[1], soft.shape[1], bits.shape[1], 0
     while 1 << top < length:
@@ -281,7 +287,7 @@ def decode_blocks(
             elif origins is not None:
                 _fork(llrs, node, size, step, pairs, words, origins, costs, keys, paths)
                 if checks is not None:
-                    _follow(origins, step[8], step[5], checks, chosen, paths)
+                    _follow(origins, step[8], step[5], checks, last_checks, start, chosen, paths)
             elif alone is not None:
                 if kind == SUM:
                     for j in range(1, size):

@@ -3,7 +3,7 @@
 A node of the tree is a polar code of 2^level bits from position `start` on. Its LLRs lead to those of its two halves,
 and the words of the halves to its own word. Four kinds of nodes are decided at once, exactly: frozen ones, those with
 no free bit but the last one, which repeat it, those whose last bit is a parity check of earlier bits, and, in
-successive cancellation without parity checks, those without a frozen bit.
+successive cancellation beyond all parity checks, those without a frozen bit.
 """
 
 from __future__ import annotations
@@ -39,8 +39,10 @@ class _Walk:
         if repeats and last in self.parity:
             self._say(PARITY, level, start, paths)
             return paths, False
-        # What a parity check adds up are bits one by one.
-        at_once = num_free == free.size and (level == 0 or not self.parity.size)
+        # What a later parity check adds up are bits one by one.
+        later = self.parity[self.parity > last]
+        summed = np.isin(later % 5, np.arange(start, last + 1) % 5).any()
+        at_once = num_free == free.size and (level == 0 or not summed)
         if self.list_size == 1 and (repeats or at_once):
             self._say(SUM if repeats else HARD, level, start, paths)
             return 1, False

@@ -269,7 +269,7 @@ def test_grids_err_as_the_closed_form_of_rayleigh_fading_says(antennas: int) -> 
         ({"coding": {"code": "ldpc5g"}, "modulation": "16qam"}, True),
         ({"coding": {"code": "turbo"}}, True),
         ({"coding": {"code": "polar5g"}}, True),
-        ({"coding": {"code": "polar5g", "list_size": 32}}, False),
+        ({"coding": {"code": "polar5g", "list_size": 32, "standard": "sionna"}}, False),
         ({"channel": {"model": "cdl-a"}}, True),
         ({"ofdm": {**GRID, "domain": "time"}}, True),
         ({"impairments": {"cfo_hz": 10.0}}, True),
