@@ -36,8 +36,8 @@ def table(d_2d, sight):
 
 for d_2d, sight in ((1000.0, True), (6000.0, True), (1000.0, False), (5000.0, False)):
     theirs, _ = nrPathLoss(config, frequency, sight, np.array([0, 0, h_bs]), np.array([d_2d, 0, h_ut]))
-    difference = theirs - table(d_2d, sight)
-    print(f"{d_2d:.0f} m, line of sight {sight}: {theirs:.2f} dB, table {table(d_2d, sight):.2f}, off {difference:+.2f}")
+    ours = table(d_2d, sight)
+    print(f"{d_2d:.0f} m, line of sight {sight}: {theirs:.2f} dB, table {ours:.2f}, off {theirs - ours:+.2f}")
 """
 SEEN = """
 1000 m, line of sight True: 105.46 dB, table 105.46, off +0.00

@@ -20,8 +20,8 @@ HEADS = ("clause", "subject", "status", "what differs", "cost [dB]", "compared w
 class Clause(BaseModel):
     """A row: a clause of a standard, and how far phyloop follows it.
 
-    `cost_db`: what the difference costs, a number, a range in words, or None where it is not known; `test`: a path, with
-    the name of a test behind `::`, or an empty word; `keys`: dotted keys of a scenario.
+    `cost_db`: what the difference costs, a number, a range in words, or None where it is not known; `test`: a path,
+    with the name of a test behind `::`, or an empty word; `keys`: dotted keys of a scenario.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

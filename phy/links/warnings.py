@@ -68,8 +68,8 @@ def _leaves_standard(link: LinkConfig) -> Iterator[str]:
         if bits <= LDPC_SHORT_BITS and coding.rate > held:
             yield (
                 f"link.coding.rate: packets of {bits} bits are sent at rate 8/9, not {coding.rate:.3g}: at that rate "
-                "belief propagation leaves bits of small codes undecided without any noise (docs/conformance.md); write "
-                "rate: 8/9, or transport_block: ts38214 to follow TS 38.214"
+                "belief propagation leaves bits of small codes undecided without any noise (docs/conformance.md); "
+                "write rate: 8/9, or transport_block: ts38214 to follow TS 38.214"
             )
 
 
