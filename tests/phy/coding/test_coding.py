@@ -135,7 +135,9 @@ def test_turbo_words_and_decisions_are_sionnas(rate: float, block_bits: int, noi
 def test_ldpc_words_and_decisions_are_sionnas(check_update: str, noise: float) -> None:
     from sionna.phy.fec.ldpc import LDPC5GDecoder, LDPC5GEncoder
 
-    coding = CodingConfig(code="ldpc5g", rate=0.5, iterations=8, check_update=check_update)
+    coding = CodingConfig.model_validate(
+        {"code": "ldpc5g", "rate": 0.5, "iterations": 8, "check_update": check_update, "standard": "sionna"}
+    )
     encoder = LDPC5GEncoder(200, 400, num_bits_per_symbol=2)
     decoder = LDPC5GDecoder(encoder, cn_update=check_update, num_iter=8)
     bits = random_bits(100, 200)
@@ -151,7 +153,7 @@ def test_ldpc_words_and_decisions_are_sionnas(check_update: str, noise: float) -
 @pytest.mark.slow
 def test_no_ldpc_bit_is_lost_where_the_whole_code_word_is_sent() -> None:
     # Rate 1/5 with ten full columns: nothing is punctured, and Sionna's pruning would leave an empty graph.
-    coding = CodingConfig(code="ldpc5g", rate=1 / 5, block_length=2080, iterations=10)
+    coding = CodingConfig(code="ldpc5g", rate=1 / 5, block_length=2080, iterations=10, standard="sionna")
     bits = random_bits(2, 2080)
     coded = encoded_with(coding, bits)
     assert coded.shape == (2, 10_400)
@@ -260,7 +262,7 @@ def test_a_longer_list_is_detected() -> None:
     ["ldpc5g", "convolutional", *(pytest.param(code, marks=pytest.mark.slow) for code in ("polar5g", "turbo"))],
 )
 def test_half_a_decibel_is_detected(code: str) -> None:
-    coding = CodingConfig(code=code, rate=0.5, block_length=60)
+    coding = CodingConfig(code=code, rate=0.5, block_length=60, standard="sionna")
     bits = random_bits(600, 60)
     noise = {"convolutional": 0.72}.get(code, 0.8)
     coded = encoded_with(coding, bits)

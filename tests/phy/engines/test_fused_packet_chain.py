@@ -107,7 +107,7 @@ LINKS: dict[str, dict[str, Any]] = {
         "channel": {"fading": "rician", "coherence": "doppler", "speed_m_s": 30.0},
         "csi": {"error_variance": 0.01},
         "noma": {"detector": "sic-codeword"},
-        "coding": {"code": "ldpc5g"},
+        "coding": {"code": "ldpc5g", "standard": "sionna"},
     },
     "noma-joint": {
         "access": "noma",

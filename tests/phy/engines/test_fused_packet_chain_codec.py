@@ -19,7 +19,7 @@ ROWS = 5
 CODES: dict[str, Any] = {
     "none": "none",
     "half": CodingConfig(code="ldpc5g", rate=0.5),
-    "interleaved": CodingConfig(code="ldpc5g", rate=0.75, interleaver="random", block_length=100),
+    "interleaved": CodingConfig(code="ldpc5g", rate=0.75, interleaver="random", block_length=100, standard="sionna"),
     "repeated": CodingConfig(code="ldpc5g", rate=1 / 7),
 }
 
