@@ -1,4 +1,4 @@
-"""py3gpp 0.6: `nrPathLoss` of scenario RMa is tens of dB off TR 38.901 Table 7.4.1-1, with and without line of sight.
+"""py3gpp 0.6: `nrPathLoss` of scenario RMa is up to 43 dB off TR 38.901 Table 7.4.1-1, with and without line of sight.
 
 Beyond the breakpoint d_BP the table has PL_2 = PL_1(d_BP) + 40 log10(d_3D / d_BP). The function takes PL_1 at d_3D, and
 adds 10 log10(d_BP). Without line of sight the table has - (3.2 (log10(11.75 h_UT))^2 - 4.97); the function squares 3.2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from fractions import Fraction
 
-_SMALL_SIZES = (
+_SMALL_SIZES: tuple[int, ...] = (
     *range(24, 193, 8),
     *range(208, 385, 16),
     *range(408, 577, 24),
