@@ -221,7 +221,8 @@ class LinkConfig(Frozen):
     def only_in_kernels(self) -> bool:
         """True if Sionna's blocks do not have the code of this link."""
         coding = self.resolve_mcs().coding
-        return isinstance(coding, CodingConfig) and coding.only_in_kernels and self.access != "superposition"
+        coded = isinstance(coding, CodingConfig) and coding.only_in_kernels and self.access != "superposition"
+        return coded and self.error_model != "error_free"
 
     @property
     def on_gpu(self) -> bool:
