@@ -1,6 +1,7 @@
 """Choice of the engine of a link: Sionna under XLA supports all links, fused kernels the common ones, on a CPU.
 
-A few have kernels for a GPU too: engine `cuda`, which `auto` never chooses.
+A few have kernels for a GPU too: engine `cuda`, which `auto` never chooses. Codes of 3GPP that Sionna has with other
+conventions are in kernels only, whatever the machine.
 
 Both see the same fades and noise, but may round sums and roots differently. The engine is therefore part of the
 identity of a result. This module imports neither TensorFlow nor numba: a scenario is checked without them.
@@ -31,6 +32,8 @@ def engine_of(link: LinkConfig) -> Engine:
     """Return the engine of `link.engine` on this machine; access and modulation must not be `auto`."""
     if link.engine != "auto":
         return link.engine
+    if link.only_in_kernels:
+        return "fused"
     return "fused" if link.fusible and not sees_gpu() and _vectors_or_say() else "sionna"
 
 

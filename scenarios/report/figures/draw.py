@@ -97,7 +97,7 @@ def draw(drawing: Drawing, *, new: Callable[..., Figure] | None = None, inches: 
             elif index % columns == 0 and rows == 1:
                 axes.set_ylabel(axis_label(config.y))
             if index + columns >= count:  # nothing below it, the last row may be short
-                axes.set_xlabel(wrap(axis_label(config.x), width=width / columns - 0.3))  # its neighbour has one too
+                axes.set_xlabel(wrap(drawing.x_label, width=width / columns - 0.3))  # its neighbour has one too
                 axes.tick_params(labelbottom=True)
         if config.title and inches is None:
             style.put_title(figure, config.title)
@@ -199,7 +199,7 @@ def write_figures(folder: Path, drawings: Iterable[Drawing]) -> tuple[FigureFile
         for number, drawing in enumerate(drawings, start=1):
             config = drawing.config
             path = folder / stem(number, drawing)
-            title = config.title or f"{axis_label(config.y)} over {axis_label(config.x)}"
+            title = config.title or f"{axis_label(config.y)} over {drawing.x_label}"
             replace_text(path.with_name(f"{path.name}.csv"), data_csv(drawing))
             make = partial(draw, drawing)
             written = write_picture(make, path, shows=drawing, title=title, caption=drawing.caption)

@@ -22,7 +22,7 @@ from scenarios.report.tables.table import Table
 from scenarios.schema.labels.labels import axis_label
 from scenarios.schema.schema import Axis, FigureConfig
 from scenarios.store.store import Store
-from scenarios.studies.link.level import PLAIN_LABELS, theory
+from scenarios.studies.link.level import axis_name, charged, theory
 from scenarios.studies.link.plan import Curve, LinkPlan
 from scenarios.studies.link.results import PointResult, Results, read_results
 from scenarios.studies.link.tables import TIME_NOTE, axis_sentence, cells, heads, inspections, rate, stop_sentence
@@ -83,7 +83,8 @@ def compose(config: FigureConfig, plan: LinkPlan, shown: Sequence[Shown], *, not
     looks = looks_of(swept[0].scenario.report.figures or (config,), plan.swept_paths, swept)
     panels = sort_into_panels(config, plan.swept_paths, shown, theory=closed, looks=looks)
     caption = _caption(plan, config, notes, limits=any(spot.y is None for *_, spot in shown), theory=bool(closed))
-    return Drawing(config=config, panels=panels, caption=caption, seed=plan.seed)
+    rate = charged(plan.curves, config.x)
+    return Drawing(config=config, panels=panels, caption=caption, seed=plan.seed, charged=rate)
 
 
 def _devices(config: FigureConfig, curve: Curve) -> list[tuple[str, int | None]]:
@@ -161,7 +162,7 @@ def answers(plan: LinkPlan, results: Results) -> Iterator[tuple[str, str]]:
             expected = f"{100 * plan.measure.confidence:g} % are expected"
             held = f"the closed form lies in the interval of {sum(inside)} of {len(inside)} points"
             yield axis_label(quantity), f"{held}; {expected}."
-    name, below = PLAIN_LABELS[plan.measure.over].removesuffix(" [dB]"), f"below {100 * GOOD_ENOUGH:g} %"
+    name, below = axis_name(plan.curves), f"below {100 * GOOD_ENOUGH:g} %"
     never = []
     for curve, points in zip(plan.curves, results, strict=True):
         good = [one for one in points if (some := one.rates(None)[1]) is not None and some.high <= GOOD_ENOUGH]
@@ -253,12 +254,12 @@ def _bursts_table(plan: LinkPlan, points: Sequence[PointResult]) -> Table:
         if counts is not None and counts.bit_errors.sum():
             found = assess(counts, bad_packets=one.measured.tally.packets.errors)
             rows.append((one.curve.label, f"{one.point.value_db:g}", *burst_cells(found)))
-    return Table(columns=("curve", PLAIN_LABELS[plan.measure.over], *BURST_HEADS), rows=tuple(rows), left=("curve",))
+    return Table(columns=("curve", f"{axis_name(plan.curves)} [dB]", *BURST_HEADS), rows=tuple(rows), left=("curve",))
 
 
 def _verdicts(plan: LinkPlan, results: Results) -> Iterator[tuple[str, str]]:
     """A sentence per curve, at the highest value that saw enough errors to tell."""
-    axis = PLAIN_LABELS[plan.measure.over].removesuffix(" [dB]")
+    axis = axis_name(plan.curves)
     for points in results:
         for one in reversed(points):
             counts, bad = one.measured.bursts, one.measured.tally.packets.errors
