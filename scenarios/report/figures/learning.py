@@ -51,6 +51,7 @@ def default_figures(plan: Plan, metrics: Collection[str]) -> tuple[FigureConfig,
     along = "value" if "value" in measured.axes else "round"
     of_round = next((name for name in measured.per_round if name not in measured.axes), None)
     long = along == "value" or any(point.scenario.learning.rounds > 1 for point in plan.points)
+    long = long or not axes  # of one round and no sweep a spot is all that can be drawn
     if of_round and long and (numeric is None or len(plan.points) <= MOST_CURVES):
         figures.append(_figure(of_round, x=along, axes=axes))
     return tuple(figures) or tuple(_figure(main, x=path, axes=axes) for path in list(axes)[:1])

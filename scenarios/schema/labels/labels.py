@@ -88,6 +88,8 @@ def setting_label(path: str, value: Any) -> str:
             return str(known["phrase"].format(value))
         case bool():
             return key if value else f"no {key}"
+        case int() if "phrase" in known and "symbol" not in known:
+            return str(known["phrase"].format(value))
     return f"{known.get('symbol', key)} = {format_value(value)}{known.get('unit', '') if 'symbol' in known else ''}"
 
 
