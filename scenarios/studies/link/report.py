@@ -22,6 +22,7 @@ from scenarios.report.tables.table import Table
 from scenarios.schema.labels.labels import axis_label
 from scenarios.schema.schema import Axis, FigureConfig
 from scenarios.store.store import Store
+from scenarios.studies.link.gaps import gap_sentences
 from scenarios.studies.link.level import PLAIN_LABELS, theory
 from scenarios.studies.link.plan import Curve, LinkPlan
 from scenarios.studies.link.results import PointResult, Results, read_results
@@ -148,6 +149,11 @@ GOOD_ENOUGH = 0.1
 """Packet error rate at which links are compared, the usual target of link adaptation."""
 
 
+def gaps(plan: LinkPlan, results: Results) -> list[tuple[str, str]]:
+    """Return how many dB lie between the curves, see `gap_sentences`."""
+    return [*gap_sentences(plan, results, figures_of(plan, plan.curves[0].point.scenario.report.figures))]
+
+
 def answers(plan: LinkPlan, results: Results) -> Iterator[tuple[str, str]]:
     """Yield measured against closed form, and the value from which on each curve loses few packets, in sentences."""
     for quantity, which in (("bit_error_rate", 0), ("packet_error_rate", 1)):
@@ -211,7 +217,7 @@ def write_study_report(folder: Path, plan: LinkPlan, *, store: Store) -> ReportP
         about=axis_sentence(plan),
         warnings=[f"{counted(missing, 'point')} missing or not finished: this study is not complete."][: bool(missing)],
         sections={
-            "In short": [Part(items=list(answers(plan, results)))],
+            "In short": [Part(items=[*gaps(plan, results), *answers(plan, results)])],
             "Figures": pictures(figures, numbered=True),
             "Packets looked at": [Part(links=inspections(folder, plan))],
             "Results per point": measured,

@@ -14,12 +14,14 @@ from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
 from scenarios.files.log import event, logger
 from scenarios.report.figures.drawing import Drawing
 from scenarios.report.tables.table import say
+from scenarios.schema.errors import printable
+from scenarios.schema.labels.units import counted
 from scenarios.schema.loader import LoadedScenario, as_yaml
 from scenarios.store.store import Store
 from scenarios.studies.folders import stored_scenario
 from scenarios.studies.link import tables
 from scenarios.studies.link.plan import Curve, LinkPlan, LinkPoint, expand_link
-from scenarios.studies.link.report import drawings, write_study_report
+from scenarios.studies.link.report import drawings, gaps, write_study_report
 from scenarios.studies.link.results import LinkStore, PointRadio, PointResult, read_point, read_results, write_point
 
 COMMIT_EVERY_S = 1.0
@@ -136,12 +138,17 @@ class LinkStudy(Study):
         """Rows and columns of the table of all points."""
         return tables.point_rows(self.plan, read_results(store, self.plan)), tables.columns_of(self.plan)
 
+    def shown(self, store: Store) -> Mapping[str, Any]:
+        return {"answers": tuple(f"{head}: {text}" for head, text in gaps(self.plan, read_results(store, self.plan)))}
+
     def show(self, outcome: Outcome, *, seconds: float) -> None:
+        for sentence in outcome.answers:
+            say(f"\n{printable(sentence)}")
         say(f"\n{tables.UNBIASED_NOTE}")
         if self.points_timed:
             say(f"\n{tables.TIME_NOTE}")
-        found = f", {self.points_found} points needed none" if self.points_found else ""
-        print(f"\n{self.batches_added} batches measured{found} in {seconds:.0f} s")
+        found = f", {counted(self.points_found, 'point')} needed none" if self.points_found else ""
+        print(f"\n{counted(self.batches_added, 'batch', 'batches')} measured{found} in {seconds:.0f} s")
 
     # --- stopping, and what is shown of it --------------------------------------------------------
 
