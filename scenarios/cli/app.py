@@ -336,6 +336,7 @@ def privacy(
     ] = None,
     relation: Annotated[str | None, option("--relation", "R", "replace-one or add-or-remove-one.")] = None,
     everything: Annotated[bool, flag("--all", "Every accountant, not the strongest alone.")] = False,
+    by: Annotated[str | None, option("--by", "round", "The epsilon of all rounds so far, over the rounds.")] = None,
     csv: Annotated[Path | None, option("--csv", "FILE", "Write all claims to a CSV file.")] = None,
     allow_code: AllowCodeOption = False,
 ) -> None:
@@ -343,9 +344,8 @@ def privacy(
     from scenarios.cli.claims import account_run
 
     with code_allowed(allow_code):
-        account_run(
-            folder, delta=delta, accountants=accountant or (), relation=relation, everything=everything, csv_file=csv
-        )
+        options = {"delta": delta, "relation": relation}
+        account_run(folder, accountants=accountant or (), everything=everything, by=by, csv_file=csv, **options)
 
 
 @app.command()

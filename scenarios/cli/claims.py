@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,20 +15,37 @@ from scenarios.plan.points import Plan
 from scenarios.report.claims import FlippingTable, PointClaims, claim_table, summary_table
 from scenarios.report.settings import setting_in_words
 from scenarios.report.tables.table import Table, csv_text, say
+from scenarios.schema.errors import ScenarioError
 from scenarios.studies.accounts import Accounts, account
 
 
 def account_run(
-    folder: Path, *, accountants: Sequence[str], everything: bool, csv_file: Path | None, **options: Any
+    folder: Path,
+    *,
+    accountants: Sequence[str],
+    everything: bool,
+    csv_file: Path | None,
+    by: str | None = None,
+    **options: Any,
 ) -> None:
-    """Print the claims on a run, and write them to `csv_file`; `options` are further ones of `account`."""
-    accounts = account(folder, accountants=accountants, **options)
+    """Print the claims on a run, and write them to `csv_file`; `options` are further ones of `account`.
+
+    With `by` "round" the epsilon of all rounds so far is printed and written instead.
+    """
+    if by not in (None, "round"):
+        raise ScenarioError(file=folder, key="--by", value=by, problem="is not known", remedy="write --by round")
+    accounts = account(folder, accountants=accountants, by_round=by == "round", **options)
+    if by == "round":
+        _show_rounds(accounts)
+        if csv_file is not None:
+            _write_csv(csv_file, accounts.columns_by_round, accounts.rows_by_round())
+        return
     everything = everything or bool(accountants)
     _show(accounts.plan, accounts.claims, everything=everything)
     for one in accounts.flipping if everything else ():
         _show_flipping(accounts.plan, one)
     if csv_file is not None:
-        _write_csv(csv_file, accounts)
+        _write_csv(csv_file, accounts.columns, accounts.rows())
 
 
 def _show(plan: Plan, found: Sequence[PointClaims], *, everything: bool) -> None:
@@ -87,6 +104,24 @@ def _show_flipping(plan: Plan, one: FlippingTable) -> None:
     Table(columns=heads, rows=rows, left=words, wrapped=words).print()
 
 
-def _write_csv(path: Path, accounts: Accounts) -> None:
+def _show_rounds(accounts: Accounts) -> None:
+    """A row per sweep point: the epsilon of all rounds up to some of them."""
+    plan, spent = accounts.plan, accounts.spent
+    numbers = sorted({number for one in spent for number in one.rounds})
+    heads = ("setting", "δ", *(f"round {number}" for number in numbers))
+    rows = []
+    for one in spent:
+        known = dict(zip(one.rounds, one.proved, strict=True))
+        last = one.proved[-1]
+        cells = (known[number].number if number in known else "" for number in numbers)
+        delta = "" if math.isinf(last.epsilon) else f"{last.delta:.3g}"
+        rows.append((setting_in_words(plan, one.point) or plan.points[0].scenario.name, delta, *cells))
+    say(f"{plan.points[0].scenario.name}: ε proved for all rounds so far, of the worst device of all trials")
+    Table(columns=heads, rows=tuple(rows), left=heads[:1], wrapped=heads[:1]).print()
+    if any("∞" in row for row in rows):
+        say("∞: no guarantee at this δ.")
+
+
+def _write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
     with writing(path.parent, "claims"):
-        path.write_text(csv_text(accounts.columns, accounts.rows()), encoding="utf-8", newline="\r\n")
+        path.write_text(csv_text(columns, rows), encoding="utf-8", newline="\r\n")

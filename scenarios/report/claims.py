@@ -17,11 +17,10 @@ from privacy.errors import PrivacyError
 from privacy.events.claims import Accountant, Claim
 from privacy.events.events import Relation
 from privacy.events.merging import side_by_side
-from privacy.evidence import USUAL_DELTA
 from privacy.mechanisms.bit_flipping import AES_BLOCK_BITS
 from privacy.mechanisms.sound_bit_flipping import AccountRow, StatedSensitivity, bit_flipping_rows
 from scenarios.plan.points import Plan, Point
-from scenarios.report.answers.proofs import NOTHING, Proved, is_private
+from scenarios.report.answers.proofs import Proved, best_proof, is_private, scenario_delta
 from scenarios.report.html import Part
 from scenarios.report.settings import point_table, short_setting
 from scenarios.report.tables.table import Table, in_groups
@@ -136,13 +135,6 @@ def claims_of(
     return PointClaims(point=point, trials=len(accounts), claims=tuple(found), left_out=tuple(left_out))
 
 
-def scenario_delta(point: Point) -> float:
-    """delta as the scenario's own privacy part says it, else 1e-5."""
-    privacy, budget = point.scenario.mechanism, point.scenario.budget
-    delta = getattr(privacy, "delta", None) if budget is None else budget.delta
-    return USUAL_DELTA if delta is None else delta
-
-
 def strongest(claims: Sequence[Claim]) -> tuple[Claim, ...]:
     """Of the proved claims with the same scope and credits the smallest epsilon, then delta; published ones stay.
 
@@ -160,15 +152,6 @@ def _rank(claim: Claim) -> tuple[float, float, int]:
     """Return what orders proved claims: epsilon to six digits, delta, and the accountant that is believed first."""
     digits = claim.epsilon if math.isinf(claim.epsilon) else float(f"{claim.epsilon:.6g}")
     return digits, claim.delta, _PREFERRED.index(claim.accountant)
-
-
-def best_proof(claims: Sequence[Claim]) -> Proved:
-    """Return the smallest proved epsilon of the whole run among claims."""
-    held = (c for c in claims if c.scope == "run" and c.accountant != "paper" and c.standing == "proved")
-    best = min(held, key=_rank, default=None)
-    if best is None or math.isinf(best.epsilon):
-        return NOTHING
-    return Proved(epsilon=best.epsilon, delta=best.delta, unit=best.unit, relation=best.relation)
 
 
 def proved_epsilons(found: Sequence[PointClaims]) -> dict[int, Proved]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from privacy.events.claims import Claim
+from privacy.evidence import USUAL_DELTA
 from scenarios.plan.points import Point
 
 EQUAL_PRIVACY = 1.25
@@ -40,6 +43,22 @@ def is_private(point: Point) -> bool:
     """Tell if a sweep point asks for privacy, by a mechanism or by an epsilon of its aggregation scheme."""
     scheme = point.scenario.learning.upload_scheme
     return point.scenario.mechanism is not None or (scheme is not None and scheme.own_epsilon is not None)
+
+
+def scenario_delta(point: Point) -> float:
+    """delta as the scenario's own privacy part says it, else 1e-5."""
+    privacy, budget = point.scenario.mechanism, point.scenario.budget
+    delta = getattr(privacy, "delta", None) if budget is None else budget.delta
+    return USUAL_DELTA if delta is None else delta
+
+
+def best_proof(claims: Sequence[Claim]) -> Proved:
+    """Return the smallest proved epsilon of the whole run among claims."""
+    held = (c for c in claims if c.scope == "run" and c.accountant != "paper" and c.standing == "proved")
+    best = min(held, key=lambda claim: (float(f"{claim.epsilon:.6g}"), claim.delta), default=None)
+    if best is None or math.isinf(best.epsilon):
+        return NOTHING
+    return Proved(epsilon=best.epsilon, delta=best.delta, unit=best.unit, relation=best.relation)
 
 
 def spends_more(one: Proved | None, other: Proved | None) -> bool:

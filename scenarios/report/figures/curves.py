@@ -15,7 +15,7 @@ from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, Point, is_number, is_shown, value_of
 from scenarios.report.figures.drawing import Curve, Drawing, Spot
 from scenarios.report.settings import said
-from scenarios.report.tables.quantities import RATES, ROUND_AXES
+from scenarios.report.tables.quantities import EPSILON, RATES, ROUND_AXES
 from scenarios.report.tables.summaries import FEWEST_TRIALS, INTERVALS, Mean
 from scenarios.schema.labels.labels import AGGREGATION, guarantee, setting_label, unequal_guarantees
 from scenarios.schema.schema import Axis, FigureConfig
@@ -309,7 +309,9 @@ def _caption(config: FigureConfig, plan: Plan, spots: Sequence[Spot]) -> str:
     trials = f"{many} trial{'s' if many > 1 else ''}" if few == many else f"{few} to {many} trials"
     along, mark = config.x in ROUND_AXES, "bars" if any(isinstance(s.x, str) for s in spots) else "shaded"
     took = ", over what these rounds took on average" if config.x in ALONG[1:] else ""
-    if config.y in RATES:
+    if config.y == EPSILON:
+        text = f"ε proved for all rounds so far, at the δ of the scenario, for the worst device of {trials}."
+    elif config.y in RATES:
         observed = f"{trials} in each round{took}" if along else f"all devices and rounds of {trials} per point"
         text = f"Errors over observations of {observed}; {mark}: {INTERVALS}."
         if any(s.y is None for s in spots):

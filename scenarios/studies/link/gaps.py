@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import hypot, inf, isfinite
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +22,10 @@ from scenarios.report.settings import said
 from scenarios.schema.labels.labels import axis_label
 from scenarios.schema.schema import FigureConfig
 from scenarios.studies.link.level import PLAIN_LABELS
-from scenarios.studies.link.plan import LinkPlan
-from scenarios.studies.link.results import PointResult, Results
+
+if TYPE_CHECKING:
+    from scenarios.studies.link.plan import LinkPlan
+    from scenarios.studies.link.results import PointResult, Results
 
 TARGETS = {"packet_error_rate": 1e-2, "bit_error_rate": 1e-3}
 """Error rates at which curves are compared: the usual targets of a link with packets, and of one without a code."""
@@ -57,13 +60,15 @@ def crossing(points: Sequence[tuple[float, float | None, float, float]], *, targ
         """Where the curve through the limits, whose distance to that of the rates is linear, falls to the target."""
         with np.errstate(divide="ignore"):
             apart = np.log(limits / rates)
+
+        def excess(x: float) -> float:
+            return float(smooth(x) + np.interp(x, values, apart))
+
         for left, right in pairwise(range(len(values))):
             if limits[left] >= target > limits[right]:
                 if not np.isfinite(apart[right]):
                     return float(values[left])  # a lower limit of 0 says nothing between the points
-                line = apart[left : right + 1]
-                ends = values[left], values[right]
-                return float(brentq(lambda x: float(smooth(x) + np.interp(x, ends, line)), *ends))
+                return float(brentq(excess, *values[left : right + 1]))
         return None
 
     at, low, high = (meets(limits) for limits in (rates, np.minimum(lows, rates), np.maximum(highs, rates)))
