@@ -22,7 +22,7 @@ from scenarios.report.findings import read_findings, silent_trials
 from scenarios.report.html import FIGURES, Page, Part, counted, data_uri, pictures, write_page
 from scenarios.report.published import COLUMNS, agreeing, number_of, read_published, read_reference, write_published
 from scenarios.report.settings import cells_of, links_on_air, point_table, setting_in_words
-from scenarios.report.tables.summaries import INTERVALS, PointSummary, summarise
+from scenarios.report.tables.summaries import INTERVALS, UPPER_LIMIT, PointSummary, summarise
 from scenarios.report.tables.table import Table
 from scenarios.schema.labels.labels import axis_label
 from scenarios.store.store import Store
@@ -35,7 +35,7 @@ OF_METRICS = (
     "measured."
 )
 OF_RATES = (
-    f"Counts over all devices, rounds and whole trials; rate [{INTERVALS}]; without an error only its upper limit."
+    f"Counts over all devices, rounds and whole trials; rate [{INTERVALS}]; without an error only its {UPPER_LIMIT}."
 )
 OF_PRIVACY = "Per device, over all rounds of a trial."
 OF_FLIPS = (

@@ -31,6 +31,8 @@ from scenarios.studies.link.tables import TIME_NOTE, axis_sentence, cells, heads
 AS_COUNTED = "Rates as counted. A point stops for all devices together."
 DENSE = 201
 """Points of a drawn closed form."""
+BESIDE_DB = 1.0
+"""To both sides of the only value of a curve, the closed form is drawn so far [dB]."""
 
 
 # --- figures --------------------------------------------------------------------------------------
@@ -108,7 +110,9 @@ def _spot(config: FigureConfig, found: PointResult, device: int | None) -> Spot 
 
 
 def _closed_form(config: FigureConfig, curve: Curve, device: int | None) -> Iterator[Spot]:
-    esno_db = np.linspace(curve.points[0].esno_db, curve.points[-1].esno_db, DENSE)
+    first_db, last_db = curve.points[0].esno_db, curve.points[-1].esno_db
+    wider_db = BESIDE_DB if first_db == last_db else 0.0  # one value has no line through it
+    esno_db = np.linspace(first_db - wider_db, last_db + wider_db, DENSE)
     rates = None if config.y == "raw_bit_error_rate" else theory(curve, config.y, esno_db, device=device)
     if rates is not None:
         values_db = esno_db + curve.budget.value_db(0.0, cast(Axis, config.x))
