@@ -12,8 +12,8 @@ from rich.markup import escape
 
 from scenarios.files.replacement import writing
 from scenarios.plan.points import Plan
-from scenarios.report.claims import FlippingTable, PointClaims, claim_table, summary_table
-from scenarios.report.settings import setting_in_words
+from scenarios.report.claims import HEADS, FlippingTable, PointClaims, claim_table, summary_table
+from scenarios.report.settings import setting_in_words, short_setting
 from scenarios.report.tables.table import Table, csv_text, say
 from scenarios.schema.errors import ScenarioError
 from scenarios.studies.accounts import Accounts, account
@@ -51,10 +51,12 @@ def account_run(
 def _show(plan: Plan, found: Sequence[PointClaims], *, everything: bool) -> None:
     """A row per sweep point, or `everything`: each scope and accountant, and why one has no claim."""
     table, footnotes = claim_table(plan, found) if everything else summary_table(plan, found)
-    if everything:  # the source follows from the accountant
-        rows = tuple(row[:-1] for row in table.rows)
-        words = [head for head in table.columns if head not in ("ε", "δ")]
-        table = replace(table, columns=table.columns[:-1], rows=rows, wrapped=words)
+    if everything:  # the source follows from the accountant, and one column tells the sweep points apart
+        settings = [", ".join(short_setting(plan, one.point)) for one in found for _ in one.claims]
+        rows = tuple((words, *row[-len(HEADS) : -1]) for words, row in zip(settings, table.rows, strict=True))
+        heads = ("setting", *HEADS[:-1])
+        words = [head for head in heads if head not in ("ε", "δ")]
+        table = replace(table, columns=heads, rows=rows, wrapped=words, left=(*table.left, "setting"))
     table, fixed = table.without_constants()
     most = max(one.trials for one in found)
     what = "claims on" if everything else "epsilon of all rounds together of"
@@ -62,7 +64,8 @@ def _show(plan: Plan, found: Sequence[PointClaims], *, everything: bool) -> None
     say(f"[bold]{name}[/bold]: {what} the worst device of {most} trial{'s' if most != 1 else ''}", markup=True)
     if any(fixed.values()):
         alike = "; ".join(f"{head}: {text}" for head, text in fixed.items() if text)
-        say(f"All {'claims' if everything else f'{len(found)} sweep points'}: {alike}")
+        points = f"All {len(found)} sweep points" if len(found) > 1 else "The sweep point"
+        say(f"{'All claims' if everything else points}: {alike}")
     if len(table.columns) > 1:
         table.print()
     for number, sentence in enumerate(footnotes, start=1):

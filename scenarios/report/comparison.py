@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from math import hypot, isclose, isfinite
 from typing import Any
 
+from fl.words import plural
 from scenarios.report.answers.differences import ROUNDING, Difference, Values, largest_clear
 from scenarios.report.figures.draw import draw
 from scenarios.report.figures.drawing import Curve, Drawing
@@ -17,7 +18,6 @@ from scenarios.report.tables.summaries import Mean
 from scenarios.report.tables.table import Table
 from scenarios.schema.errors import items_of, mapping
 from scenarios.schema.labels.labels import axis_label, setting_cell
-from scenarios.schema.labels.units import counted
 from scenarios.schema.schema import FigureConfig
 from scenarios.schema.sweep import blocks_of, groups_of
 
@@ -210,7 +210,7 @@ def _in_short(pairs: Sequence[_Pair]) -> str:
     phrase, number = largest_clear(apart)
     where = f" ({setting})" if (setting := pairs[int(number)][1].setting) else ""
     signs = f" ({sum(d > 0 for d in clear)} larger, {sum(d < 0 for d in clear)} smaller)" if clear else ""
-    return f"a clear difference at {len(clear)} of {counted(len(known), 'sweep point')}{signs}; {phrase}{where}."
+    return f"a clear difference at {len(clear)} of {plural(len(known), 'sweep point')}{signs}; {phrase}{where}."
 
 
 def _joined(runs: Sequence[Compared], config: FigureConfig) -> Drawing:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from fl.config.measured import ALONG, LINK_RATES
+from fl.words import plural
 from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, Point, is_number, value_of
 from scenarios.report.comparison import Cell, Compared, Comparison, compared, settings_of
@@ -80,7 +81,7 @@ def _learning(name: str, study: LearningStudy, store: Store) -> Compared:
     return Compared(
         name=name,
         seed=plan.seed,
-        missing=f"{planned - done} of {planned} trials missing or failed" if done < planned else "",
+        missing=f"{planned - done} of {plural(planned, 'trial')} missing or failed" if done < planned else "",
         settings=settings_of(store.read_scenario().root),
         swept=plan.swept_paths,
         axes=(*sorted(axes, key=lambda path: not all(map(is_number, axes[path]))), *ALONG),
@@ -141,7 +142,7 @@ def _link(name: str, study: LinkStudy, store: Store) -> Compared:
     return Compared(
         name=name,
         seed=plan.seed,
-        missing=f"{plan.num_points - done} of {plan.num_points} points not finished, or not needed"
+        missing=f"{plan.num_points - done} of {plural(plan.num_points, 'point')} not finished, or not needed"
         if done < plan.num_points
         else "",
         settings=settings_of(store.read_scenario().root),

@@ -10,6 +10,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, Self
 
+from fl.words import plural
 from scenarios.engine.batch import Engine, Finished, InProcess, Job, batch_size
 from scenarios.engine.limits import Room, refuse_disk, refuse_memory
 from scenarios.engine.limits import room as make_room
@@ -29,7 +30,6 @@ from scenarios.report.settings import setting_in_words
 from scenarios.report.tables.summaries import FEWEST_TRIALS, summarise
 from scenarios.report.tables.table import say
 from scenarios.schema.errors import printable
-from scenarios.schema.labels.units import counted
 from scenarios.schema.loader import LoadedScenario, as_yaml, resolved_root
 from scenarios.store.checkpoints import CHECKPOINTS, CheckpointPolicy, discard
 from scenarios.store.store import Store
@@ -131,14 +131,14 @@ class LearningStudy(Study):
             say(f"{printable(sentence)}\n")
         if outcome.results is not None and any(any(row[2:]) for row in outcome.results.rows):
             outcome.results.print()
-            left = f"... and {counted(outcome.more, 'more sweep point')}: see the report. " if outcome.more else ""
+            left = f"... and {plural(outcome.more, 'more sweep point')}: see the report. " if outcome.more else ""
             say(f"{left}Brackets are 95 % intervals, of means from {FEWEST_TRIALS} trials on.\n")
         found = f", {outcome.found} found done" if outcome.found else ""
         if outcome.complete:
             all_done = "the task is" if outcome.planned == 1 else f"all {outcome.planned} tasks are"
             say(f"{all_done} finished: 0 computed{found}; phyloop report draws figures again")
         else:
-            print(f"{counted(outcome.planned, 'task')}: {outcome.computed} computed{found} in {seconds:.0f} s")
+            print(f"{plural(outcome.planned, 'task')}: {outcome.computed} computed{found} in {seconds:.0f} s")
         if outcome.failed:
             print(
                 f"phyloop: {outcome.failed} of {outcome.planned} tasks failed; the report names them and why, and "

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.config.measured import ALONG
+from fl.words import plural
 from phy.numerics.cache import LastResult
 from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, Point, is_number, is_shown, value_of
@@ -18,7 +19,6 @@ from scenarios.report.settings import said
 from scenarios.report.tables.quantities import EPSILON, RATES, ROUND_AXES
 from scenarios.report.tables.summaries import FEWEST_TRIALS, INTERVALS, UPPER_LIMIT, Mean
 from scenarios.schema.labels.labels import AGGREGATION, guarantee, setting_label, unequal_guarantees
-from scenarios.schema.labels.units import counted
 from scenarios.schema.schema import Axis, FigureConfig
 
 if TYPE_CHECKING:
@@ -313,7 +313,7 @@ def _beyond_logarithm(config: FigureConfig, spots: Sequence[Spot]) -> str:
         if low == sum(s.y is not None for s in spots):
             text += " The y axis is linear, because no value is above 0."
         else:
-            text += f" Not drawn on the logarithmic y axis: {counted(low, 'value')} of 0 or below."
+            text += f" Not drawn on the logarithmic y axis: {plural(low, 'value')} of 0 or below."
     if config.x_scale == "log" and any(is_number(s.x) and s.x <= 0 for s in spots):
         text += " The x axis is linear, because a value of x is 0 or below."
     return text
@@ -324,7 +324,7 @@ def _caption(config: FigureConfig, plan: Plan, spots: Sequence[Spot]) -> str:
     if not spots:
         return f"No finished trial measured {config.y}."
     few, many = min(s.n for s in spots), max(s.n for s in spots)
-    trials = counted(many, "trial") if few == many else f"{few} to {many} trials"
+    trials = plural(many, "trial") if few == many else f"{few} to {many} trials"
     xs = {str(s.x) for s in spots if s.x is not None}
     along, mark = (
         config.x in ROUND_AXES,

@@ -89,9 +89,18 @@ def frame_of(drawing: Drawing) -> Frame:
         whole=config.x == "round",
         alone=float(placed[0]) if placed and not words and len({*placed}) == 1 else None,
         y_log=y_limits is not None,
-        y_limits=_constant(spots) or y_limits,
+        y_limits=_constant(spots) or y_limits or _equal(spots),
         series=tuple(sorted({curve.series for curve in curves})),
     )
+
+
+def _equal(spots: Sequence[Spot]) -> tuple[float, float] | None:
+    """Limits close around one value that all spots have: the page draws from -1 to 1 otherwise."""
+    heights = {y for s in spots for y in (s.low, s.y, s.high) if y is not None}
+    if len(heights) != 1:
+        return None
+    (height,) = heights
+    return height - 0.05 * (abs(height) or 1.0), height + 0.05 * (abs(height) or 1.0)
 
 
 def _constant(spots: Sequence[Spot]) -> tuple[float, float] | None:

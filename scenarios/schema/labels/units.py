@@ -136,8 +136,3 @@ def numbers_in(value: object) -> list[int | float] | None:
     words = re.split(r"[\s;,]+", value.strip(" ;,[]")) if isinstance(value, str) else []
     numbers = [number for word in words if (number := number_in(word)) is not None]
     return numbers if len(numbers) == len(words) > 1 else None
-
-
-def counted(number: int, noun: str, nouns: str = "") -> str:
-    """Return `1 round`, `2 rounds`, `1,200 batches`; `nouns` is a plural that does not end in a mere s."""
-    return f"{number:,} {noun if number == 1 else nouns or f'{noun}s'}"

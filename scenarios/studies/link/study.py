@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
+from fl.words import plural
 from phy.measure.monte_carlo import Stop, StopReason, StopRule, why_stop
 from scenarios.engine.interruption import stop_if_asked
 from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
@@ -15,7 +16,6 @@ from scenarios.files.log import event, logger
 from scenarios.report.figures.drawing import Drawing
 from scenarios.report.tables.table import say
 from scenarios.schema.errors import printable
-from scenarios.schema.labels.units import counted
 from scenarios.schema.loader import LoadedScenario, as_yaml
 from scenarios.store.store import Store
 from scenarios.studies.folders import stored_scenario
@@ -48,6 +48,7 @@ class LinkStudy(Study):
         self.plan = plan or expand_link(loaded)
         self.rule = rule or self.plan.measure.rule()
         self.batches_added = self.points_found = self.points_timed = 0
+        self.sending_s = 0.0
         self.ids = [point.point_id for curve in self.plan.curves for point in curve.points]
         self._latest: PointResult | None = None
 
@@ -121,6 +122,7 @@ class LinkStudy(Study):
                     yield replace(latest, stop=None)
                 raise
             self._latest = latest
+            self.sending_s += latest.measured.seconds - so_far.measured.seconds
             yield latest
 
     def keep(self, store: Store, results: PointResult, *, progress: Progress) -> int:
@@ -147,8 +149,10 @@ class LinkStudy(Study):
         say(f"\n{tables.UNBIASED_NOTE}")
         if self.points_timed:
             say(f"\n{tables.TIME_NOTE}")
-        found = f", {counted(self.points_found, 'point')} needed none" if self.points_found else ""
-        print(f"\n{counted(self.batches_added, 'batch', 'batches')} measured{found} in {seconds:.0f} s")
+        found = f", {plural(self.points_found, 'point')} needed none" if self.points_found else ""
+        parts = f"{self.sending_s:.0f} s of sending, as in column [s], the rest compiling and drawing"
+        took = f"{seconds:.0f} s" + (f": {parts}" if self.batches_added else "")
+        print(f"\n{plural(self.batches_added, 'batch', 'batches')} measured{found} in {took}")
 
     # --- stopping, and what is shown of it --------------------------------------------------------
 
