@@ -90,7 +90,7 @@ def results_table(
         return setting if any(setting) else (s.point.scenario.name,), (str(s.done), *epsilon, *cells)
 
     words = _words_of_curves(plan, figures, summaries)
-    proof = (fill("proved ε of the run", 10),) if proved else ()
+    proof = ("proved ε of the run",) if proved else ()
     heads = ("setting", "trials", *proof, *(fill(axis_label(name), HEAD_WIDTH) for name in names))
     return Table(columns=heads, rows=tuple(in_groups(map(row, summaries))), left=heads[:1], wrapped=heads[:1])
 
