@@ -329,9 +329,7 @@ def index(
 @app.command()
 def privacy(
     folder: FolderArgument,
-    delta: Annotated[
-        float | None, option("--delta", "D", "delta of the whole run [default: the scenario's, else 1e-5].")
-    ] = None,
+    delta: Annotated[float | None, option("--delta", "D", "delta of the run [default: its own, or 1e-5].")] = None,
     accountant: Annotated[
         list[str] | None, option("--accountant", "NAME", "basic, advanced, renyi, pld or exact; repeatable.")
     ] = None,
