@@ -21,6 +21,7 @@ from scenarios.report.answers.sentences import PRIVATE, PUBLIC, listed, sentence
 from scenarios.report.figures.curves import NO_SETTINGS
 from scenarios.report.figures.learning import default_figures, figures_of
 from scenarios.report.html import Part
+from scenarios.report.lost_packets import packets_lost
 from scenarios.report.settings import axes_of, said
 from scenarios.report.tables.quantities import sense
 from scenarios.report.tables.summaries import PointSummary, told_by
@@ -202,6 +203,9 @@ def _error_models(plan: Plan, summaries: Sequence[PointSummary], *, metric: str)
             point = pairs[largest][0].point
             at = f" ({place})" if (place := _place(plan, point)) else ""
             known = sum(one.mean is not None for one in apart.values())
+            # The packets first: a learner may bear the loss of many.
+            paths = [path for path in axes_of(plan) if path != ERROR_MODEL]
+            yield from packets_lost([*pairs.values()], model=said(point, ERROR_MODEL), paths=paths)
             yield (
                 f"{said(point, ERROR_MODEL)} against measured errors",
                 f"a clear difference at {clear} of {known} settings; {phrase}{at}.",
