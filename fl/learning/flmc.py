@@ -22,6 +22,7 @@ from fl.config.task import GaussianLinearConfig, LmcCap, TaskConfig
 from fl.learning.flmc_schemes import SCHEME, FlmcScheme, Sending
 from fl.results import CAP_NAMES
 from fl.uplink.channel_credit import sure_noise_power
+from fl.words import plural
 from phy.config.base import Access, Modulation
 from phy.config.conflict import Conflict
 from phy.config.link import LinkConfig
@@ -257,7 +258,7 @@ class FlmcConfig(Learning):
     def describe(self, label: Label, *, link: LinkConfig) -> list[str]:
         return [
             f"{self.task.name}, {self.task.num_samples} samples, {self.num_values()} parameters, "
-            f"{self.num_devices} devices, {self.rounds} rounds",
+            f"{plural(self.num_devices, 'device')}, {plural(self.rounds, 'round')}",
             *attack_in_words(self.attack, self.num_devices, label),
         ]
 

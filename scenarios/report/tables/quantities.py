@@ -58,6 +58,9 @@ LARGER_IS_BETTER = ("accuracy", "accuracy_at_home", "aggregation_snr_db", "aggre
 SMALLER_IS_BETTER = ("mse", "wasserstein2", "loss", "error_rate", "squared_error", "distance_sq", "l1_distance")
 """Endings of the names of quantities in which one sweep point is better than another."""
 
+EPSILON = "epsilon_proved"
+"""The epsilon proved for all rounds so far: over the rounds alone, from the ledgers."""
+
 WITHIN = " within "
 """Between the number of a round and the budget in the name of a metric of `budget_names`."""
 

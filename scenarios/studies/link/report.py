@@ -22,6 +22,7 @@ from scenarios.report.tables.table import Table
 from scenarios.schema.labels.labels import axis_label
 from scenarios.schema.schema import Axis, FigureConfig
 from scenarios.store.store import Store
+from scenarios.studies.link.gaps import gap_sentences
 from scenarios.studies.link.level import axis_name, charged, theory
 from scenarios.studies.link.plan import Curve, LinkPlan
 from scenarios.studies.link.results import PointResult, Results, read_results
@@ -30,6 +31,8 @@ from scenarios.studies.link.tables import TIME_NOTE, axis_sentence, cells, heads
 AS_COUNTED = "Rates as counted. A point stops for all devices together."
 DENSE = 201
 """Points of a drawn closed form."""
+BESIDE_DB = 1.0
+"""To both sides of the only value of a curve, the closed form is drawn so far [dB]."""
 
 
 # --- figures --------------------------------------------------------------------------------------
@@ -108,7 +111,9 @@ def _spot(config: FigureConfig, found: PointResult, device: int | None) -> Spot 
 
 
 def _closed_form(config: FigureConfig, curve: Curve, device: int | None) -> Iterator[Spot]:
-    esno_db = np.linspace(curve.points[0].esno_db, curve.points[-1].esno_db, DENSE)
+    first_db, last_db = curve.points[0].esno_db, curve.points[-1].esno_db
+    wider_db = BESIDE_DB if first_db == last_db else 0.0  # one value has no line through it
+    esno_db = np.linspace(first_db - wider_db, last_db + wider_db, DENSE)
     rates = None if config.y == "raw_bit_error_rate" else theory(curve, config.y, esno_db, device=device)
     if rates is not None:
         values_db = esno_db + curve.budget.value_db(0.0, cast(Axis, config.x))
@@ -147,6 +152,11 @@ def _limits_from(plan: LinkPlan, quantity: str) -> str:
 
 GOOD_ENOUGH = 0.1
 """Packet error rate at which links are compared, the usual target of link adaptation."""
+
+
+def gaps(plan: LinkPlan, results: Results) -> list[tuple[str, str]]:
+    """Return how many dB lie between the curves, see `gap_sentences`."""
+    return [*gap_sentences(plan, results, figures_of(plan, plan.curves[0].point.scenario.report.figures))]
 
 
 def answers(plan: LinkPlan, results: Results) -> Iterator[tuple[str, str]]:
@@ -212,7 +222,7 @@ def write_study_report(folder: Path, plan: LinkPlan, *, store: Store) -> ReportP
         about=axis_sentence(plan),
         warnings=[f"{counted(missing, 'point')} missing or not finished: this study is not complete."][: bool(missing)],
         sections={
-            "In short": [Part(items=list(answers(plan, results)))],
+            "In short": [Part(items=[*gaps(plan, results), *answers(plan, results)])],
             "Figures": pictures(figures, numbered=True),
             "Packets looked at": [Part(links=inspections(folder, plan))],
             "Results per point": measured,
