@@ -56,7 +56,9 @@ class FlmcConfig(Learning):
     rounds: int = whole(300, "number of rounds; 300 as in Zhang et al. 2022", least=2, most=10_000_000)
     burn_in: int = whole(200, "first rounds, left out of the metrics; 200 as in Zhang et al. 2022", least=0)
     step_size: PositiveFloat | Literal["auto"] = Field(
-        default="auto", description="step size eta, Zhang et al. 2022 (6)"
+        default="auto",
+        description="step size eta, Zhang et al. 2022 (6); auto: from the data, short enough to contract and for the "
+        "noise of one-bit gradients, 2 / (mu + L) and a / K at most",
     )
     gradient_bound: PositiveFloat = Field(
         default=30.0, description="l of (13), clipping per entry; 30 as in Zhang et al. 2022"
@@ -121,6 +123,21 @@ class FlmcConfig(Learning):
     def hiding_devices(self) -> int:
         """Devices in the sum that hides one of them; on a resource of its own, its one unknown symbol of (16)."""
         return self.num_devices if self.superposes else 2
+
+    @property
+    def longest_sampling_step(self) -> float:
+        """a / (K V), from which on one-bit noise alone exceeds what Langevin sampling needs; math.inf for amplitudes.
+
+        Signs carry a / 2 of the gradient, so that a step eta needs noise of variance 2 eta (a / 2) = eta a, while they
+        bring eta^2 K V, with V = 1 - tanh^2(a g / 2) nearly 1 where gradients are small, as around the mode.
+        """
+        return self.quantizer_slope / self.num_devices if self.sends.one_bit else math.inf
+
+    @property
+    def one_bit_excess(self) -> float | None:
+        """Variance of one-bit noise over what sampling needs, where it is more at the written step; None otherwise."""
+        ratio = 0.0 if self.step_size == "auto" else self.step_size / self.longest_sampling_step
+        return ratio if ratio > 1.0 + 1e-9 else None
 
     @property
     def access(self) -> Access | None:
@@ -271,6 +288,8 @@ class FlmcConfig(Learning):
         return super().depends_on(path) and (self.sends.one_bit or path != "learning.quantizer_slope")
 
     def findings(self, facts: PointFacts) -> Iterator[str]:
+        if (excess := self.one_bit_excess) is not None:
+            yield f"{one_bit_noise(excess)}, and no SNR lowers it; {self._shorter_step()}"
         if math.isfinite(facts.metrics.get("mse", 0.0)) and not facts.growth > 2.0:
             return
         far = f"samples are {facts.growth:.3g} times as far from the truth as at the start"
@@ -292,6 +311,13 @@ class FlmcConfig(Learning):
         held = "" if cap == "none" else f" and the amplitude is held down by the cap of {cap}"
         yield f"{far}{held}: {remedy}{shorter}"
 
+    def warnings(self) -> Iterator[str]:
+        if (excess := self.one_bit_excess) is not None:
+            yield f"learning.step_size: {one_bit_noise(excess)} at {self.step_size:g}; {self._shorter_step()}"
+
+    def _shorter_step(self) -> str:
+        return f"write learning.step_size: {self.longest_sampling_step:.3g} or less, or auto"
+
     def num_values(self) -> int:
         """Return the number of parameters m."""
         return self.task.dimension
@@ -310,3 +336,8 @@ class FlmcConfig(Learning):
 
     def numbers_stored_per_round(self) -> int:
         return 4 + (5 * self.num_devices if self.detects else 0)
+
+
+def one_bit_noise(excess: float) -> str:
+    """Say by how much one-bit noise exceeds the noise that Langevin sampling needs."""
+    return f"one-bit noise alone has {excess:.2g} times the variance that Langevin sampling needs"
