@@ -41,6 +41,8 @@ _MAGIC = b"phyloop\n"
 _HEAD = struct.Struct("<8sIQ32s")
 _SUMMED = 20
 """Bytes of the head that its SHA-256 is of."""
+_ROOM = 1 << 14
+"""Bytes kept free behind the end while a run goes on."""
 _READ_ERRORS = (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
 """Errors of code that reads what nobody wrote."""
 
@@ -260,8 +262,29 @@ class Store:
         """Store rows: all of them, or after an error none. ScenarioError if the disk refuses, or if it is read-only."""
         start = self._end
         with writing(self.folder, "results"):
-            self._end = _commit(self._file, parts, start=start)
+            try:
+                self._end = _commit(self._file, parts, start=start)
+            except OSError:
+                self._forget_unwritten()
+                raise
         self._take(start)
+        self._keep_room()
+
+    def _forget_unwritten(self) -> None:
+        """Drop what a full disk refused, which the buffer would write again before anything else."""
+        refused, number = self._file, open_plain(self.path, os.O_RDWR)
+        self._file = os.fdopen(number, "r+b")
+        with suppress(OSError):
+            refused.close()
+
+    def _keep_room(self) -> None:
+        """Hold room for the note on how a run ends, which a full disk would refuse, until it has ended."""
+        running = any(run.status == "running" for run in self.runs.values())
+        with suppress(OSError, AttributeError):  # not every system has it, and nothing depends on it
+            if running:
+                os.posix_fallocate(self._file.fileno(), self._end, _ROOM)
+            else:
+                os.ftruncate(self._file.fileno(), self._end)
 
     # --- the file ---------------------------------------------------------------------------------
 
