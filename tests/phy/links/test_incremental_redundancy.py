@@ -51,9 +51,9 @@ def test_other_bits_need_fewer_attempts_than_the_same_bits(blocks: int) -> None:
 
 
 def test_every_version_is_sent_again_in_turn() -> None:
-    """At 1 dB even all bits of the buffer, sent once, are too few: versions repeat, and their soft values add up."""
-    weak: dict[str, Any] = {"power": {"policy": "fixed", "snr_max_db": 1.0}}
-    weak["packets"] = {"policy": "retransmit-combine", "combining": "incremental-redundancy", "max_retransmissions": 7}
+    """At 0 dB even all bits of the buffer, sent once, are too few: versions repeat, and their soft values add up."""
+    weak: dict[str, Any] = {"power": {"policy": "fixed", "snr_max_db": 0.0}}
+    weak["packets"] = {"policy": "retransmit-combine", "combining": "incremental-redundancy", "max_retransmissions": 11}
     reception = sent_by(link_of("incremental-redundancy", **weak))
     assert reception.counts.dropped.sum() == 0
     assert reception.counts.retransmissions.sum() >= 4 * reception.counts.packets.sum()
