@@ -51,7 +51,7 @@ def flmc_account(
     sending = config.sending
     credited = sending.parameter(config, peak, noise_power=sure_noise_power(link, privacy=privacy))
     parameter = np.where(peak > 0.0, credited, np.nan)[:, None]
-    uncredited = np.where(peak > 0.0, sending.unprotected, np.nan)[:, None]
+    uncredited = np.where(peak > 0.0, sending.without_noise(config), np.nan)[:, None]
     reason, release = uncreditable(config, link=link), sending.release(config)
     if reason is not None:
         ledger = release.ledger(uncredited, assumptions=(CLIPPED, reason))

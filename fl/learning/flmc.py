@@ -19,6 +19,7 @@ from fl.config.base import PositiveFloat, whole
 from fl.config.learning import Label, Learning, PointFacts, algorithms
 from fl.config.measured import ALONG, LINK, LINK_RATES, RADIO, SPENT, Measured
 from fl.config.task import GaussianLinearConfig, LmcCap, TaskConfig
+from fl.learning.flmc_levels import Levels, levels_of
 from fl.learning.flmc_schemes import SCHEME, FlmcScheme, Sending
 from fl.results import CAP_NAMES
 from fl.uplink.channel_credit import sure_noise_power
@@ -62,6 +63,25 @@ class FlmcConfig(Learning):
     )
     quantizer_slope: PositiveFloat = Field(
         default=0.05, description="a of the sigmoid below (8); 0.05 as in Zhang et al. 2022"
+    )
+    quantizer_bits: int = whole(
+        1,
+        "bits of a gradient entry; from 2 on stochastic rounding to 2^bits levels without a bias; 1 as in Zhang et al. "
+        "2022 (8)",
+        most=8,
+    )
+    quantizer_range: PositiveFloat | None = Field(
+        default=None, description="r of levels over [-r, r], 2 bits or more; left out: gradient_bound, the smallest"
+    )
+    quantizer_symbols: Literal["pam", "planes"] = Field(
+        default="pam",
+        description="scheme digital with 2 bits or more: one amplitude per entry, or a bpsk symbol per bit; pam: the same "
+        "noise at the same energy in one channel use",
+    )
+    plane_amplitudes: Literal["significance", "equal"] = Field(
+        default="significance",
+        description="amplitudes of the symbols of planes: squares in proportion to the weights of bits, or all equal; "
+        "significance: the least noise at an energy",
     )
     lmc_cap: LmcCap | None = Field(
         default=None, description="left out: printed where receiver noise enters the update, else none"
@@ -117,6 +137,25 @@ class FlmcConfig(Learning):
         return scheme
 
     @property
+    def levels(self) -> Levels | None:
+        """What carries an entry of 2 bits or more; None for one bit, amplitudes and no radio."""
+        if not self.sends.one_bit or self.quantizer_bits == 1:
+            return None
+        return levels_of(
+            bits=self.quantizer_bits,
+            reach=self.quantizer_range or self.gradient_bound,
+            bound=self.gradient_bound,
+            dimension=self.task.dimension,
+            planes=self.quantizer_symbols == "planes" or not self.superposes,
+            by_significance=self.plane_amplitudes == "significance" and self.superposes,
+        )
+
+    @property
+    def sends_signs(self) -> bool:
+        """Whether an entry is one sign, of about a/2 of the gradient's size."""
+        return self.sends.one_bit and self.levels is None
+
+    @property
     def hiding_devices(self) -> int:
         """Devices in the sum that hides one of them; on a resource of its own, its one unknown symbol of (16)."""
         return self.num_devices if self.superposes else 2
@@ -126,7 +165,7 @@ class FlmcConfig(Learning):
         return self.sends.access
 
     def modulation_over(self, access: Access) -> Modulation:
-        return self.sends.modulation
+        return "analog" if self.levels is not None and self.superposes else self.sends.modulation
 
     def resolved(self) -> Self:
         return self if self.lmc_cap is not None else self.model_copy(update={"lmc_cap": self.resolved_lmc_cap})
@@ -138,6 +177,7 @@ class FlmcConfig(Learning):
             keys = "learning.num_devices learning.task.num_samples learning.task"
             problem = f"{num_devices} devices cannot share {task.num_samples} samples of {task.name}"
             yield Conflict(keys, problem, f"write num_devices: {task.num_samples}{raised}")
+        yield from self._quantizer_conflicts()
         if self.debias and not self.sends.debiases:
             problem = f"debias needs scheme digital-orthogonal, the scheme is {self.scheme}"
             remedy = "leave debias out, or write scheme: digital-orthogonal"
@@ -152,6 +192,22 @@ class FlmcConfig(Learning):
             yield from self._radio_conflicts(link)
             if privacy is not None:
                 yield from self._bound_conflicts(link.resolve(access=self.access, modulation=self.sends.modulation))
+
+    def _quantizer_conflicts(self) -> Iterator[Conflict]:
+        """Yield a range of levels that does not hold all gradients, or that nothing is rounded to."""
+        reach, bound = self.quantizer_range, self.gradient_bound
+        if reach is None:
+            return
+        if self.levels is None:
+            problem = f"quantizer_range is for 2 bits or more of a digital scheme, and {self.scheme} has none such"
+            if self.sends.one_bit:
+                problem = "quantizer_range is for 2 bits or more; one bit has the sigmoid of quantizer_slope"
+            remedy = "leave quantizer_range out, or write scheme: digital and quantizer_bits: 2"
+            yield Conflict("learning.quantizer_range learning.quantizer_bits learning.scheme", problem, remedy)
+        elif not bound <= reach <= self.levels.widest:
+            problem = f"quantizer_range {reach:g} must be gradient_bound {bound:g} to {self.levels.widest:g}"
+            remedy = f"write quantizer_range: {bound:g}, or leave it out"
+            yield Conflict("learning.quantizer_range learning.gradient_bound", problem, remedy)
 
     def _radio_conflicts(self, link: LinkConfig) -> Iterator[Conflict]:
         """Yield an access or a modulation that cannot carry the bits or amplitudes of the scheme, and biased sums."""
@@ -173,8 +229,11 @@ class FlmcConfig(Learning):
             problem = f"scheme {scheme} needs access {needed}, the access is {access}"
             remedy = f"write access: {needed}, or access: auto{self.sends.instead}"
             yield Conflict("link.access learning.scheme", problem, remedy)
-        if modulation != "auto" and not self.sends.carried_by(modulation):
-            what = "one-bit gradients" if self.sends.one_bit else "amplitudes"
+        carried = self.sends.carried_by(modulation)
+        if self.levels is not None and self.superposes:
+            carried = modulation == "analog"  # levels, or signs of amplitudes of their own
+        if modulation != "auto" and not carried:
+            what = "one-bit gradients" if self.sends_signs else "amplitudes" if self.superposes else "bits"
             problem = f"scheme {scheme} sends {what}{' that add up' * self.superposes}, which {modulation} cannot carry"
             yield Conflict("link.modulation learning.scheme", problem, "write modulation: auto")
         if self.superposes and link.receiver.combining != "mrc":
@@ -267,7 +326,16 @@ class FlmcConfig(Learning):
         return nobody_honest(self.attack, num_devices=self.num_devices)
 
     def depends_on(self, path: str) -> bool:
-        return super().depends_on(path) and (self.sends.one_bit or path != "learning.quantizer_slope")
+        key, unread = path.removeprefix("learning."), set[str]()
+        if not self.sends_signs:
+            unread |= {"quantizer_slope"}
+        if self.levels is None:
+            unread |= {"quantizer_range", "quantizer_symbols"}
+        if self.levels is None or not self.levels.planes or not self.superposes:
+            unread |= {"plane_amplitudes"}
+        if not self.sends.one_bit:
+            unread |= {"quantizer_bits"}
+        return super().depends_on(path) and (not path.startswith("learning.") or key not in unread)
 
     def findings(self, facts: PointFacts) -> Iterator[str]:
         if math.isfinite(facts.metrics.get("mse", 0.0)) and not facts.growth > 2.0:
@@ -296,12 +364,13 @@ class FlmcConfig(Learning):
         return self.task.dimension
 
     def payload_bits(self) -> int:
-        return self.task.dimension
+        return self.task.dimension * (1 if self.levels is None else self.levels.uses)
 
     def bytes_per_trial(self, link: LinkConfig) -> int:
         m, devices = self.task.dimension, self.num_devices
         records = 8 * self.rounds * (_SERIES + (_LINK_SERIES * devices if self.detects else 0))
-        radio = devices * m * (64 * self.uses_radio + 48 * (self.attack is not None))
+        symbols = self.payload_bits() if self.uses_radio else m
+        radio = devices * symbols * (64 * self.uses_radio + 48 * (self.attack is not None))
         probed = link.error_model == "iid" or (link.error_model != "error_free" and self.debias)
         probe = devices * link.probe_bits // 2 if self.detects and probed else 0
         samples = 0 if self.uses_radio else 8 * self.rounds * m  # drawn at once by scheme exact

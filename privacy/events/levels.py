@@ -33,6 +33,7 @@ import numpy as np
 
 from privacy.errors import PrivacyError
 from privacy.events.events import Event, Floats, NoRelease
+from privacy.mechanisms.superposition.levels import LevelPair
 
 _REACH = 10.0  # Pr(|z| > 10) is 2e-23
 _NODES = 1 << 17
@@ -68,10 +69,8 @@ class SuperposedLevels(Event):
 
     def _law(self) -> tuple[float, float, float]:
         """Lower level, upper level, and the probability of the upper one, of a gradient at l; levels in A."""
-        top = self.levels - 1
-        u = top * (1.0 + self.share) / 2.0
-        j = min(math.floor(u), top - 1)
-        return self.amplitude * (2.0 * j / top - 1.0), self.amplitude * (2.0 * (j + 1) / top - 1.0), u - j
+        low, high, upper = _end(self.levels, self.share)
+        return self.amplitude * low, self.amplitude * high, upper
 
     def pure_epsilon(self) -> float:
         """Two levels: ln((1 + l/r) / (1 - l/r)), approached as y grows. More: math.inf, as Gaussian tails part."""
@@ -145,6 +144,24 @@ class SuperposedLevels(Event):
         if count == 0:
             return NoRelease()
         return self if count == 1 else None
+
+
+def _end(levels: int, share: float) -> tuple[float, float, float]:
+    """Lower level, upper level, and the probability of the upper one, of a gradient at l."""
+    top = levels - 1
+    u = top * (1.0 + share) / 2.0
+    j = min(math.floor(u), top - 1)
+    return 2.0 * j / top - 1.0, 2.0 * (j + 1) / top - 1.0, u - j
+
+
+def rounded_pair(*, levels: int, share: float) -> LevelPair:
+    """P and Q of the module's head as the pair that `privacy.mechanisms.superposition.levels` composes exactly."""
+    low, high, upper = _end(levels, share)
+    one = {low: 1.0 - upper, high: upper}
+    other = {-low: 1.0 - upper, -high: upper}
+    places = tuple(sorted({*one, *other}))
+    probabilities = [tuple(law.get(place, 0.0) for place in places) for law in (one, other)]
+    return LevelPair(levels=places, one=probabilities[0], other=probabilities[1])
 
 
 def plane_noise_multiplier(amplitudes: Sequence[float]) -> float:
