@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from fl.accounting.flmc import amplitude_caps, uncreditable
+from fl.algorithms.mixing import blocking
 from fl.attacks.attacks import attack_conflicts, attack_in_words
 from fl.attacks.flmc_attackers import check_attack
 from fl.audit.game import nobody_honest
@@ -17,7 +18,7 @@ from fl.checkpoints import Trials
 from fl.config.attack import AttackConfig
 from fl.config.base import PositiveFloat, whole
 from fl.config.learning import Label, Learning, PointFacts, algorithms
-from fl.config.measured import ALONG, LINK, LINK_RATES, RADIO, SPENT, Measured
+from fl.config.measured import ALONG, ENSEMBLE_W2, LINK, LINK_RATES, MIXING, RADIO, SPENT, Measured
 from fl.config.task import GaussianLinearConfig, LmcCap, TaskConfig
 from fl.learning.flmc_levels import Levels, levels_of
 from fl.learning.flmc_schemes import SCHEME, FlmcScheme, Sending
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 _SERIES = 12
 _LINK_SERIES = 12
+MOST_RECORDED = 32
+"""Entries of a sample that may be kept per round, each a column."""
 """Numbers recorded per round, and per round and device that is detected on its own."""
 
 
@@ -91,12 +94,26 @@ class FlmcConfig(Learning):
         description="digital-orthogonal only: divide each device's bits by 1 - 2 BER, BER as probed; false as in "
         "Zhang et al. 2022",
     )
+    record_samples: bool = Field(
+        default=False,
+        description="keep every sample, from which figures of ensemble_wasserstein2 over the rounds are drawn; false: "
+        "they take more room than all else that is kept",
+    )
     attack: AttackConfig | None = Field(default=None, description="devices that attack")
 
     @field_validator("task", mode="before")
     @classmethod
     def _a_bare_word_names_the_task(cls, value: object) -> object:
         return {"name": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _few_entries_to_keep(self) -> FlmcConfig:
+        if self.record_samples and self.task.dimension > MOST_RECORDED:
+            raise ValueError(
+                f"record_samples keeps samples of at most {MOST_RECORDED} entries, and the task has "
+                f"{self.task.dimension}; leave record_samples out, or lower task.dimension"
+            )
+        return self
 
     @model_validator(mode="after")
     def _samples_remain_after_burn_in(self) -> FlmcConfig:
@@ -110,8 +127,10 @@ class FlmcConfig(Learning):
     @classmethod
     def measured(cls) -> Measured:
         return Measured(
-            per_trial=("mse", "wasserstein2", "variance_ratio", "amplitude", "active_cap", *SPENT, "rounds_sent"),
-            per_round=("squared_error", "amplitude", "peak_amplitude", "num_active", *RADIO, "num_attackers"),
+            per_trial=("mse", "wasserstein2", "variance_ratio", *MIXING, "amplitude", "active_cap", *SPENT, "rounds_sent"),
+            per_round=(
+                *("squared_error", "amplitude", "peak_amplitude", "num_active", *RADIO, "num_attackers", ENSEMBLE_W2),
+            ),
             per_device=LINK,
             rates=LINK_RATES,
             axes=ALONG,
@@ -374,7 +393,10 @@ class FlmcConfig(Learning):
         probed = link.error_model == "iid" or (link.error_model != "error_free" and self.debias)
         probe = devices * link.probe_bits // 2 if self.detects and probed else 0
         samples = 0 if self.uses_radio else 8 * self.rounds * m  # drawn at once by scheme exact
-        return self.task.bytes_per_trial(devices) + 2 * records + radio + probe + samples
+        kept = 2 * 8 * self.rounds * m * self.record_samples
+        blocks, _ = blocking(self.rounds - self.burn_in, dimension=m)
+        return self.task.bytes_per_trial(devices) + 2 * records + radio + probe + samples + kept + 6 * 8 * blocks * m
 
     def numbers_stored_per_round(self) -> int:
-        return 4 + (5 * self.num_devices if self.detects else 0)
+        samples = self.task.dimension if self.record_samples else 0
+        return 4 + samples + (5 * self.num_devices if self.detects else 0)
