@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from fl.accounting.flmc import amplitude_caps, uncreditable
+from fl.accounting.flmc import amplitude_caps, hides_alone, slope_within, uncreditable
 from fl.algorithms.mixing import blocking
 from fl.attacks.attacks import attack_conflicts, attack_in_words
 from fl.attacks.flmc_attackers import check_attack
@@ -210,7 +210,9 @@ class FlmcConfig(Learning):
         if self.access is not None:
             yield from self._radio_conflicts(link)
             if privacy is not None:
-                yield from self._bound_conflicts(link.resolve(access=self.access, modulation=self.sends.modulation))
+                resolved = link.resolve(access=self.access, modulation=self.sends.modulation)
+                if not (privacy.calibrated and hides_alone(self, link=resolved)):
+                    yield from self._bound_conflicts(resolved)
 
     def _quantizer_conflicts(self) -> Iterator[Conflict]:
         """Yield a range of levels that does not hold all gradients, or that nothing is rounded to."""
@@ -301,7 +303,12 @@ class FlmcConfig(Learning):
             yield Conflict("privacy.budget learning.scheme", problem, "write privacy: none, or scheme: digital")
             return
         reason = uncreditable(self, link=link)
-        if reason is not None and link.error_model != "error_free":
+        if privacy.calibrated and hides_alone(self, link=link):
+            slope_within(self, budget=privacy.budget)
+            if privacy.budget.schedule != "uniform":
+                problem = "the slope of the quantizer keeps this budget, and it is the same in all rounds"
+                yield Conflict("privacy.budget.schedule link.coding", problem, "write schedule: uniform")
+        elif reason is not None and link.error_model != "error_free":
             problem = f"a budget relies on the receiver's noise, but {reason}"
             remedy = "write privacy: none, or an uncoded bpsk or qpsk link of error_model: measured"
             yield Conflict("privacy.budget link.error_model link.modulation link.coding", problem, remedy)
@@ -312,6 +319,13 @@ class FlmcConfig(Learning):
             yield Conflict("privacy.budget link.csi link.error_model", problem, remedy)
         elif privacy.calibrated:
             amplitude_caps(self, budget=privacy.budget, noise_power=sure_noise_power(link, privacy=privacy))
+
+    def settled(self, *, link: LinkConfig, privacy: Mechanism | None) -> Self:
+        """See `Learning`: behind a code the slope of the one-bit quantizer is what a budget leaves."""
+        budget = None if privacy is None else privacy.budget
+        if budget is None or not budget.calibrate or not hides_alone(self, link=link):
+            return self
+        return self.model_copy(update={"quantizer_slope": slope_within(self, budget=budget)})
 
     def build(self, *, link: LinkConfig, privacy: Any, seed: int, trials: tuple[int, ...]) -> Trials:
         from fl.algorithms.flmc_trials import FlmcTrials
