@@ -163,7 +163,9 @@ class DetectedSigns(_OnAir):
     def __init__(self, config: FlmcConfig, *, task: PosteriorTask, sampling: Sampling, link: LinkConfig) -> None:
         super().__init__(config, task=task, sampling=sampling)
         self._link = link
-        self.uplink: DigitalUplink = compile_digital(link, num_devices=config.num_devices, num_bits=config.payload_bits())
+        self.uplink: DigitalUplink = compile_digital(
+            link, num_devices=config.num_devices, num_bits=config.payload_bits()
+        )
 
     def round(self, theta: F64, *, context: UplinkContext, budget: ArrayLike | None = None) -> RoundOutcome:
         link, size, caps = self._link, self._task.dimension, self._within(budget)

@@ -143,9 +143,7 @@ def _round(values: Any, scale: Any, half: Any, top: Any, words: Any, out: Any, c
 
 
 @kernel
-def _draw(
-    values: Any, scale: Any, half: Any, top: Any, keys: Any, out: Any, first: Any, last: Any
-) -> None:
+def _draw(values: Any, scale: Any, half: Any, top: Any, keys: Any, out: Any, first: Any, last: Any) -> None:
     """Indices of trials `first` to `last`, word by word as `random.uniform_words` numbers them."""
     num_devices, num_values = values.shape[1], values.shape[2]
     pairs = (num_values + 1) // 2

@@ -19,7 +19,7 @@ from fl.config.attack import AttackConfig
 from fl.config.base import PositiveFloat, whole
 from fl.config.learning import Label, Learning, PointFacts, algorithms
 from fl.config.measured import ALONG, ENSEMBLE_W2, LINK, LINK_RATES, MIXING, RADIO, SPENT, Measured
-from fl.config.task import GaussianLinearConfig, LmcCap, TaskConfig
+from fl.config.task import GaussianLinearConfig, LmcCap, LogisticConfig, TaskConfig
 from fl.learning.flmc_levels import Levels, levels_of
 from fl.learning.flmc_schemes import SCHEME, FlmcScheme, Sending
 from fl.results import CAP_NAMES
@@ -127,7 +127,16 @@ class FlmcConfig(Learning):
     @classmethod
     def measured(cls) -> Measured:
         return Measured(
-            per_trial=("mse", "wasserstein2", "variance_ratio", *MIXING, "amplitude", "active_cap", *SPENT, "rounds_sent"),
+            per_trial=(
+                "mse",
+                "wasserstein2",
+                "variance_ratio",
+                *MIXING,
+                "amplitude",
+                "active_cap",
+                *SPENT,
+                "rounds_sent",
+            ),
             per_round=(
                 *("squared_error", "amplitude", "peak_amplitude", "num_active", *RADIO, "num_attackers", ENSEMBLE_W2),
             ),
@@ -196,6 +205,13 @@ class FlmcConfig(Learning):
             keys = "learning.num_devices learning.task.num_samples learning.task"
             problem = f"{num_devices} devices cannot share {task.num_samples} samples of {task.name}"
             yield Conflict(keys, problem, f"write num_devices: {task.num_samples}{raised}")
+        if isinstance(task, LogisticConfig) and not task.preconditioned and self.burn_in < task.rounds_to_mix():
+            needed = task.rounds_to_mix()
+            problem = (
+                f"the chain forgets its start in {needed:,} rounds at the largest stable step, not in {self.burn_in:,}"
+            )
+            remedy = f"write preconditioned: true, or burn_in: {needed} and more rounds"
+            yield Conflict("learning.task.preconditioned learning.burn_in learning.rounds", problem, remedy)
         yield from self._quantizer_conflicts()
         if self.debias and not self.sends.debiases:
             problem = f"debias needs scheme digital-orthogonal, the scheme is {self.scheme}"

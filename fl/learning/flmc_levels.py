@@ -144,9 +144,7 @@ class Levels:
             law: dict[str, Any] = {"distance": distance}
         else:
             law = {"pair": rounded_pair(levels=1 << self.bits, share=self._share)}
-        return RoundingPrivacy(
-            epsilon=epsilon, delta=delta, dimension=self.dimension, noise_power=noise_power, **law
-        )
+        return RoundingPrivacy(epsilon=epsilon, delta=delta, dimension=self.dimension, noise_power=noise_power, **law)
 
     def delta_of(self, *, amplitude: float, noise_power: float) -> Callable[[float], Any]:
         """Return the exact delta of a round as a function of epsilon."""

@@ -95,7 +95,9 @@ class Spending:
     count: int
 
 
-Kind = Literal["none", "unprotected", "gaussian", "laplace", "pure", "flipped-bits", "superposed-bits", "superposed-levels"]
+Kind = Literal[
+    "none", "unprotected", "gaussian", "laplace", "pure", "flipped-bits", "superposed-bits", "superposed-levels"
+]
 """Kind of a ledger, which defines its parameter:
 
 - `gaussian`: noise multiplier, standard deviation over l2 distance of neighbours;

@@ -53,7 +53,9 @@ def ensemble_spots(
         return []
     every = np.stack(samples, axis=1)[drawn]
     found = ensemble_distances(every)
-    left_out = np.stack([ensemble_distances(np.delete(every, one, axis=1)) for one in range(count)]) if count > 2 else None
+    left_out = (
+        np.stack([ensemble_distances(np.delete(every, one, axis=1)) for one in range(count)]) if count > 2 else None
+    )
     spots = []
     for place, index in enumerate(drawn):
         low = high = None

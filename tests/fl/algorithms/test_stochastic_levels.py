@@ -49,7 +49,9 @@ def test_symbols_carry_the_level_by_bits_or_at_once(bits: int, planes: bool) -> 
     np.testing.assert_allclose(rounding.of_planes(sent.sum(axis=1)), level.sum(axis=1), atol=1e-13)
     if planes:
         signs = np.sign(sent.reshape(2, 6, 5, bits))
-        np.testing.assert_allclose(np.abs(sent.reshape(2, 6, 5, bits)), np.broadcast_to(np.linspace(0.5, 1.5, bits), signs.shape))
+        np.testing.assert_allclose(
+            np.abs(sent.reshape(2, 6, 5, bits)), np.broadcast_to(np.linspace(0.5, 1.5, bits), signs.shape)
+        )
         np.testing.assert_allclose(signs @ rounding.plane_weights, level, atol=1e-14)
 
 

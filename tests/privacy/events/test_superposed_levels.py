@@ -43,7 +43,9 @@ def hockey_stick(first: Floats, second: Floats, epsilon: float, *, cell: float) 
     return float(np.maximum(first - math.exp(epsilon) * second, 0.0).sum() * cell)
 
 
-@pytest.mark.parametrize(("levels", "share", "amplitude"), [(4, 1.0, 0.7), (4, 0.635, 1.0), (8, 0.8, 0.5), (16, 0.7, 2.5)])
+@pytest.mark.parametrize(
+    ("levels", "share", "amplitude"), [(4, 1.0, 0.7), (4, 0.635, 1.0), (8, 0.8, 0.5), (16, 0.7, 2.5)]
+)
 def test_no_pair_of_gradients_is_told_apart_more_easily_than_the_two_ends(
     levels: int, share: float, amplitude: float
 ) -> None:
@@ -85,7 +87,8 @@ def test_bit_planes_are_a_gaussian_mechanism_whatever_the_range() -> None:
     gaussian = GaussianNoise(noise_multiplier=plane_noise_multiplier(places)).delta(EPSILON)
     for share in (1.0, 0.6):
         laws = [
-            sum(w * bump for w, bump in zip(weights(g, levels=1 << bits, share=share), bumps, strict=True)) / (2 * math.pi)
+            sum(w * bump for w, bump in zip(weights(g, levels=1 << bits, share=share), bumps, strict=True))
+            / (2 * math.pi)
             for g in np.unique([*np.linspace(-1.0, 1.0, 9), -1 / 3 / share, 1 / 3 / share])
         ]
         for epsilon, delta in zip(EPSILON, gaussian, strict=True):
