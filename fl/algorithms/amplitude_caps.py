@@ -31,12 +31,15 @@ def step_size(config: FlmcConfig, *, strong_convexity: F64, smoothness: F64) -> 
     """Step eta of (6) per trial, `[num_trials]`: as written, or from the data where it says `auto`.
 
     Langevin Monte Carlo contracts for eta <= 2 / (mu + L) (Dalalyan and Karagulyan 2019, Theorem 1); `auto`
-    takes 0.15 of that. One-bit gradients carry about a/2 of the size, so their step is 2/a times as long.
+    takes 0.15 of that. One-bit gradients carry about a/2 of the size, so their step may be 2/a times as long, but
+    neither longer than 2 / (mu + L), the rule by which Zhang et al. 2022 tune, nor than a / K, see
+    `FlmcConfig.longest_sampling_step`.
     """
     if config.step_size != "auto":
         return np.full(len(smoothness), config.step_size)
     stable = 2.0 / (strong_convexity + smoothness)
-    return np.asarray(_SHARE_OF_STABLE_STEP * stable * (2.0 / config.quantizer_slope if config.sends_signs else 1.0))
+    step = _SHARE_OF_STABLE_STEP * stable * (2.0 / config.quantizer_slope if config.sends_signs else 1.0)
+    return np.asarray(np.minimum(np.minimum(step, stable), config.longest_sampling_step))
 
 
 def lmc_amplitude_cap(config: FlmcConfig, eta: ArrayLike, *, noise_power: float) -> F64:

@@ -138,8 +138,8 @@ class OverTheAir(_OnAir):
         payload, jammers = self._sent(gradients, lost, context=context), None
         if self._attackers.jam:
             jammers = self._attackers.who(context)
-            signs = self.codec is not None and self.levels is None
-            amplitudes = self.codec.decode(payload, num_values=self._task.dimension) if signs else payload
+            bits = None if self.levels is not None else self.codec
+            amplitudes = payload if bits is None else bits.decode(payload, num_values=self._task.dimension)
             payload = self._attackers.symbols(amplitudes, context=context)
         heard = self.uplink.superpose(payload, context=context, caps=self._within(budget), jammers=jammers)
         estimate = sum_from_superposition(heard, num_devices=self._config.num_devices)

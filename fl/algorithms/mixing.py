@@ -73,7 +73,7 @@ def blocking(num_samples: int, *, dimension: int) -> tuple[int, int]:
 
 
 def effective_sample_size(sums: F64, squares: F64, *, length: int) -> F64:
-    """Of chains `[..., B]` of sums and squares over blocks of `length` samples, `[...]`; see the head of this module."""
+    """Of chains `[..., B]` of sums and squares over blocks of `length` samples, `[...]`; see the module's head."""
     blocks, total = sums.shape[-1], sums.shape[-1] * length
     mean = sums.sum(axis=-1) / total
     variance = (squares.sum(axis=-1) - total * mean**2) / (total - 1)

@@ -1,8 +1,8 @@
 """Stochastic rounding of gradients to 2^b levels, without a bias, and the symbols that carry them.
 
 With u = (2^b - 1) (1 + g / r) / 2 the index of a level is floor(u) or one more, the latter with probability
-u - floor(u): E[c] = g / r for the level c = 2 j / (2^b - 1) - 1, of variance 4 p (1 - p) / (2^b - 1)^2. A word of 32 bits
-decides, so that the mean is off by 2^-32 of a step at most. Values beyond +-r get the outermost level.
+p = u - floor(u): E[c] = g / r for the level c = 2 j / (2^b - 1) - 1, of variance 4 p (1 - p) / (2^b - 1)^2. A word of
+32 bits decides, so that the mean is off by 2^-32 of a step at most. Values beyond +-r get the outermost level.
 """
 
 from __future__ import annotations

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from fl.accounting.flmc import amplitude_caps, hides_alone, slope_within, uncreditable
+from fl.accounting.flmc import hides_alone, slope_within
 from fl.algorithms.mixing import blocking
-from fl.attacks.attacks import attack_conflicts, attack_in_words
-from fl.attacks.flmc_attackers import check_attack
+from fl.attacks.attacks import attack_in_words
 from fl.audit.game import nobody_honest
 from fl.checkpoints import Trials
 from fl.config.attack import AttackConfig
 from fl.config.base import PositiveFloat, whole
 from fl.config.learning import Label, Learning, PointFacts, algorithms
 from fl.config.measured import ALONG, ENSEMBLE_W2, LINK, LINK_RATES, MIXING, RADIO, SPENT, Measured
-from fl.config.task import GaussianLinearConfig, LmcCap, LogisticConfig, TaskConfig
+from fl.config.task import GaussianLinearConfig, LmcCap, TaskConfig
+from fl.learning.flmc_conflicts import all_conflicts, budget_conflicts
 from fl.learning.flmc_levels import Levels, levels_of
 from fl.learning.flmc_schemes import SCHEME, FlmcScheme, Sending
 from fl.results import CAP_NAMES
@@ -59,7 +58,9 @@ class FlmcConfig(Learning):
     rounds: int = whole(300, "number of rounds; 300 as in Zhang et al. 2022", least=2, most=10_000_000)
     burn_in: int = whole(200, "first rounds, left out of the metrics; 200 as in Zhang et al. 2022", least=0)
     step_size: PositiveFloat | Literal["auto"] = Field(
-        default="auto", description="step size eta, Zhang et al. 2022 (6)"
+        default="auto",
+        description="step size eta, Zhang et al. 2022 (6); auto: from the data, short enough to contract and for the "
+        "noise of one-bit gradients, 2 / (mu + L) and a / K at most",
     )
     gradient_bound: PositiveFloat = Field(
         default=30.0, description="l of (13), clipping per entry; 30 as in Zhang et al. 2022"
@@ -78,8 +79,8 @@ class FlmcConfig(Learning):
     )
     quantizer_symbols: Literal["pam", "planes"] = Field(
         default="pam",
-        description="scheme digital with 2 bits or more: one amplitude per entry, or a bpsk symbol per bit; pam: the same "
-        "noise at the same energy in one channel use",
+        description="scheme digital with 2 bits or more: one amplitude per entry, or a bpsk symbol per bit; pam: the "
+        "same noise at the same energy in one channel use",
     )
     plane_amplitudes: Literal["significance", "equal"] = Field(
         default="significance",
@@ -189,6 +190,21 @@ class FlmcConfig(Learning):
         return self.num_devices if self.superposes else 2
 
     @property
+    def longest_sampling_step(self) -> float:
+        """a / (K V), from which on one-bit noise alone exceeds what Langevin sampling needs; math.inf for amplitudes.
+
+        Signs carry a / 2 of the gradient, so that a step eta needs noise of variance 2 eta (a / 2) = eta a, while they
+        bring eta^2 K V, with V = 1 - tanh^2(a g / 2) nearly 1 where gradients are small, as around the mode.
+        """
+        return self.quantizer_slope / self.num_devices if self.sends_signs else math.inf
+
+    @property
+    def one_bit_excess(self) -> float | None:
+        """Variance of one-bit noise over what sampling needs, where it is more at the written step; None otherwise."""
+        ratio = 0.0 if self.step_size == "auto" else self.step_size / self.longest_sampling_step
+        return ratio if ratio > 1.0 + 1e-9 else None
+
+    @property
     def access(self) -> Access | None:
         return self.sends.access
 
@@ -199,111 +215,7 @@ class FlmcConfig(Learning):
         return self if self.lmc_cap is not None else self.model_copy(update={"lmc_cap": self.resolved_lmc_cap})
 
     def conflicts(self, *, link: LinkConfig, privacy: Mechanism | None) -> Iterator[Conflict]:
-        task, num_devices, policy = self.task, self.num_devices, link.packets.policy
-        if num_devices > task.num_samples:
-            raised = ", or raise learning.task.num_samples" if task.name == "gaussian-linear" else ""
-            keys = "learning.num_devices learning.task.num_samples learning.task"
-            problem = f"{num_devices} devices cannot share {task.num_samples} samples of {task.name}"
-            yield Conflict(keys, problem, f"write num_devices: {task.num_samples}{raised}")
-        if isinstance(task, LogisticConfig) and not task.preconditioned and self.burn_in < task.rounds_to_mix():
-            needed = task.rounds_to_mix()
-            problem = (
-                f"the chain forgets its start in {needed:,} rounds at the largest stable step, not in {self.burn_in:,}"
-            )
-            remedy = f"write preconditioned: true, or burn_in: {needed} and more rounds"
-            yield Conflict("learning.task.preconditioned learning.burn_in learning.rounds", problem, remedy)
-        yield from self._quantizer_conflicts()
-        if self.debias and not self.sends.debiases:
-            problem = f"debias needs scheme digital-orthogonal, the scheme is {self.scheme}"
-            remedy = "leave debias out, or write scheme: digital-orthogonal"
-            yield Conflict("learning.debias learning.scheme", problem, remedy)
-        if self.debias and policy != "accept":
-            problem = f"debias corrects for errors of all packets, but packets.policy {policy} leaves out wrong ones"
-            remedy = "leave debias out, or write packets.policy: accept"
-            yield Conflict("learning.debias link.packets.policy", problem, remedy)
-        if self.attack is not None:
-            yield from attack_conflicts(self.attack, partial(check_attack, self, error_model=link.error_model))
-        if self.access is not None:
-            yield from self._radio_conflicts(link)
-            if privacy is not None:
-                resolved = link.resolve(access=self.access, modulation=self.sends.modulation)
-                if not (privacy.calibrated and hides_alone(self, link=resolved)):
-                    yield from self._bound_conflicts(resolved)
-
-    def _quantizer_conflicts(self) -> Iterator[Conflict]:
-        """Yield a range of levels that does not hold all gradients, or that nothing is rounded to."""
-        reach, bound = self.quantizer_range, self.gradient_bound
-        if reach is None:
-            return
-        if self.levels is None:
-            problem = f"quantizer_range is for 2 bits or more of a digital scheme, and {self.scheme} has none such"
-            if self.sends.one_bit:
-                problem = "quantizer_range is for 2 bits or more; one bit has the sigmoid of quantizer_slope"
-            remedy = "leave quantizer_range out, or write scheme: digital and quantizer_bits: 2"
-            yield Conflict("learning.quantizer_range learning.quantizer_bits learning.scheme", problem, remedy)
-        elif not bound <= reach <= self.levels.widest:
-            problem = f"quantizer_range {reach:g} must be gradient_bound {bound:g} to {self.levels.widest:g}"
-            remedy = f"write quantizer_range: {bound:g}, or leave it out"
-            yield Conflict("learning.quantizer_range learning.gradient_bound", problem, remedy)
-
-    def _radio_conflicts(self, link: LinkConfig) -> Iterator[Conflict]:
-        """Yield an access or a modulation that cannot carry the bits or amplitudes of the scheme, and biased sums."""
-        scheme, access, modulation = self.scheme, link.access, link.modulation
-        for key, asked in (
-            ("power.policy", link.power.policy == "mse-optimal"),
-            ("receiver.scaling", link.receiver.scaling == "mmse"),
-            ("power.budget", link.power.budget is not None),
-        ):
-            if asked:
-                problem = (
-                    f"{key} is for the mean of federated averaging; Langevin sampling needs every gradient in full, in "
-                    "noise of the same power"
-                )
-                remedy = f"leave link.{key} out, or write algorithm: fedavg"
-                yield Conflict(f"link.{key} learning.algorithm", problem, remedy)
-        needed = self.access or "auto"
-        if access not in ("auto", needed, "noma" if needed == "orthogonal" else needed):
-            problem = f"scheme {scheme} needs access {needed}, the access is {access}"
-            remedy = f"write access: {needed}, or access: auto{self.sends.instead}"
-            yield Conflict("link.access learning.scheme", problem, remedy)
-        carried = self.sends.carried_by(modulation)
-        if self.levels is not None and self.superposes:
-            carried = modulation == "analog"  # levels, or signs of amplitudes of their own
-        if modulation != "auto" and not carried:
-            what = "one-bit gradients" if self.sends_signs else "amplitudes" if self.superposes else "bits"
-            problem = f"scheme {scheme} sends {what}{' that add up' * self.superposes}, which {modulation} cannot carry"
-            yield Conflict("link.modulation learning.scheme", problem, "write modulation: auto")
-        if self.superposes and link.receiver.combining != "mrc":
-            problem = (
-                "flmc takes the receiver's noise as that of Langevin sampling, and combining "
-                f"{link.receiver.combining} changes its power from round to round"
-            )
-            remedy = "write combining: mrc, or algorithm: fedavg"
-            yield Conflict("link.receiver.combining learning.algorithm", problem, remedy)
-
-    def _bound_conflicts(self, link: LinkConfig) -> Iterator[Conflict]:
-        """Yield what the bounds of Zhang et al. 2022 do not hold for: more than one uncoded symbol at one antenna."""
-        if not self.superposes and not link.plain:
-            problem = (
-                "the privacy bound (16) holds for one uncoded symbol per bit at one antenna; codes, antennas, "
-                "repetitions and unequal carriers give the server more information than it assumes"
-            )
-            remedy = "write privacy: none, or an uncoded link"
-            keys = "privacy link.coding link.receiver.num_antennas link.packets link.ofdm link.channel"
-            yield Conflict(keys, problem, remedy)
-        if self.superposes and link.receiver.num_antennas > 1:
-            count = link.receiver.num_antennas
-            problem = f"the privacy bound holds for one antenna, and {count} show the server each symbol as many times"
-            remedy = "write privacy: none, or num_antennas: 1"
-            yield Conflict("privacy link.receiver.num_antennas", problem, remedy)
-        if self.superposes and link.mixes_carriers:
-            problem = (
-                "clipping, frequency offsets and waveforms in the time domain spill symbols over other carriers, which "
-                "the bound ignores"
-            )
-            remedy = "write privacy: none"
-            keys = "privacy link.impairments.cfo_hz link.impairments.clipping_db link.ofdm.domain"
-            yield Conflict(keys, problem, remedy)
+        return all_conflicts(self, link=link, privacy=privacy)
 
     def privacy_conflict(self, privacy: Mechanism | None) -> Conflict | None:
         if privacy is None or isinstance(privacy, AmplitudeMechanism):
@@ -313,28 +225,8 @@ class FlmcConfig(Learning):
         return Conflict("privacy.mechanism privacy learning.algorithm", f"mechanism {privacy.mechanism} {what}", remedy)
 
     def budget_conflicts(self, *, link: LinkConfig, privacy: Any) -> Iterator[Conflict]:
-        """See `Learning`: a budget relies on the noise of the receiver."""
-        if not self.uses_radio:
-            problem = f"scheme {self.scheme} sends nothing, so that a budget has nothing to limit"
-            yield Conflict("privacy.budget learning.scheme", problem, "write privacy: none, or scheme: digital")
-            return
-        reason = uncreditable(self, link=link)
-        if privacy.calibrated and hides_alone(self, link=link):
-            slope_within(self, budget=privacy.budget)
-            if privacy.budget.schedule != "uniform":
-                problem = "the slope of the quantizer keeps this budget, and it is the same in all rounds"
-                yield Conflict("privacy.budget.schedule link.coding", problem, "write schedule: uniform")
-        elif reason is not None and link.error_model != "error_free":
-            problem = f"a budget relies on the receiver's noise, but {reason}"
-            remedy = "write privacy: none, or an uncoded bpsk or qpsk link of error_model: measured"
-            yield Conflict("privacy.budget link.error_model link.modulation link.coding", problem, remedy)
-        elif link.csi != "perfect" or link.error_model == "error_free":
-            unknown = "unknown with an estimated channel and without a channel"
-            problem = f"a budget limits the received amplitude, which is {unknown}"
-            remedy = "write link.csi: perfect and link.error_model: measured"
-            yield Conflict("privacy.budget link.csi link.error_model", problem, remedy)
-        elif privacy.calibrated:
-            amplitude_caps(self, budget=privacy.budget, noise_power=sure_noise_power(link, privacy=privacy))
+        """See `Learning`: a budget relies on the noise of the receiver, or on the draws of one-bit gradients."""
+        return budget_conflicts(self, link=link, privacy=privacy)
 
     def settled(self, *, link: LinkConfig, privacy: Mechanism | None) -> Self:
         """See `Learning`: behind a code the slope of the one-bit quantizer is what a budget leaves."""
@@ -387,6 +279,8 @@ class FlmcConfig(Learning):
         return super().depends_on(path) and (not path.startswith("learning.") or key not in unread)
 
     def findings(self, facts: PointFacts) -> Iterator[str]:
+        if (excess := self.one_bit_excess) is not None:
+            yield f"{one_bit_noise(excess)}, and no SNR lowers it; {self._shorter_step()}"
         if math.isfinite(facts.metrics.get("mse", 0.0)) and not facts.growth > 2.0:
             return
         far = f"samples are {facts.growth:.3g} times as far from the truth as at the start"
@@ -407,6 +301,13 @@ class FlmcConfig(Learning):
         }.get(cap, "")
         held = "" if cap == "none" else f" and the amplitude is held down by the cap of {cap}"
         yield f"{far}{held}: {remedy}{shorter}"
+
+    def warnings(self) -> Iterator[str]:
+        if (excess := self.one_bit_excess) is not None:
+            yield f"learning.step_size: {one_bit_noise(excess)} at {self.step_size:g}; {self._shorter_step()}"
+
+    def _shorter_step(self) -> str:
+        return f"write learning.step_size: {self.longest_sampling_step:.3g} or less, or auto"
 
     def num_values(self) -> int:
         """Return the number of parameters m."""
@@ -430,3 +331,8 @@ class FlmcConfig(Learning):
     def numbers_stored_per_round(self) -> int:
         samples = self.task.dimension if self.record_samples else 0
         return 4 + samples + (5 * self.num_devices if self.detects else 0)
+
+
+def one_bit_noise(excess: float) -> str:
+    """Say by how much one-bit noise exceeds the noise that Langevin sampling needs."""
+    return f"one-bit noise alone has {excess:.2g} times the variance that Langevin sampling needs"

@@ -1,10 +1,10 @@
 """More than one bit per gradient entry in FLMC: the symbols of an entry, their noise, and what they release.
 
-A level c in [-1, 1] of a quantizer over [-r, r] (`fl.algorithms.stochastic_levels`) arrives at amplitude A. As one symbol
-of pulse amplitude modulation it is received with noise of variance N0 / A^2. As b bit planes, of weight w_p in the level
-and amplitude A a_p, it has noise of variance sum_p (w_p / a_p)^2 N0 / A^2. With a_p^2 = b w_p ("significance") that is
-N0 / (b A^2), the least at the energy b A^2; with a_p = 1 ("equal") up to b / 3 times as much. Times r^2 it is the noise
-of a gradient.
+A level c in [-1, 1] of a quantizer over [-r, r] (`fl.algorithms.stochastic_levels`) arrives at amplitude A. As one
+symbol of pulse amplitude modulation it is received with noise of variance N0 / A^2. As b bit planes, of weight w_p in
+the level and amplitude A a_p, it has noise of variance sum_p (w_p / a_p)^2 N0 / A^2. With a_p^2 = b w_p
+("significance") that is N0 / (b A^2), the least at the energy b A^2; with a_p = 1 ("equal") up to b / 3 times as much.
+Times r^2 it is the noise of a gradient.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class Levels:
             event = SuperposedLevels(amplitude=relative, levels=1 << self.bits, share=self._share)
             # Trials of one game share their amplitude, or differ by their channel: a score need not be the loss.
             scale = np.where(amplitude > 0.0, amplitude / math.sqrt(noise_power) / relative, 0.0)
-            return event.loss(residual / math.sqrt(noise_power)) * scale
+            return np.asarray(event.loss(residual / math.sqrt(noise_power)) * scale)
         weights = np.ones(1) if self.plane_amplitudes is None else np.array(self.plane_amplitudes)
         return 2.0 * amplitude * np.tile(weights, residual.shape[1] // len(weights)) * residual / noise_power
 

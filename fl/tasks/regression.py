@@ -109,8 +109,8 @@ class Logistic:
 
     `preconditioned`: everything is in the coordinates phi of theta = M phi, gradients, samples and truth, with M the
     symmetric root of the Laplace covariance at the mode. There the Hessian is I at the mode and has eigenvalues of 0.2
-    to 12 where the posterior lies, so that a chain of some hundred rounds mixes; its bounds are those over states of the
-    reference chain. In theta they lie between 1 / prior_variance and 1,890. M comes from all data, as an automatic step
+    to 12 where the posterior lies, so that a chain of some hundred rounds mixes; its bounds are those over states of
+    the reference chain. In theta they lie between 1 / prior_variance and 1,890. M comes from all data, as an automatic step
     does, and every device is taken to know it: no account of privacy counts that.
     """
 
@@ -159,7 +159,7 @@ class Logistic:
         return states[np.stack(picks)]
 
 
-def _root(matrix: F64) -> F64:
+def _root(matrix: Any) -> F64:
     values, vectors = np.linalg.eigh(matrix)
     return np.asarray((vectors * np.sqrt(values)) @ vectors.T)
 
@@ -248,6 +248,6 @@ def reference_chain(prior_variance: float) -> ReferenceChain:
         states=states,
         mean=states.mean(axis=0),
         covariance=np.cov(states.T),
-        laplace=covariance,
+        laplace=np.asarray(covariance, np.float64),
         curvature=(float(np.min(eigenvalues)), float(np.max(eigenvalues))),
     )

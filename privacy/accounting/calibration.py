@@ -141,7 +141,8 @@ def calibrated(
     With a weight w_r for every round and one strength s for all, the strength of a round is x_r = s sqrt(w_r), for the
     squares of small losses add up: a `gaussian` noise multiplier 1 / x_r (the squares of whose inverses add up exactly,
     Dong, Roth and Su 2022), epsilon x_r of `laplace` and `pure`, log odds x_r of `flipped-bits`, p_r = 1 / (1 + e^x_r),
-    amplitude x_r of `superposed-bits` and `superposed-levels`. s is the largest of which the accountant finds at most epsilon, to 0.4 %.
+    amplitude x_r of `superposed-bits` and `superposed-levels`. s is the largest of which the accountant finds at most
+    epsilon, to 0.4 %.
 
     math.inf if the budget allows any amplitude. Flips are at least as frequent as 1e-12, which then spends less.
     Raises PrivacyError if no strength fits, for weights that are not positive, and as `account` does.

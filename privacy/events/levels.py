@@ -16,10 +16,10 @@ The worst pair is P = P_l against Q = P_(-l):
 With r = l the ends are levels and nothing is drawn there: P = N(A, 1), Q = N(-A, 1), the Gaussian mechanism of noise
 multiplier 1 / (2 A), as for an analog amplitude. One bit with l / r = tanh(b / 2) is `SuperposedBit` of entry bound b.
 
-As *bit planes* the b bits of j travel as symbols of their own, +-a_p each. Level j and its mirror image L - 1 - j differ
-in all b of them, no pair in more, and for b >= 2 the middle levels lie within [-l, l] for every r <= (L - 1) l. The pair
-of a middle level and its mirror image then dominates all mixtures by joint convexity, and the law is exactly the
-Gaussian mechanism of noise multiplier 1 / (2 sqrt(sum_p a_p^2)): see `plane_noise_multiplier`.
+As *bit planes* the b bits of j travel as symbols of their own, +-a_p each. Level j and its mirror image L - 1 - j
+differ in all b of them, no pair in more, and for b >= 2 the middle levels lie within [-l, l] for every r <= (L - 1) l.
+The pair of a middle level and its mirror image then dominates all mixtures by joint convexity, and the law is exactly
+the Gaussian mechanism of noise multiplier 1 / (2 sqrt(sum_p a_p^2)): see `plane_noise_multiplier`.
 """
 
 from __future__ import annotations

@@ -242,6 +242,7 @@ def flipping_tables(store: Store, plan: Plan, *, delta: float | None = None) -> 
 
 # --- rows and page --------------------------------------------------------------------------------
 
+OF_A_ROUND = "ε of a round"
 HEADS = ("scope", "ε", "δ", "of δ for evidence", "accountant", "neighbours differ in", "channel", "standing", "source")
 
 
@@ -253,9 +254,13 @@ def claim_table(plan: Plan, found: Sequence[PointClaims]) -> tuple[Table, tuple[
 
 
 def summary_table(plan: Plan, found: Sequence[PointClaims]) -> tuple[Table, tuple[str, ...]]:
-    """Return the smallest proved and the published epsilon of every sweep point, and the footnotes."""
+    """Return the smallest proved and the published epsilon of every sweep point, and the footnotes.
+
+    Where a bound holds per round, what its worst round truly spends stands beside.
+    """
     notes: list[str] = []
     rows = []
+    per_round = any(getattr(one.point.scenario.mechanism, "of_rounds", None) is not None for one in found)
     for one in found:
         published = [claim for claim in one.claims if claim.accountant == "paper"]
         proved = [claim for claim in one.claims if claim.accountant != "paper" and claim.scope == "run"]
@@ -275,11 +280,20 @@ def summary_table(plan: Plan, found: Sequence[PointClaims]) -> tuple[Table, tupl
             + f" {_marks(claim, notes)}".rstrip()
             for claim in published
         )
-        rows.append((short_setting(plan, one.point), (*cells, printed)))
-    heads = ("setting", "of one", "proved ε", "δ", "proof", "published ε")
+        spent = (_epsilon_of_a_round(one.claims),) if per_round else ()
+        rows.append((short_setting(plan, one.point), (*cells[:3], *spent, cells[3], printed)))
+    of_round = (OF_A_ROUND,) if per_round else ()
+    heads = ("setting", "of one", "proved ε", "δ", *of_round, "proof", "published ε")
     left = ("setting", "of one", "proof", "published ε")
     wrapped = ("setting", "proof", "published ε")
     return Table(columns=heads, rows=tuple(in_groups(rows)), left=left, wrapped=wrapped), tuple(notes)
+
+
+def _epsilon_of_a_round(claims: Sequence[Claim]) -> str:
+    """The smallest proved epsilon of the worst round."""
+    held = [one for one in claims if one.accountant != "paper" and one.scope == "round" and one.standing == "proved"]
+    best = min(held, key=_rank, default=None)
+    return "" if best is None else "∞" if math.isinf(best.epsilon) else f"{best.epsilon:.4g}"
 
 
 def _marks(claim: Claim, notes: list[str]) -> str:

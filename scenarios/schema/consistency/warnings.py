@@ -48,6 +48,7 @@ def _learning_and_link(scenario: Scenario) -> Iterator[str]:
         for _, link in links_of(scenario):
             yield from link_warnings(link)
         yield from _short_upload(scenario)
+    yield from learning.warnings()
     if not isinstance(learning, FedAvgConfig):
         return
     yield from _data(learning)

@@ -34,9 +34,7 @@ FLIPPING = BitFlippingConfig(mechanism="bit-flipping", epsilon=1.0, kappa=0.08, 
 GAUSSIAN = GaussianConfig(mechanism="gaussian", epsilon=3.0, delta=0.01, calibration="dp-accounting")
 
 
-def flmc(
-    scheme: str, *, epsilon: float | None = 2.0, quantizer: dict[str, Any] | None = None, **more: Any
-) -> FlmcGame:
+def flmc(scheme: str, *, epsilon: float | None = 2.0, quantizer: dict[str, Any] | None = None, **more: Any) -> FlmcGame:
     superposed = scheme != "digital-orthogonal"
     link = LinkConfig.model_validate(
         {
@@ -54,7 +52,8 @@ def flmc(
 def play_flmc(
     scheme: str, *, epsilon: float | None = 2.0, quantizer: dict[str, Any] | None = None, **more: Any
 ) -> Audited:
-    return audit(flmc(scheme, epsilon=epsilon, quantizer=quantizer), num_games=GAMES, delta=0.01, confidence=CONFIDENCE, **more)
+    game = flmc(scheme, epsilon=epsilon, quantizer=quantizer)
+    return audit(game, num_games=GAMES, delta=0.01, confidence=CONFIDENCE, **more)
 
 
 def play(

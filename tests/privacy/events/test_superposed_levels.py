@@ -1,4 +1,4 @@
-"""One gradient as a stochastic level in noise: the worst pair by brute force, limits, and whole rounds of two entries."""
+"""One gradient as a stochastic level in noise: the worst pair by brute force, limits, and rounds of two entries."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from privacy.mechanisms.amplitude_privacy import AmplitudePrivacy, NoPrivacy, Ro
 
 def paper_round(kind: str, *, epsilon: float = 5.0, **change: object) -> RoundPrivacy:
     setting = {
-        "config": PrivacyConfig(epsilon=epsilon),
+        "config": PrivacyConfig(epsilon=epsilon, digital_cap="printed", analog_cap="corrected"),
         "kind": kind,
         "dimension": 5,
         "gradient_bound": 30.0,
@@ -32,7 +32,11 @@ IMPLEMENTATIONS = {
     "digital uncapped": paper_round("digital", epsilon=8.0),
     "digital orthogonal": paper_round("digital", num_devices=2),
     "analog": paper_round("analog"),
-    "analog as printed": paper_round("analog", config=PrivacyConfig(epsilon=5.0, analog_tail="as-printed")),
+    "analog as printed": paper_round("analog", config=PrivacyConfig(epsilon=5.0, analog_cap="printed")),
+    "digital, exact": paper_round("digital", config=PrivacyConfig(epsilon=5.0)),
+    "digital, cancelled": paper_round("digital", config=PrivacyConfig(epsilon=5.0, digital_cap="cancelled")),
+    "digital, exact and uncapped": paper_round("digital", config=PrivacyConfig(epsilon=8.0)),
+    "analog, exact": paper_round("analog", config=PrivacyConfig(epsilon=5.0)),
 }
 
 

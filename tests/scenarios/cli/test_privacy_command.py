@@ -44,7 +44,7 @@ learning:
   rounds: 12
   burn_in: 4
   step_size: 1e-3
-privacy: {epsilon: 2, delta: 0.01}
+privacy: {epsilon: 2, delta: 0.01, digital_cap: printed, analog_cap: corrected}
 sweep:
   learning.scheme: [analog, digital, noiseless]
 """

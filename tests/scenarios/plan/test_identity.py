@@ -136,8 +136,9 @@ def test_later_keys_of_attacks_are_left_out_at_their_default() -> None:
 
 def test_a_missing_budget_is_left_out() -> None:
     assert sorted(physics(validate_quickly({"name": "a", "privacy": {"epsilon": 5}}))["privacy"]) == [
-        "analog_tail",
+        "analog_cap",
         "delta",
+        "digital_cap",
         "epsilon",
     ]
 
