@@ -170,7 +170,8 @@ class Levels:
             scale = np.where(amplitude > 0.0, amplitude / math.sqrt(noise_power) / relative, 0.0)
             return np.asarray(event.loss(residual / math.sqrt(noise_power)) * scale)
         weights = np.ones(1) if self.plane_amplitudes is None else np.array(self.plane_amplitudes)
-        return 2.0 * amplitude * np.tile(weights, residual.shape[1] // len(weights)) * residual / noise_power
+        symbols = np.tile(weights, residual.shape[1] // len(weights))
+        return np.asarray(2.0 * amplitude * symbols * residual / noise_power)
 
 
 @lru_cache(maxsize=256)

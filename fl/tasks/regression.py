@@ -110,8 +110,8 @@ class Logistic:
     `preconditioned`: everything is in the coordinates phi of theta = M phi, gradients, samples and truth, with M the
     symmetric root of the Laplace covariance at the mode. There the Hessian is I at the mode and has eigenvalues of 0.2
     to 12 where the posterior lies, so that a chain of some hundred rounds mixes; its bounds are those over states of
-    the reference chain. In theta they lie between 1 / prior_variance and 1,890. M comes from all data, as an automatic step
-    does, and every device is taken to know it: no account of privacy counts that.
+    the reference chain. In theta they lie between 1 / prior_variance and 1,890. M comes from all data, as an automatic
+    step does, and every device is taken to know it: no account of privacy counts that.
     """
 
     def __init__(self, config: LogisticConfig, *, num_devices: int, seed: int, trials: tuple[int, ...]) -> None:

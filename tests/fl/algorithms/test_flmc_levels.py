@@ -61,6 +61,67 @@ def test_the_posterior_is_that_of_langevin_sampling_as_bits_grow() -> None:
     trials = 40
     langevin = run(paper_config("noiseless", **(RUN | {"lmc_cap": None})), trials=trials)
     exact = {name: metric(langevin, name) for name in ("wasserstein2", "variance_ratio", "mse")}
+    excess = []
+    for bits in (2, 4, 8):
+        # Receiver noise of the power that Langevin sampling asks for: the printed cap binds at 60 dB.
+        found = run(levels(bits, lmc_cap="printed"), trials=trials)
+        excess.append(metric(found, "variance_ratio").mean() / exact["variance_ratio"].mean() - 1.0)
+        if bits == 8:
+            for name, wanted in exact.items():
+                difference = metric(found, name) - wanted
+                assert abs(difference.mean()) < 4 * standard_error(difference)
+    # Rounding to 4 levels adds K 400 p (1 - p) = 1,300 to the 15,600 of Langevin noise in a gradient.
+    assert excess[0] > 0.02
+    assert abs(excess[2]) < abs(excess[0])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"quantizer_symbols": "pam"},
+        {"quantizer_symbols": "planes"},
+        {"quantizer_symbols": "planes", "plane_amplitudes": "equal"},
+        {"quantizer_symbols": "pam", "quantizer_range": 45.0},
+    ],
+)
+def test_the_printed_cap_leaves_the_noise_of_langevin_sampling_whatever_the_symbols(changes: dict[str, Any]) -> None:
+    config = levels(8, lmc_cap="printed", rounds=40, burn_in=2, **changes)
+    found = run(config, trials=200)
+    # Of theta, in the first round from 0: eta^2 noise_gain N0 / A^2 = 2 eta per entry.
+    gain, amplitude = config.levels.noise_gain, found[0].rounds["amplitude"][0]
+    assert 1.28e-4**2 * gain / amplitude**2 == pytest.approx(2 * 1.28e-4, rel=1e-6)
+    plain = run(paper_config("noiseless", **(RUN | {"lmc_cap": None, "rounds": 40, "burn_in": 2})), trials=200)
+    difference = metric(found, "mse") - metric(plain, "mse")
+    assert abs(difference.mean()) < 4 * standard_error(difference)
+
+
+def test_a_budget_of_the_run_is_kept_by_every_kind_of_symbol() -> None:
+    budget = BudgetConfig(epsilon=12.0, delta=0.01)
+    privacy = AmplitudeBudget(budget=budget)
+    spent = {}
+    for name, changes in {
+        "analog": {"scheme": "analog"},
+        "pam": {"quantizer_bits": 4},
+        "planes": {"quantizer_bits": 4, "quantizer_symbols": "planes"},
+        "wide": {"quantizer_bits": 2, "quantizer_range": 45.0},
+    }.items():
+        config = config_of(**{"rounds": 30, "burn_in": 20, **changes})
+        (result,) = run(config, trials=1, privacy=privacy)
+        assert result.account is not None
+        claimed = account(spendings(result.account.ledger, credited=True), delta=0.01, accountant="pld")
+        assert 0.98 * 12.0 < claimed <= 12.0 * (1 + 1e-9)
+        spent[name] = float(result.rounds["peak_amplitude"][0])
+    # One law for all: A l of amplitudes, A of levels, and sqrt(b) A of planes; a wide range may arrive stronger.
+    assert spent["analog"] * 30.0 == pytest.approx(spent["pam"], rel=1e-6)
+    assert spent["planes"] * 2.0 == pytest.approx(spent["pam"], rel=1e-6)
+    assert spent["wide"] > 1.1 * spent["pam"]
+
+
+def test_the_bound_of_a_round_is_the_hockey_stick_divergence() -> None:
+    found = {
+        bits: run(levels(bits, rounds=4, burn_in=1), trials=1, privacy=PrivacyConfig(epsilon=2.0, delta=0.01))[0]
+        for bits in (2, 8)
+    }
     # A Gaussian mechanism over 5 entries, the same for any number of levels: 2 A sqrt(5) = 1.0 at (2, 0.01).
     from scipy.stats import norm
 
