@@ -26,8 +26,8 @@ def test_exact_samples_have_the_floor_of_their_number() -> None:
 
 def test_the_interval_of_the_jackknife_covers_the_distance() -> None:
     rng = np.random.default_rng(7)
-    at, shift, hits = np.arange(200.0), 1.0, 0
-    samples = [rng.standard_normal((200, 2)) + [shift, 0.0] for _ in range(80)]
+    at, shift = np.arange(200.0), 1.0
+    samples = [rng.standard_normal((200, 2)) + np.array([shift, 0.0]) for _ in range(80)]
     spots = ensemble_spots(at, samples, drawn=np.arange(200))
     hits = sum(spot.low <= shift <= spot.high for spot in spots)
     # 95 % of 200, with room for the bias of a finite ensemble: W^2 is up by 0.04 of 1.
