@@ -15,6 +15,9 @@ from scenarios.schema.schema import SCHEMA_VERSION, Scenario
 EXECUTION_MODE = "xla-float32"
 """Execution mode of tasks. It is part of the identity: eager mode and XLA draw other numbers from one seed."""
 
+AUTO_OF_BITS = "auto, at most 2 / (mu + L) and a / K"
+"""The automatic step of one-bit gradients, which was longer in earlier tasks."""
+
 _PARTS = {"link", "learning", "privacy", "seed"}
 
 
@@ -27,6 +30,9 @@ def physics(scenario: Scenario) -> dict[str, Any]:
     parts = resolve_auto(scenario).model_dump(mode="json", include=_PARTS)
     leave_out_later_of_link(parts["link"])
     _leave_out_later_keys(parts["learning"])
+    learning: Any = scenario.learning
+    if getattr(learning, "step_size", None) == "auto" and learning.sends.one_bit:
+        parts["learning"]["step_size"] = AUTO_OF_BITS
     scheme = scenario.learning.upload_scheme
     if scheme is not None and not scheme.uses_codec and not scenario.learning.links():
         parts["learning"]["codec"] = {"name": "binary32"}  # one word for every codec that is not used
