@@ -113,6 +113,27 @@ def test_flmc_stands_below_what_is_proved_and_near_it(scheme: str, attack: Any, 
     assert not any(found.refuted(claim) for claim in found.claims)
 
 
+@pytest.mark.parametrize("scheme", ["analog", "digital"])
+def test_a_round_at_the_exact_cap_is_attacked_to_near_the_epsilon_asked_for_and_not_beyond(scheme: str) -> None:
+    found = play_flmc(scheme)
+    asked, *_ = found.claims
+    assert (asked.epsilon, asked.standing) == (2.0, "proved")
+    # 12,000 games at six nines show 0.91 and 0.89.
+    assert 0.4 * 2.0 < found.result.epsilon_lower <= 2.0
+    # The accountant of the ledger finds the same of the amplitude in force.
+    assert found.claims[-1].epsilon == pytest.approx(2.0, rel=5e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("scheme", "share"), [("analog", 0.75), ("digital", 0.65)])
+def test_more_games_come_nearer_to_the_exact_epsilon(scheme: str, share: float) -> None:
+    found = audit(flmc(scheme), num_games=150_000, delta=0.01, confidence=0.999)
+    # 1.61 and 1.46 of 2 with the likelihood ratio alone; 1.85 with the Gaussian form of the analog scheme.
+    assert share * 2.0 < found.result.epsilon_lower <= 2.0
+    if found.gaussian is not None:
+        assert 0.9 * 2.0 < found.gaussian.epsilon_lower <= 2.0
+
+
 @pytest.mark.parametrize(
     ("scheme", "quantizer"),
     [
