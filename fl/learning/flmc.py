@@ -23,6 +23,7 @@ from fl.learning.flmc_levels import Levels, levels_of
 from fl.learning.flmc_schemes import SCHEME, FlmcScheme, Sending
 from fl.results import CAP_NAMES
 from fl.uplink.channel_credit import sure_noise_power
+from fl.words import plural
 from phy.config.base import Access, Modulation
 from phy.config.conflict import Conflict
 from phy.config.link import LinkConfig
@@ -257,7 +258,7 @@ class FlmcConfig(Learning):
     def describe(self, label: Label, *, link: LinkConfig) -> list[str]:
         return [
             f"{self.task.name}, {self.task.num_samples} samples, {self.num_values()} parameters, "
-            f"{self.num_devices} devices, {self.rounds} rounds",
+            f"{plural(self.num_devices, 'device')}, {plural(self.rounds, 'round')}",
             *attack_in_words(self.attack, self.num_devices, label),
         ]
 
@@ -321,7 +322,7 @@ class FlmcConfig(Learning):
         records = 8 * self.rounds * (_SERIES + (_LINK_SERIES * devices if self.detects else 0))
         symbols = self.payload_bits() if self.uses_radio else m
         radio = devices * symbols * (64 * self.uses_radio + 48 * (self.attack is not None))
-        probed = link.error_model == "iid" or (link.error_model != "error_free" and self.debias)
+        probed = link.error_model in ("iid", "iid-mean") or (link.error_model != "error_free" and self.debias)
         probe = devices * link.probe_bits // 2 if self.detects and probed else 0
         samples = 0 if self.uses_radio else 8 * self.rounds * m  # drawn at once by scheme exact
         kept = 2 * 8 * self.rounds * m * self.record_samples

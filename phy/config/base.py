@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 
 Access = Literal["auto", "orthogonal", "superposition", "noma"]
 Modulation = Literal["auto", "bpsk", "qpsk", "16qam", "64qam", "256qam", "analog"]
-ErrorModel = Literal["measured", "iid", "analytic", "error_free"]
+ErrorModel = Literal["measured", "iid", "iid-mean", "analytic", "error_free"]
 
 SPEED_OF_LIGHT_M_S = 299_792_458.0
 
@@ -45,3 +45,8 @@ CodeRate = Annotated[
     WithJsonSchema(_RATE_OR_FRACTION),
 ]
 """Information bits over coded bits; a fraction such as `1/2` may be written."""
+
+
+def word_or_mapping(value: object) -> str:
+    """Return the form in which a section is written: a word, or a mapping of keys."""
+    return "word" if isinstance(value, str) else "mapping"

@@ -17,15 +17,11 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from phy.config.access import CsiError, CsiEstimation, ImpairmentsConfig, NomaConfig, ReceiverConfig
-from phy.config.base import BITS_PER_SYMBOL, Access, ErrorModel, Frozen, Modulation
+from phy.config.base import BITS_PER_SYMBOL, Access, ErrorModel, Frozen, Modulation, word_or_mapping
 from phy.config.channel import ChannelConfig
 from phy.config.coding import NUM_MCS, CodingConfig, PacketConfig, mcs_entry
 from phy.config.ofdm import OfdmConfig
 from phy.config.power import PowerConfig, PowerPolicy
-
-
-def _word_or_mapping(value: object) -> str:
-    return "word" if isinstance(value, str) else "mapping"
 
 
 def _kind_of_csi(value: object) -> str:
@@ -37,10 +33,10 @@ def _kind_of_csi(value: object) -> str:
 
 # The form is chosen before it is read, so that an error in one form is not reported as the other.
 Coding = Annotated[
-    Annotated[Literal["none"], Tag("word")] | Annotated[CodingConfig, Tag("mapping")], Discriminator(_word_or_mapping)
+    Annotated[Literal["none"], Tag("word")] | Annotated[CodingConfig, Tag("mapping")], Discriminator(word_or_mapping)
 ]
 Ofdm = Annotated[
-    Annotated[Literal["none"], Tag("word")] | Annotated[OfdmConfig, Tag("mapping")], Discriminator(_word_or_mapping)
+    Annotated[Literal["none"], Tag("word")] | Annotated[OfdmConfig, Tag("mapping")], Discriminator(word_or_mapping)
 ]
 Csi = Annotated[
     Annotated[Literal["perfect"], Tag("word")]
@@ -79,8 +75,9 @@ class LinkConfig(Frozen):
     power: PowerConfig = Field(default=PowerConfig(), description="transmit power control")
     error_model: ErrorModel = Field(
         default="measured",
-        description="measured on the simulated link, iid or analytic errors at its rate, or error_free; measured "
-        "assumes nothing about the errors",
+        description="measured on the simulated link; independent errors at each device's measured rate (iid), at the "
+        "mean rate of all devices (iid-mean) or at a closed-form rate (analytic); or error_free; measured assumes "
+        "nothing about the errors",
     )
     engine: Literal["auto", "sionna", "fused", "cuda"] = Field(
         default="auto",
@@ -167,6 +164,11 @@ class LinkConfig(Frozen):
         )
 
     @property
+    def flips_independently(self) -> bool:
+        """True if the error model flips bits independently of each other, in place of the radio's own errors."""
+        return self.error_model in ("iid", "iid-mean", "analytic")
+
+    @property
     def combines(self) -> bool:
         """True if the server combines its antennas towards the sum of all devices."""
         return self.access == "superposition" and (self.receiver.num_antennas > 1 or self.receiver.combining != "mrc")
@@ -214,6 +216,13 @@ class LinkConfig(Frozen):
         coded = isinstance(link.coding, CodingConfig) and link.coding.fusible
         has_any = self.plain or coded or self.fusible_packets
         return has_any and link.modulation in BITS_PER_SYMBOL
+
+    @property
+    def only_in_kernels(self) -> bool:
+        """True if Sionna's blocks do not have the code of this link."""
+        coding = self.resolve_mcs().coding
+        coded = isinstance(coding, CodingConfig) and coding.only_in_kernels and self.access != "superposition"
+        return coded and self.error_model != "error_free"
 
     @property
     def on_gpu(self) -> bool:

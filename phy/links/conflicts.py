@@ -43,8 +43,8 @@ def link_conflicts(link: LinkConfig, *, num_devices: int, payload_bits: int) -> 
 
 
 def _error_model(link: LinkConfig) -> Iterator[Conflict]:
-    """Error models `iid` and `analytic` flip detected bits; closed forms have limits."""
-    if link.error_model not in ("iid", "analytic"):
+    """Error models of independent flips act on detected bits; closed forms have limits."""
+    if not link.flips_independently:
         return
     if link.access == "superposition":
         yield Conflict(
@@ -91,6 +91,13 @@ def _silence(link: LinkConfig) -> Iterator[Conflict]:
 def engine_conflicts(link: LinkConfig) -> Iterator[Conflict]:
     """Yield a conflict if the requested engine does not support the link."""
     open_yet = link.access == "auto" or link.modulation == "auto"
+    if link.engine == "sionna" and link.only_in_kernels:
+        yield Conflict(
+            "engine coding.standard coding mcs",
+            "engine sionna has this code by the conventions of Sionna 1.2.2 only, coding.standard is 3gpp",
+            "write coding.standard: sionna, or engine: auto",
+        )
+        return
     if link.engine == "fused" and not link.fusible and not open_yet:
         yield Conflict(
             "engine",
@@ -339,12 +346,27 @@ def _coding(link: LinkConfig, payload_bits: int) -> Iterator[Conflict]:
 
 
 def _policies(link: LinkConfig) -> Iterator[Conflict]:
-    if link.error_model in ("iid", "analytic") and link.packets.policy != "accept":
+    if link.flips_independently and link.packets.policy == "retransmit-combine":
         yield Conflict(
             "packets.policy error_model",
-            f"error model {link.error_model} has no packets, which policy {link.packets.policy} needs",
-            "write error_model: measured, or leave packets.policy out",
+            f"retransmit-combine adds up soft values, and the flips of error model {link.error_model} have none",
+            "write packets.policy: retransmit, or error_model: measured",
         )
+    coding = link.resolve_mcs().coding
+    if link.packets.combining == "incremental-redundancy":
+        if not (isinstance(coding, CodingConfig) and coding.cuts_by_standard):
+            yield Conflict(
+                "packets.combining coding.standard coding",
+                "incremental redundancy sends other bits of the circular buffer of TS 38.212, which only code ldpc5g "
+                "of standard 3gpp has here",
+                "write combining: chase, or coding: {code: ldpc5g}",
+            )
+        elif link.access == "noma":
+            yield Conflict(
+                "packets.combining access",
+                "incremental redundancy is not built for noma, whose receiver adds soft values of the same bits",
+                "write combining: chase, or access: orthogonal",
+            )
     yield from link.control.conflicts(link)
     if link.error_model == "analytic" and link.access == "noma":
         yield Conflict(

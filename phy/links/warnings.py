@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from phy.coding.plan import LDPC_SHORT_BITS, LDPC_SHORT_RATE
 from phy.config.coding import CodingConfig
 from phy.config.delays import interference_share, power_delay_profile
 from phy.config.link import LinkConfig
@@ -14,6 +15,7 @@ from phy.config.link import LinkConfig
 def link_warnings(link: LinkConfig) -> Iterator[str]:
     """Yield one sentence per setting that degrades the link."""
     yield from _closed_form(link.resolve_mcs())
+    yield from _leaves_standard(link.resolve_mcs())
     channel, ofdm = link.channel, link.ofdm
     if ofdm == "none":
         return
@@ -49,6 +51,26 @@ def link_warnings(link: LinkConfig) -> Iterator[str]:
         f"link.ofdm.cyclic_prefix_length: the last path of {channel.model} comes {delays_s.max() * 1e6:.3g} us late, "
         f"the prefix lasts {ofdm.prefix_s * 1e6:.3g} us; {what}"
     )
+
+
+def _leaves_standard(link: LinkConfig) -> Iterator[str]:
+    """Codes of 3GPP with the conventions of a library, or at another rate than the one that is written."""
+    coding = link.coding
+    if not isinstance(coding, CodingConfig) or link.access == "superposition":
+        return
+    if coding.standard == "sionna":
+        yield (
+            f"link.coding.standard: sionna has code {coding.code} by the conventions of Sionna 1.2.2, which leave the "
+            "standard (docs/conformance.md says where, and what that costs); write standard: 3gpp to follow it"
+        )
+    elif coding.cuts_by_standard and coding.transport_block == "payload":
+        bits, held = 8 * link.packet_size_bytes, float(LDPC_SHORT_RATE)
+        if bits <= LDPC_SHORT_BITS and coding.rate > held:
+            yield (
+                f"link.coding.rate: packets of {bits} bits are sent at rate 8/9, not {coding.rate:.3g}: at that rate "
+                "belief propagation leaves bits of small codes undecided without any noise (docs/conformance.md); "
+                "write rate: 8/9, or transport_block: ts38214 to follow TS 38.214"
+            )
 
 
 def _closed_form(link: LinkConfig) -> Iterator[str]:

@@ -63,10 +63,14 @@ def physics(scenario: Scenario) -> dict[str, Any]:
     }
 
 
+_LATER_OF_CODING = {"redundancy_version": 0, "transport_block": "payload", "tbs_lbrm_bits": None, "scrambling": "none"}
+
+
 def leave_out_later_of_link(link: dict[str, Any]) -> None:
     """Drop later keys of a link with the value that older links had.
 
-    The engine if it is `sionna`, the only engine at first, or `auto`, which means no radio.
+    The engine if it is `sionna`, the only engine at first, or `auto`, which means no radio. Codes had the conventions
+    of Sionna.
     """
     if link["engine"] in ("sionna", "auto"):
         del link["engine"]
@@ -78,6 +82,14 @@ def leave_out_later_of_link(link: dict[str, Any]) -> None:
         del link["power"]["budget"]
     if not link["impairments"]["estimated"]:
         del link["impairments"]["estimated"]
+    if link["packets"]["combining"] == "chase":
+        del link["packets"]["combining"]
+    if coding := mapping(link["coding"]):
+        if coding["standard"] == "sionna" or coding["code"] == "repetition":
+            del coding["standard"]
+        for key, usual in _LATER_OF_CODING.items():
+            if coding[key] == usual:
+                del coding[key]
 
 
 def _leave_out_later_keys(learning: dict[str, Any]) -> None:

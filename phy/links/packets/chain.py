@@ -17,7 +17,8 @@ class Departure(NamedTuple):
     - `amplitude`, `gain` `[rows, users]` float32;
     - `channel_key`, `csi_key`, `impairment_key` `[rows, users, 2]`, `noise_key` `[rows, 2]` uint32;
     - `start_s` `[rows]` float32;
-    - `noise_power` float32: complex noise power 2 N0 [W].
+    - `noise_power` float32: complex noise power 2 N0 [W];
+    - `error_rate` `[rows, users]` float64: rate at which bits flip, for chains without a radio; else None.
     """
 
     amplitude: NDArray[np.float32]
@@ -28,6 +29,22 @@ class Departure(NamedTuple):
     noise_key: NDArray[np.uint32]
     start_s: NDArray[np.float32]
     noise_power: np.float32
+    error_rate: NDArray[np.float64] | None = None
+
+    @property
+    def arrays(
+        self,
+    ) -> tuple[
+        NDArray[np.float32],
+        NDArray[np.float32],
+        NDArray[np.uint32],
+        NDArray[np.uint32],
+        NDArray[np.uint32],
+        NDArray[np.uint32],
+        NDArray[np.float32],
+    ]:
+        """What a radio takes of each row: all but the noise power and the error rate."""
+        return self[:7]
 
 
 class Arrival(NamedTuple):
@@ -37,7 +54,7 @@ class Arrival(NamedTuple):
     - `accepted` `[rows, users]` bool: the CRC holds (all true where there is none);
     - `label_errors` `[rows, users, bits_per_symbol]` int32: wrong hard decisions before the decoder;
     - `energy` `[3, rows, users]`: transmitted, pilots and prefixes included; received signal and noise at data symbols;
-    - `llrs` `[rows, users, coded_bits]` float32 of this attempt, None where attempts are not combined.
+    - `llrs` `[rows, users, soft_bits]` float32 of this attempt, None where attempts are not combined.
     """
 
     received: NDArray[np.uint8]
@@ -65,7 +82,8 @@ def compiled_part(config: LinkConfig) -> LinkConfig:
 class ChainSpec:
     """Part of a packet link that is compiled.
 
-    `num_devices` share the carriers; `rows_per_trial` is about the number of packets of a trial in a round.
+    `num_devices` share the carriers; `rows_per_trial` is about the number of packets of a trial in a round. `versions`
+    are the redundancy versions of the attempts so far under incremental redundancy, the present one last, else none.
     """
 
     config: LinkConfig
@@ -75,6 +93,7 @@ class ChainSpec:
     crc: str | None
     combine: bool
     rows_per_trial: int
+    versions: tuple[int, ...] = ()
 
 
 class PacketChain(Protocol):
@@ -86,6 +105,8 @@ class PacketChain(Protocol):
 
     bits_per_symbol: int
     coded_bits: int
+    soft_bits: int
+    """Soft values of a packet that add up over attempts."""
     rows: int
     """Largest number of rows per call."""
     channel_uses: int

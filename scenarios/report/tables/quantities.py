@@ -63,6 +63,9 @@ SMALLER_IS_BETTER = (
 )
 """Endings of the names of quantities in which one sweep point is better than another."""
 
+EPSILON = "epsilon_proved"
+"""The epsilon proved for all rounds so far: over the rounds alone, from the ledgers."""
+
 WITHIN = " within "
 """Between the number of a round and the budget in the name of a metric of `budget_names`."""
 

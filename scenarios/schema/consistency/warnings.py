@@ -61,8 +61,8 @@ def _learning_and_link(scenario: Scenario) -> Iterator[str]:
         )
     if learning.local.precision == "bfloat16" and not has_bfloat16():
         yield (
-            "learning.local.precision: this processor has neither AMX nor AVX-512 BF16, and computes bfloat16 more "
-            "slowly than float32; leave precision out"
+            "learning.local.precision: this processor has neither AMX nor AVX-512 BF16, so that bfloat16 is no faster "
+            "than float32; leave precision out"
         )
     yield from _bare_numbers(learning, scenario)
     yield from _coins(learning, scenario)
@@ -256,7 +256,7 @@ def _fades_within_round(scenario: Scenario) -> bool:
 def _probe(scenario: Scenario) -> Iterator[str]:
     """Channel errors that `channel: native` cannot count towards privacy."""
     link = scenario.link
-    if link.error_model in ("error_free", "analytic"):
+    if link.error_model in ("error_free", "analytic", "iid-mean"):
         return
     changing, coded = _fades_within_round(scenario), link.coding != "none" or link.mcs is not None
     if changing:
@@ -286,7 +286,7 @@ def _probe(scenario: Scenario) -> Iterator[str]:
 def _aggregation(learning: FedAvgConfig, scenario: Scenario) -> Iterator[str]:
     """Fades that a probe misses, and attackers whose numbers have no limit."""
     scheme, link, attack = learning.aggregation, scenario.link, learning.attack
-    simulated = link.error_model not in ("error_free", "analytic")
+    simulated = link.error_model not in ("error_free", "analytic", "iid-mean")
     if scheme.credited is not None and simulated and _fades_within_round(scenario):
         yield (
             f"learning.aggregation.channel: under channel coherence {link.channel.coherence} the probe and the payload "

@@ -61,7 +61,7 @@ LINKS: dict[str, dict[str, Any]] = {
         "ofdm": IN_TIME,
         "csi": {"estimator": "ls"},
         "receiver": {"num_antennas": 2},
-        "coding": {"code": "ldpc5g", "rate": "1/2"},
+        "coding": {"code": "ldpc5g", "rate": "1/2", "standard": "sionna"},
     },
     "time-moving": {  # fast, and later than the prefix: interference between symbols and carriers
         "channel": {"model": "tdl-c", "coherence": "packet", "delay_spread_s": 3e-6, "speed_m_s": 60.0},

@@ -11,6 +11,7 @@ from typing import Any, get_args
 import pytest
 import yaml
 
+from phy.config import LinkConfig
 from phy.config.registry import Registry
 from scenarios.cli.words.meanings import registry_at
 from scenarios.plan.identity import AUTO_OF_BITS, canonical_json, physics, physics_json, task_ids
@@ -117,12 +118,16 @@ OF_OLD = {
 }
 
 
+def of_then(link: LinkConfig) -> LinkConfig:
+    coding = link.coding if link.coding == "none" else link.coding.model_copy(update={"standard": "sionna"})
+    return link.model_copy(update={"engine": "sionna", "coding": coding})
+
+
 @pytest.mark.parametrize("name", OF_OLD)
 def test_earlier_tasks_of_flmc_keep_their_identity(name: str) -> None:
     scenarios = (point.scenario for point in expand(load_scenario(name)).points)
-    # There was one engine; what fused kernels compute now is computed anew.
-    of_then = (one.model_copy(update={"link": one.link.model_copy(update={"engine": "sionna"})}) for one in scenarios)
-    texts = "\n".join(physics_json(one) for one in of_then)
+    # There was one engine with its own conventions; what fused kernels compute now is computed anew.
+    texts = "\n".join(physics_json(one.model_copy(update={"link": of_then(one.link)})) for one in scenarios)
     assert hashlib.sha256(texts.encode()).hexdigest() == OF_OLD[name]
 
 
@@ -228,11 +233,14 @@ def test_ids_of_many_trials_are_distinct() -> None:
     assert len(set(task_ids(text, trials=range(100_000)))) == 100_000
 
 
+LONG_LIST = {"code": "polar5g", "list_size": 32, "standard": "sionna"}
+
+
 def engines_told(**link: Any) -> list[str | None]:
     """The engine in the identity of an uncoded link, of one with a long list of paths, of sums and of impaired ones."""
     parts = [
         {"link": link, "learning": {"scheme": "digital-orthogonal"}},
-        {"link": link | {"coding": {"code": "polar5g", "list_size": 32}}, "learning": {"scheme": "digital-orthogonal"}},
+        {"link": link | {"coding": LONG_LIST}, "learning": {"scheme": "digital-orthogonal"}},
         {"link": link},
         {"link": link | {"impairments": {"phase_error_deg": 5.0}}},
     ]
