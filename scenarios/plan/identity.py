@@ -18,6 +18,15 @@ EXECUTION_MODE = "xla-float32"
 AUTO_OF_BITS = "auto, at most 2 / (mu + L) and a / K"
 """The automatic step of one-bit gradients, which was longer in earlier tasks."""
 
+_LATER_OF_FLMC: dict[str, Any] = {
+    "quantizer_bits": 1,
+    "quantizer_range": None,
+    "quantizer_symbols": "pam",
+    "plane_amplitudes": "significance",
+    "record_samples": False,
+}
+"""Later keys of FLMC, and the value that older tasks had."""
+
 _PARTS = {"link", "learning", "privacy", "seed"}
 
 
@@ -89,6 +98,12 @@ def _leave_out_later_keys(learning: dict[str, Any]) -> None:
         leave_out_later_of_link(downlink)
     if learning["algorithm"] == "flmc" and learning["attack"] is None:
         del learning["attack"]
+    if learning["algorithm"] == "flmc":
+        for key, usual in _LATER_OF_FLMC.items():
+            if learning[key] == usual:
+                del learning[key]
+        if learning["task"].get("preconditioned") is False:
+            del learning["task"]["preconditioned"]
     if "stem" in (model := learning.get("model") or {}):
         model["function"] = None  # a key of earlier tasks
     for key, usual in (("decay_steps", None), ("precision", "float32")):

@@ -10,13 +10,14 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.config.measured import LINK, joined
+from fl.config.measured import ENSEMBLE_W2, LINK, joined
 from phy.config import LinkConfig
 from phy.measure.monte_carlo import ClusteredCounts
 from privacy.errors import PrivacyError
 from scenarios.plan.points import Plan, is_number
 from scenarios.report.figures.curves import Shown, band
 from scenarios.report.figures.drawing import Spot
+from scenarios.report.figures.ensembles import ensemble_spots, samples_of
 from scenarios.report.figures.privacy import spent_by_round
 from scenarios.report.settings import axes_of
 from scenarios.report.tables.quantities import EPSILON, RATES
@@ -88,6 +89,9 @@ def over_rounds(store: Store, plan: Plan, config: FigureConfig) -> Iterator[Show
         if rate and not is_measured(config.y, point):
             continue
         link = point.scenario.link
+        if config.y == ENSEMBLE_W2:
+            yield from ((point, "", spot) for spot in _ensemble(store, ids, config, link=link))
+            continue
         x: list[NDArray[Any]] = []
         y: list[NDArray[Any]] = []
         both = (done_series(store, ids, one) for one in ("rounds", table or "rounds"))
@@ -100,6 +104,21 @@ def over_rounds(store: Store, plan: Plan, config: FigureConfig) -> Iterator[Show
             found_spots = _rates(config, x, y[0], link=link) if rate else _means(config.y, x, np.stack(y))
             for curve, spot in found_spots:
                 yield point, f"device {curve}" if "device" in config.series_paths else "", spot
+
+
+def _ensemble(store: Store, ids: Sequence[str], config: FigureConfig, *, link: LinkConfig) -> list[Spot]:
+    """Spots of all trials together that went as far as the first of them."""
+    x, samples = [], []
+    for rounds in done_series(store, ids, "rounds"):
+        at, found = along_run(config.x, rounds, link=link), samples_of(rounds)
+        if at is not None and found is not None and len(found):
+            x.append(at)
+            samples.append(found)
+    if not samples:
+        return []
+    shortest = min(map(len, samples))
+    places = np.mean([at[:shortest] for at in x], axis=0)
+    return ensemble_spots(places, [one[:shortest] for one in samples], drawn=_drawn(np.arange(shortest)))
 
 
 def _epsilons(store: Store, plan: Plan) -> Iterator[Shown]:
