@@ -17,7 +17,6 @@ from phy.engines.fused.fading.nodes import nodes_between
 from phy.engines.fused.packets.lines import LINE, ROOM
 from phy.fading.build import build_propagation
 from phy.frontends.air import motion
-from phy.frontends.delay_line import DelayLine
 from phy.frontends.estimation import Lerp, LinearMmse
 from phy.frontends.resource_grid import Grid
 
@@ -174,10 +173,7 @@ def plan_grid(config: LinkConfig, grid: Grid) -> PacketPlan:
     """Plan of whole slots of a grid, with the channel at every carrier; see `phy.frontends.ofdm`."""
     ofdm, moves = grid.ofdm, motion(config.channel)
     propagation = build_propagation(config.channel, num_antennas=config.receiver.num_antennas)
-    if ofdm.domain == "time":
-        response = DelayLine.of(grid, channel=config.channel, delays_s=propagation.delays_s).response
-    else:
-        response = np.exp(-2j * np.pi * propagation.delays_s[:, None] * grid.frequencies_hz)
+    response = np.exp(-2j * np.pi * propagation.delays_s[:, None] * grid.frequencies_hz)
     elements = grid.num_ofdm_symbols * grid.num_carriers
     pilots = grid.pilots[0].reshape(-1)
     selective = len(propagation.delays_s) > 1
@@ -197,7 +193,7 @@ def plan_grid(config: LinkConfig, grid: Grid) -> PacketPlan:
         pilot_rows=np.array(grid.pilot_rows, np.int64),
         instants=1 if moves == "still" else slots_s.shape[1],
         between=between if selective else None,
-        response=_tiled(response) if selective else None,
+        response=tiled(response) if selective else None,
         along_line=False,
         pilots=np.stack([pilots.real, pilots.imag]),
         known_energy=float(elements - grid.num_symbols),
@@ -250,13 +246,13 @@ def _modes_of(estimator: LinearMmse) -> Modes:
         level=np.outer(over.eigenvalues, along.eigenvalues).astype(np.float32),
         explained_time=np.ascontiguousarray(over.explained, np.float32),
         of_carriers=np.stack([vectors.real, vectors.imag]),
-        basis=_tiled(along.wanted.T),
-        explained=np.ascontiguousarray(_tiled(along.explained.T.astype(complex))[:, :, 0]),
+        basis=tiled(along.wanted.T),
+        explained=np.ascontiguousarray(tiled(along.explained.T.astype(complex))[:, :, 0]),
         unexplained=np.maximum(np.outer(over.prior, along.prior) - told, 0.0).astype(np.float32),
     )
 
 
-def _tiled(rows: NDArray[np.complexfloating]) -> NDArray[np.float32]:
+def tiled(rows: NDArray[np.complexfloating]) -> NDArray[np.float32]:
     """`[n, width]` complex to `[tiles, n padded to fours, 2, ROOM]`."""
     count, width = rows.shape
     tiles = np.zeros((-(-width // LINE), -(-count // 4) * 4, 2, ROOM), np.float32)
