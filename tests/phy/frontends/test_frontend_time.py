@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from radio import ERRORS_OF_A_CHECK, standard_errors_apart, standard_errors_off
 
 from phy.config import ChannelConfig, CsiEstimation, LinkConfig, OfdmConfig, ReceiverConfig
-from phy.frontends.build import build_frontend
 from phy.config.delays import power_delay_profile
+from phy.frontends.build import build_frontend
 from phy.frontends.windows import Windows
 
 SIZE, SPACING_HZ = 32, 15e3
@@ -145,8 +145,8 @@ def test_a_prefix_behind_the_last_path_leaves_rounding_alone(prefix: int) -> Non
 @pytest.mark.parametrize("turns_per_symbol", [1e-4, 0.01, 0.1, 0.5])
 def test_gains_between_instants_are_followed_to_two_to_the_minus_fourteen(turns_per_symbol: float) -> None:
     ofdm = OfdmConfig(num_subcarriers=CELLS, domain="time")
-    speed_m_s = turns_per_symbol / ofdm.symbol_s / 6e9 * 299792458.0
-    channel = ChannelConfig(model="tdl-a", coherence="packet", speed_m_s=speed_m_s, carrier_frequency_hz=6e9)
+    speed_m_s = turns_per_symbol / ofdm.symbol_s / 60e9 * 299792458.0
+    channel = ChannelConfig(model="tdl-a", coherence="packet", speed_m_s=speed_m_s, carrier_frequency_hz=60e9)
     windows = Windows.of(ofdm, channel=channel, delays_s=np.zeros(1))
     np.testing.assert_allclose(windows.between.sum(axis=0), 1.0, atol=1e-9)
     wave = lambda at_s: np.exp(2j * np.pi * channel.max_doppler_hz * at_s)  # noqa: E731

@@ -56,8 +56,8 @@ class Echoes:
         turns = tf.cast(2.0 * np.pi * (turns - tf.round(turns)), tf.complex128)
         return tf.cast(tf.exp(1j * turns) * np.array(self.amplitudes)[None, :, None], tf.complex64)[:, None]
 
-    def time_correlation(self, lag_s: NDArray[np.float64]) -> NDArray[np.complex128]:
-        return np.asarray(np.exp(2j * np.pi * np.multiply.outer(lag_s, self.doppler_hz)) @ self.powers)
+    def path_correlation(self, lag_s: NDArray[np.float64]) -> NDArray[np.complex128]:
+        return np.asarray(np.exp(-2j * np.pi * np.multiply.outer(self.doppler_hz, lag_s)))
 
 
 def offsets_of(

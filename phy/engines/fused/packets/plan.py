@@ -18,6 +18,7 @@ from phy.engines.fused.packets.lines import LINE, ROOM
 from phy.fading.build import build_propagation
 from phy.frontends.air import motion
 from phy.frontends.estimation import Lerp, LinearMmse
+from phy.frontends.joint_estimation import JointMmse, linear_mmse
 from phy.frontends.resource_grid import Grid
 
 PERFECT, GIVEN_ERROR, LEAST_SQUARES, MMSE = range(4)
@@ -54,7 +55,11 @@ class Modes(NamedTuple):
 
     - `of_pilots` `[pilot rows, I]` and `wanted` `[data rows, I]` complex64, `of_carriers` `[2, J * width]` float32;
     - `level` `[I, J]` and `explained_time` `[data rows, I]`, `unexplained` `[data rows, width]` float32;
-    - `basis` `[tiles, modes of 4, 2, ROOM]`, `explained` `[tiles, modes of 4, ROOM]` float32.
+    - `basis` `[tiles, modes of 4, 2, ROOM]`, `explained` `[1, tiles, modes of 4, ROOM]` float32.
+
+    Or over M modes of both at once, with the numbers of `phy.frontends.joint_estimation`: `of_pilots`
+    `[pilot rows, J, M]`, `wanted` `[data rows, J, M]`, `level` `[1, M]`, `explained_time` ones `[data rows, 1]`, and
+    `explained` `[data rows, tiles, modes of 4, ROOM]`.
     """
 
     of_pilots: NDArray[np.complex64]
@@ -206,8 +211,11 @@ def plan_grid(config: LinkConfig, grid: Grid) -> PacketPlan:
             kind=LEAST_SQUARES, low=lerp.low, high=lerp.high, weight=lerp.weight, noise_gain=lerp.noise_gain
         )
         if config.csi.estimator == "lmmse":
-            estimator = LinearMmse(grid, propagation=propagation, response=response)
-            knowledge = knowledge._replace(kind=MMSE, modes=_modes_of(estimator))
+            estimator = linear_mmse(grid, propagation=propagation, response=response)
+            knowledge = knowledge._replace(
+                kind=MMSE,
+                modes=_modes_of(estimator) if isinstance(estimator, LinearMmse) else _joint_modes_of(estimator),
+            )
     return PacketPlan(
         plane=plane,
         fades=fades_of(
@@ -247,8 +255,23 @@ def _modes_of(estimator: LinearMmse) -> Modes:
         explained_time=np.ascontiguousarray(over.explained, np.float32),
         of_carriers=np.stack([vectors.real, vectors.imag]),
         basis=tiled(along.wanted.T),
-        explained=np.ascontiguousarray(tiled(along.explained.T.astype(complex))[:, :, 0]),
+        explained=np.ascontiguousarray(tiled(along.explained.T.astype(complex))[None, :, :, 0]),
         unexplained=np.maximum(np.outer(over.prior, along.prior) - told, 0.0).astype(np.float32),
+    )
+
+
+def _joint_modes_of(estimator: JointMmse) -> Modes:
+    modes = estimator.modes[0]
+    vectors = modes.carriers.T.reshape(-1)
+    return Modes(
+        of_pilots=np.ascontiguousarray(modes.of_pilots),
+        wanted=np.ascontiguousarray(modes.wanted),
+        level=modes.eigenvalues[None].astype(np.float32),
+        explained_time=np.ones((len(modes.wanted), 1), np.float32),
+        of_carriers=np.stack([vectors.real, vectors.imag]),
+        basis=tiled(modes.basis.T),
+        explained=np.stack([tiled(row.T.astype(complex))[:, :, 0] for row in modes.explained]),
+        unexplained=modes.unexplained.astype(np.float32),
     )
 
 
