@@ -29,7 +29,7 @@ from phy.frontends.resource_grid import Grid
 from phy.numerics.lazy_tensorflow import tf
 from phy.stages import Propagation
 
-NEGLIGIBLE = 1e-9
+_NEGLIGIBLE = 1e-9
 """Share of the channel's energy in dropped eigenvalues: far below the resolution of single precision."""
 
 TINY = np.float32(1e-30)
@@ -122,7 +122,7 @@ class Modes:
         """Modes of R = A A^H for `roots` A `[points, n]`: R_pp = (U S V^H)(U S V^H)^H, so R_dp U = A_d V S."""
         vectors, singular, right = np.linalg.svd(roots[pilots], full_matrices=False)
         rest = np.cumsum((singular**2)[::-1])[::-1]
-        kept = rest > NEGLIGIBLE * rest[0]
+        kept = rest > _NEGLIGIBLE * rest[0]
         about = roots[wanted] @ np.conj(right[kept].T) * singular[kept]
         return cls(
             vectors=np.asarray(vectors[:, kept], np.complex64),

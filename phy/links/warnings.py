@@ -80,8 +80,8 @@ def _beyond_the_path_loss(link: LinkConfig) -> Iterator[str]:
     if cell.scenario == "rma" and cell.line_of_sight != "always" and farthest > _FARTHEST_RURAL_M:
         yield (
             f"link.channel.cell: a device at {farthest:.4g} m is beyond the 5000 m at which the path loss of rma "
-            "without line of sight ends (TR 38.901 Table 7.4.1-1); its formula is used beyond, outside the standard; write "
-            "radius_m: 5000, or line_of_sight: always"
+            "without line of sight ends (TR 38.901 Table 7.4.1-1); its formula is used beyond, outside the standard; "
+            "write radius_m: 5000, or line_of_sight: always"
         )
 
 
