@@ -29,6 +29,14 @@ LinkSource = LinkConfig | Source
 """A link, the keys of one, or the file or library name of a scenario, of which the `link:` section counts."""
 
 
+_ROUNDING = 1e-6
+"""Share by which a magnitude may exceed its limit: a few roundings of float32."""
+_SMALLEST = 1e-30
+"""Smallest largest amplitude: symbols are float32, and so are their powers."""
+_MOST_ROUNDS = 2**32 - 1
+"""Random numbers count rounds in 32 bits, one of which stands for all rounds of a channel that never changes."""
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Received:
     """Result of `Link.send`; K devices.
@@ -37,6 +45,7 @@ class Received:
     - `bit_errors` `[K]` int64: wrong bits of each device among those that the receiver holds;
     - `ber`: bit error rate over all devices, with `value`, `low` and `high` of its 95 % Clopper-Pearson interval, which
       takes errors as independent. None if no bit met a radio, or none was kept;
+    - `ber_by_device`: the same of each device, K entries;
     - `snr_db` `[K]`: received signal energy over noise energy [dB], NaN for a silent device;
     - `airtime_s` `[K]` [s], `energy_j` `[K]` [J]: time on the air and transmit energy of each device;
     - `delivered` `[K, num_packets]` bool: packets that the receiver keeps; None: all packets of active devices;
@@ -46,6 +55,7 @@ class Received:
     bits: NDArray[np.uint8]
     bit_errors: NDArray[np.int64]
     ber: Rate | None
+    ber_by_device: tuple[Rate | None, ...]
     snr_db: NDArray[np.float64]
     airtime_s: NDArray[np.float64]
     energy_j: NDArray[np.float64]
@@ -140,10 +150,11 @@ class Link:
 
         Args:
             bits: 0 and 1, `[K, num_bits]`, or packed bits, `[K, ceil(num_bits / 8)]` uint8, the first bit of a byte its
-                most significant one. A single device may leave out the first axis.
+                most significant one. A single device may leave out the first axis. With `num_bits=1`, bytes that are
+                all 0 or 1 are taken as bits.
             seed: seed of all random draws.
-            round: index of the round, from 0: round 1 of a table is `round=0`. Other rounds have other noise, and other
-                fades unless the coherence is `run`.
+            round: index of the round, from 0 to 2^32 - 2: round 1 of a table is `round=0`. Other rounds have other
+                noise, and other fades unless the coherence is `run`.
             trial: number of the trial. Other trials have other noise and fades.
 
         Returns:
@@ -165,21 +176,22 @@ class Link:
             >>> float(received.airtime_s[0])
             0.008
         """
-        _at_least(0, seed=seed, round=round, trial=trial)
+        _refuse_beyond(seed=seed, round=round, trial=trial)
         array = np.asarray(bits)
-        payload = self._packed(array)
+        payload, as_bits = self._packed(array)
         reception = self._link.send(
             payload[None], context=UplinkContext(seed=seed, trials=(trial,), round_index=round), caps={}
         )
         counts, back = reception.counts, reception.payload[0]
-        if array.shape[-1] == self.num_bits:
+        if as_bits:
             back = np.unpackbits(back, axis=-1, count=self.num_bits)
-        errors, total = int(counts.bit_errors.sum()), int(counts.bits.sum())
-        on_air = self.config.error_model != "error_free" and total
+        pairs = list(zip(counts.bit_errors[0].tolist(), counts.bits[0].tolist(), strict=True))
+        every, *each = (self._rate(errors, total) for errors, total in (np.sum(pairs, axis=0).tolist(), *pairs))
         return Received(
             bits=back.reshape(array.shape),
             bit_errors=counts.bit_errors[0],
-            ber=rate_interval(errors=errors, total=total) if on_air else None,
+            ber=every,
+            ber_by_device=tuple(each),
             snr_db=counts.snr_db[0],
             airtime_s=counts.airtime_s[0],
             energy_j=counts.energy_j[0],
@@ -190,13 +202,18 @@ class Link:
     def __repr__(self) -> str:
         return f"<Link of {self.num_devices} devices, {self.num_bits} bits each: {in_words(self.config)}>"
 
-    def _packed(self, bits: NDArray[Any]) -> NDArray[np.uint8]:
+    def _rate(self, errors: int, total: int) -> Rate | None:
+        on_air = self.config.error_model != "error_free" and total
+        return rate_interval(errors=errors, total=total) if on_air else None
+
+    def _packed(self, bits: NDArray[Any]) -> tuple[NDArray[np.uint8], bool]:
+        """Return packed bits, and True where each bit was a number of its own."""
         array = bits[None] if bits.ndim == 1 else bits
         num_bytes = -(-self.num_bits // 8)
         if array.shape == (self.num_devices, self.num_bits) and np.isin(array, (0, 1)).all():
-            return np.packbits(array.astype(np.uint8), axis=1)
+            return np.packbits(array.astype(np.uint8), axis=1), True
         if array.shape == (self.num_devices, num_bytes) and array.dtype == np.uint8:
-            return array
+            return array, False
         raise LinkError(
             f"bits are {bits.dtype} {bits.shape}; send 0 and 1 of shape {(self.num_devices, self.num_bits)}, or packed "
             f"bits, uint8, of shape {(self.num_devices, num_bytes)}"
@@ -210,8 +227,8 @@ class Air:
         link: the link, see `Link`; its access is superposition, its modulation analog.
         num_devices: number of devices K.
         num_symbols: amplitudes S that each device sends in one call.
-        max_amplitude: largest magnitude of an amplitude. Devices scale by it, so that even a block of such amplitudes
-            keeps the power limit P0.
+        max_amplitude: largest magnitude of an amplitude, 1e-30 to 1e30. Devices scale by it, so that even a block of
+            such amplitudes keeps the power limit P0.
         settings: as in `Link`.
 
     Raises:
@@ -236,6 +253,13 @@ class Air:
         **settings: Any,
     ) -> None:
         _at_least(1, num_devices=num_devices, num_symbols=num_symbols)
+        if not _SMALLEST <= max_amplitude <= 1.0 / _SMALLEST:
+            raise ScenarioError(
+                key="max_amplitude",
+                value=max_amplitude,
+                problem=f"must lie between {_SMALLEST:g} and {1.0 / _SMALLEST:g}, the range of float32 symbols",
+                remedy="scale the amplitudes",
+            )
         self.num_devices, self.num_symbols = int(num_devices), int(num_symbols)
         self.max_amplitude = float(max_amplitude)
         read = _read(link, {"access": "superposition", "modulation": "analog"}, settings)
@@ -281,14 +305,15 @@ class Air:
             >>> result.sum.shape, round(float(np.std(result.sum.real - amplitudes.sum(axis=0))), 3)
             ((1000,), 0.031)
         """
-        _at_least(0, seed=seed, round=round, trial=trial)
+        _refuse_beyond(seed=seed, round=round, trial=trial)
         array = np.asarray(amplitudes)
         if array.dtype.kind not in "biufc":
             raise LinkError(f"amplitudes are {array.dtype}; send real or complex numbers")
         array = array if array.dtype.kind == "c" else array.astype(np.float64)
-        if not (largest := float(np.abs(array).max(initial=0.0))) <= self.max_amplitude:  # NaN is refused, too
+        largest = float(np.abs(array).max(initial=0.0))
+        if not largest <= self.max_amplitude * (1.0 + _ROUNDING):  # NaN is refused, too
             raise LinkError(
-                f"an amplitude has magnitude {largest:.4g}, max_amplitude is {self.max_amplitude:g}; scale the "
+                f"an amplitude has magnitude {largest:.8g}, max_amplitude is {self.max_amplitude:.8g}; scale the "
                 "amplitudes, or raise max_amplitude"
             )
         found = self._link.superpose(
@@ -325,6 +350,18 @@ def _at_least(least: int, **numbers: int) -> None:
     ]
     if errors:
         raise together(errors)
+
+
+def _refuse_beyond(*, seed: int, round: int, trial: int) -> None:
+    """Raise ScenarioError for numbers that have no random draws of their own."""
+    _at_least(0, seed=seed, round=round, trial=trial)
+    if round >= _MOST_ROUNDS:
+        raise ScenarioError(
+            key="round",
+            value=round,
+            problem=f"must be at most {_MOST_ROUNDS - 1}, after which random draws repeat",
+            remedy="count rounds from 0, and give another trial or seed for more draws",
+        )
 
 
 def _span(values: NDArray[Any]) -> str:

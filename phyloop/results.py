@@ -299,6 +299,7 @@ class Run:
 
     # --- packets of a link ------------------------------------------------------------------------
 
+    @checked
     def inspect(self, *, at: Mapping[str, Any] | None = None, packets: int = 32) -> Inspection:
         """Send the first packets of one point of a link study again, as `phyloop link --inspect` does.
 
@@ -311,7 +312,8 @@ class Run:
             Wrong bits, symbols behind the receiver, and the channel with its estimate, as arrays.
 
         Raises:
-            ScenarioError: the run is no link study; or no point fits; or several fit and none has seen an error.
+            ScenarioError: the run is no link study; or no point fits; or several fit and none has seen an error; or the
+                first batch of the point has fewer packets.
 
         Example:
             >>> import phyloop

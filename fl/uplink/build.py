@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -234,13 +234,15 @@ def _finite(values: NDArray[Any]) -> F32:
     return np.asarray(np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0), np.float32)
 
 
-def check_range(share: F64, devices: I64 | None, *, codec: Codec, key: str) -> None:
+def check_range(
+    share: F64, devices: Sequence[int] | I64 | None, *, codec: Codec, key: str, noun: str = "device"
+) -> None:
     """Raise LearningError where the share of values that `devices`, or the server, had clipped exceeds the limit."""
     limit = codec.clipped_limit
     worst = int(np.argmax(share)) if len(share) else 0
     if limit is not None and len(share) and share[worst] > limit:
         bound = getattr(codec, "bound", codec.value_range)
-        whose = "the server's model" if devices is None else f"device {devices[worst]}"
+        whose = "the server's model" if devices is None else f"{noun} {devices[worst]}"
         raise LearningError(
             f"{share[worst]:.1%} of the values of {whose} lie beyond the codec's bound "
             f"{bound:g}, more than learning.{key}.max_clipped = {limit:g}; raise the bound, or the limit"

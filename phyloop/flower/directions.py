@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
-from flwr.app import Message, RecordDict
+from flwr.app import Error, RecordDict
 from numpy.typing import NDArray
 
 from fl.algorithms.fedavg import downlink_seed, placed_downlink
@@ -14,22 +15,24 @@ from fl.tasks.base import LearningError
 from fl.uplink.protection import Protection
 from fl.uplink.transport import BitTransport
 from phy.fading.block_taps import UplinkContext
-from phyloop.flower.numbers import Layout, Numbers, layout_of, pieces_of, vector, with_vector
+from phyloop.flower.numbers import Layout, Numbers, layout_of, pieces_of, size_of, vector, with_vector
 from phyloop.flower.path import CodecPath, Path, Radio, build_path
+from phyloop.flower.pending import Sent
 from phyloop.flower.settings import Settings
 from scenarios.schema.errors import ScenarioError
 from scenarios.studies.flower.store import RoundOfClients
 
 Contents = Mapping[int, RecordDict]
 """Content of a message by node id."""
+NOT_FINITE = 1002
+"""Code of the error that stands in for a reply with NaN, or with numbers beyond the range of float32."""
 
 
-class Sent(NamedTuple):
-    """A message of training with its content as the server sent it and as the client received it."""
+class Upload(NamedTuple):
+    """The content of a client's reply, and the message of training that it answers."""
 
-    message: Message
-    by_server: RecordDict
-    by_client: RecordDict
+    content: RecordDict
+    sent: Sent
 
 
 class Senders:
@@ -68,32 +71,45 @@ class Uplink:
         self._paths: dict[Layout, Path] = {}
         self._round = 0
 
-    def send(
-        self, replies: Contents, *, sent: Mapping[int, Sent]
-    ) -> tuple[dict[int, RecordDict], RoundOfClients | None]:
-        """Return the replies as the server receives them and what was measured; None where nothing can be sent.
+    def send(self, uploads: Mapping[int, Upload]) -> tuple[dict[int, RecordDict | Error], RoundOfClients | None]:
+        """Return what the server receives of each node, and what was measured; None where nothing can be sent.
 
-        Raises LearningError for replies that differ in their arrays, and for
-        numbers that cannot be sent.
+        A client whose update has NaN, or numbers beyond float32, does not send; its reply becomes an error. Raises
+        LearningError for replies that differ in their arrays, and where the codec clips more values than it may.
         """
-        layout = common_layout(replies)
-        if not layout:
-            return dict(replies), None
-        nodes, at = self._senders.at(replies)
-        models = _vectors((content for node in nodes for content in sent[node][1:]), layout)
-        updates = np.stack([vector(replies[node], layout) - models[id(sent[node].by_client)] for node in nodes])
+        layout = common_layout({node: one.content for node, one in uploads.items()})
+        received: dict[int, RecordDict | Error] = {node: one.content for node, one in uploads.items()}
+        if not size_of(layout):
+            return received, None
+        nodes, at = self._senders.at(uploads)
+        sent = [uploads[node].sent for node in nodes]
+        models = _vectors((content for one in sent for content in (one.by_server, one.by_client)), layout)
+        updates = np.stack(
+            [vector(uploads[node].content, layout) - models[id(uploads[node].sent.by_client)] for node in nodes]
+        )
+        with np.errstate(over="ignore"):
+            finite = np.asarray(np.isfinite(updates.astype(np.float32, copy=False)).all(axis=1))
+        received |= {
+            node: Error(
+                NOT_FINITE, f"the update of node {node} has NaN, or numbers beyond 3.4e38, which cannot be sent"
+            )
+            for node, sends in zip(nodes, finite, strict=True)
+            if not sends
+        }
+        if not finite.any():
+            return received, None
+        nodes, sent = list(compress(nodes, finite)), list(compress(sent, finite))
+        at, updates = at[finite], updates[finite]
         if layout not in self._paths:
             config = self._settings.config(num_devices=self._senders.count, num_values=updates.shape[1])
             self._paths[layout] = build_path(self._settings, config=config, pieces=pieces_of(layout), updates=updates)
         self._settings.refuse_beyond(self._round)
         seed = self._settings.scenario.seed
         context = UplinkContext(seed=seed, trials=(0,), round_index=self._round)
-        arrived = self._paths[layout].send(updates, at, context=context)
+        arrived = self._paths[layout].send(updates, at, nodes=nodes, context=context)
         values = arrived.values if arrived.known is None else np.where(arrived.known, arrived.values, 0)
-        received = {
-            node: with_vector(replies[node], layout, models[id(sent[node].by_server)] + row)
-            for node, row in zip(nodes, values, strict=True)
-        }
+        for node, one, row in zip(nodes, sent, values, strict=True):
+            received[node] = with_vector(uploads[node].content, layout, models[id(one.by_server)] + row)
         measured = RoundOfClients(
             index=self._round,
             nodes=tuple(nodes),
@@ -121,7 +137,7 @@ class Downlink:
         Each client knows the first model that is sent to it. Raises as `Uplink.send`.
         """
         layout = common_layout(models)
-        if not layout:
+        if not size_of(layout):
             return dict(models)
         nodes, at = self._senders.at(models)
         numbers = np.stack([vector(models[node], layout) for node in nodes])
@@ -129,7 +145,7 @@ class Downlink:
         if layout not in self._paths:
             self._paths[layout] = self._path(num_values=numbers.shape[1])
         context = UplinkContext(seed=downlink_seed(self._settings.scenario.seed), trials=(0,), round_index=self._round)
-        arrived = self._paths[layout].send(numbers, at, context=context)
+        arrived = self._paths[layout].send(numbers, at, nodes=nodes, context=context)
         values = arrived.values if arrived.known is None else np.where(arrived.known, arrived.values, before)
         for row, node in enumerate(nodes):
             self._held[node] = with_vector(models[node], layout, values[row])

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from flwr.app import Error, Message, MessageType
+from flwr.app import Error, Message, RecordDict
+from flwr.app.message import make_message
 from flwr.serverapp import Grid
 
-from fl.tasks.base import LearningError
 from phyloop.arguments import checked
-from phyloop.flower.directions import Downlink, Senders, Sent, Uplink
+from phyloop.flower.directions import Downlink, Senders, Uplink, Upload
+from phyloop.flower.pending import Pending, Sent, trains, transmissions
 from phyloop.flower.settings import LinkSource, read_settings
 from phyloop.links import in_words
 from scenarios.studies.flower.store import FlowerStore, RoundOfClients
@@ -19,8 +21,15 @@ from scenarios.studies.flower.store import FlowerStore, RoundOfClients
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+_LOG = logging.getLogger("phyloop.flower")
+
 LOST = 1000
 """Code of the error that stands in for a reply of which a packet was lost."""
+UNKNOWN = 1001
+"""Code of the error that stands in for a reply of training to no message of training that this grid has sent."""
+UNKNOWN_REPLY = Error(
+    UNKNOWN, "no message of training waits for this reply; send messages and pull replies with one AirGrid"
+)
 
 
 class AirGrid(Grid):
@@ -94,7 +103,7 @@ class AirGrid(Grid):
         )
         self.rounds: list[RoundOfClients] = []
         """Measured numbers of each transmission over the uplink."""
-        self._sent: dict[int, Sent] = {}
+        self._pending = Pending()
         self._uplink = Uplink(self._settings, senders=self._senders)
         self._downlink = None if downlink is None else Downlink(self._settings, senders=self._senders)
         self._folder = None if out is None else FlowerStore.begin(Path(out), root=self._settings.root)
@@ -148,61 +157,96 @@ class AirGrid(Grid):
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """See `Grid`; messages of training travel over the downlink."""
-        return self._grid.push_messages(self._to_clients(list(messages)))
+        outgoing, sent = self._to_clients(list(messages))
+        numbers = list(self._grid.push_messages(outgoing))
+        # A grid may leave out the ids of messages that it did not take, or give None for them.
+        taken = set(numbers)
+        own = [one.metadata.message_id for one in outgoing]
+        self._pending.keep([number if number in taken else None for number in own], sent)
+        return numbers
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """See `Grid`; the replies of training that are pulled together are one transmission over the uplink."""
+        """See `Grid`; the replies of training that are pulled together travel together over the uplink.
+
+        They are one transmission if they are of one message type and of different clients, else one after the other.
+        """
         return self._to_server(list(self._grid.pull_messages(message_ids)))
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         """See `Grid`; messages of training travel over the downlink, their replies over the uplink."""
-        return self._to_server(list(self._grid.send_and_receive(self._to_clients(list(messages)), timeout=timeout)))
+        outgoing, sent = self._to_clients(list(messages))
+        replies = list(self._grid.send_and_receive(outgoing, timeout=timeout))
+        self._pending.keep([one.metadata.message_id for one in outgoing], sent)
+        return self._to_server(replies)
 
     # --- messages of training ----------------------------------------------------------------------
 
-    def _to_clients(self, messages: list[Message]) -> list[Message]:
-        """Return the messages as the clients receive them, and remember those of training."""
-        training = [one for one in messages if _trains(one)]
-        models = {one.metadata.dst_node_id: one.content for one in training}
-        if len(models) < len(training):
-            raise LearningError("a client is sent two messages of training at once; send one message to each client")
-        if not models:
-            return messages
-        self._senders.see(models if self._senders.index else {*self._grid.get_node_ids(), *models})
-        received = models
-        if self._downlink is not None:
-            received = self._downlink.send(models)
-        for one in training:
-            node = one.metadata.dst_node_id
-            one.content = received[node]
-            self._sent[node] = Sent(one, models[node], received[node])
-        return messages
+    def _to_clients(self, messages: list[Message]) -> tuple[list[Message], list[Sent | None]]:
+        """Return the messages as the clients receive them, and what each message of training carries."""
+        training = [position for position, one in enumerate(messages) if trains(one)]
+        nodes = {messages[position].metadata.dst_node_id for position in training}
+        if nodes:
+            self._senders.see(nodes if self._senders.index else {*self._grid.get_node_ids(), *nodes})
+        outgoing, sent = list(messages), list[Sent | None]([None] * len(messages))
+        kinds = [(messages[at].metadata.dst_node_id, messages[at].metadata.message_type) for at in training]
+        for group in transmissions(kinds):
+            own = {kinds[row][0]: messages[training[row]].content for row in group}
+            received = own if self._downlink is None else self._downlink.send(own)
+            for row in group:
+                position, (node, kind) = training[row], kinds[row]
+                metadata = messages[position].metadata
+                # The app's own message keeps its content, so that it may be pushed again.
+                outgoing[position] = make_message(metadata=metadata, content=received[node])
+                sent[position] = Sent(
+                    node=node,
+                    message_type=kind,
+                    by_server=own[node],
+                    by_client=received[node],
+                    expires_s=metadata.created_at + metadata.ttl,
+                    downlink={} if self._downlink is None else self._downlink.measured.get(node, {}),
+                )
+        return outgoing, sent
 
     def _to_server(self, replies: list[Message]) -> list[Message]:
-        """Return the replies as the server receives them; those of training are one transmission."""
-        training = {
-            one.metadata.src_node_id: one
-            for one in replies
-            if _trains(one) and one.has_content() and one.metadata.src_node_id in self._sent
-        }
-        sent = {node: self._sent.pop(node) for node in training}
-        updates = {node: one.content for node, one in training.items()}
-        received, measured = self._uplink.send(updates, sent=sent)
-        for node, content in received.items():
-            training[node].content = content
+        """Return the replies as the server receives them.
+
+        A reply of training that answers no message sent through this grid, or one that has been answered, becomes an
+        error: phyloop knows neither the model that its client trained nor what its privacy costs.
+        """
+        delivered, waiting, failed = list(replies), list[tuple[int, Sent]](), list[Message]()
+        for position, reply in enumerate(replies):
+            sent = self._pending.take(reply)
+            if not reply.has_content():
+                failed += [reply] * (sent is not None)
+                continue
+            if sent is not None:
+                waiting.append((position, sent))
+            elif trains(reply):
+                delivered[position] = make_message(metadata=reply.metadata, error=UNKNOWN_REPLY)
+        if failed and not waiting:
+            _LOG.warning(
+                "no update travels: all %d replies are errors; the first: %s", len(failed), failed[0].error.reason
+            )
+        for group in transmissions((sent.node, sent.message_type) for _, sent in waiting):
+            positions = {waiting[row][1].node: waiting[row][0] for row in group}
+            uploads = {waiting[row][1].node: Upload(replies[waiting[row][0]].content, waiting[row][1]) for row in group}
+            for node, arrived in self._transmit(uploads).items():
+                reply = replies[positions[node]]
+                if isinstance(arrived, RecordDict):
+                    reply.content = arrived
+                else:
+                    delivered[positions[node]] = make_message(metadata=reply.metadata, error=arrived)
+        return delivered
+
+    def _transmit(self, uploads: Mapping[int, Upload]) -> dict[int, RecordDict | Error]:
+        """Return what the server receives of each node in one transmission over the uplink; keep what was measured."""
+        received, measured = self._uplink.send(uploads)
         if measured is None:
-            return replies
-        if self._downlink is not None:
-            measured = measured.beside(self._downlink.measured, prefix="downlink_")
+            return received
+        measured = measured.beside({node: one.sent.downlink for node, one in uploads.items()}, prefix="downlink_")
         self.rounds.append(measured)
         if self._folder is not None:
             self._folder.keep(measured)
-        if self._settings.lost == "previous":
-            return replies
-        error = Error(LOST, "a packet was lost on the uplink")
-        lost = {node: Message(error, reply_to=sent[node].message) for node in measured.lost}
-        return [lost.get(one.metadata.src_node_id, one) if _trains(one) else one for one in replies]
-
-
-def _trains(message: Message) -> bool:
-    return message.metadata.message_type.split(".")[0] == MessageType.TRAIN
+        if self._settings.lost == "drop":
+            received |= dict.fromkeys(measured.lost, Error(LOST, "a packet was lost on the uplink"))
+        return received

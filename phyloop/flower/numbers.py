@@ -48,6 +48,11 @@ def pieces_of(layout: Layout) -> tuple[Piece, ...]:
     return tuple(pieces)
 
 
+def size_of(layout: Layout) -> int:
+    """Return the number of values in all arrays."""
+    return sum(math.prod(place.shape) for place in layout)
+
+
 def vector(content: RecordDict, layout: Layout) -> Numbers:
     """Return the arrays of `layout` as one vector `[M]`: float64 where one of them is, else float32.
 

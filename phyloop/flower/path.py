@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -96,13 +96,16 @@ class CodecPath:
     ) -> None:
         self._codec, self._limit, self._radio, self._privacy = codec, receiver_limit, radio, privacy or {}
 
-    def send(self, updates: Numbers, at: NDArray[np.int64], *, context: UplinkContext) -> Arrived:
-        """Send updates of the senders with index `at`. Raises LearningError for NaN or infinity among them."""
+    def send(self, updates: Numbers, at: NDArray[np.int64], *, nodes: Sequence[int], context: UplinkContext) -> Arrived:
+        """Send updates of the `nodes`, the senders with index `at`.
+
+        Raises LearningError where the codec clips too many values of a node.
+        """
         codec, bits = self._codec, self._radio.bits
         plan = bits.begin(context)
         noisy = bits.protection.perturb(updates, devices=at, context=context)
         encoded = codec.encode(noisy[None], keys=context.keys(Purpose.ROUNDING))
-        check_range(encoded.clipped[0] / updates.shape[1], at, codec=codec, key="codec")
+        check_range(encoded.clipped[0] / updates.shape[1], nodes, codec=codec, key="codec", noun="node")
         payload, known, link, spent = self._radio.send(
             encoded.payload, at, plan=plan, context=context, bits_per_value=codec.bits_per_value
         )
@@ -123,8 +126,9 @@ class SchemePath:
     def __init__(self, coder: Coder, *, radio: Radio) -> None:
         self._coder, self._radio = coder, radio
 
-    def send(self, updates: Numbers, at: NDArray[np.int64], *, context: UplinkContext) -> Arrived:
-        """Send updates of the senders with index `at`. Raises LearningError for NaN or infinity among them."""
+    def send(self, updates: Numbers, at: NDArray[np.int64], *, nodes: Sequence[int], context: UplinkContext) -> Arrived:
+        """Send updates of the `nodes`, the senders with index `at`."""
+        del nodes  # a scheme clips by its own rules
         coder, bits = self._coder, self._radio.bits
         plan = bits.begin(context)
         coder.begin(context, devices=at, flip_rate=plan.observed.get("probed_low", np.zeros(bits.link.num_devices))[at])
@@ -164,7 +168,9 @@ def build_path(settings: Settings, *, config: AppConfig, pieces: tuple[Piece, ..
         protection, numbers = build_protection(
             settings.privacy,
             config=config,
-            sizes=np.broadcast_to(np.asarray(settings.samples or 1, np.float64), config.num_devices),
+            sizes=np.broadcast_to(
+                np.asarray(1 if settings.samples is None else settings.samples, np.float64), config.num_devices
+            ),
             link=link,
             local_models=lambda: updates[:4].astype(np.float32),
             seed=settings.scenario.seed,

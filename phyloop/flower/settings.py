@@ -8,6 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, cast
 
+import numpy as np
+
 from fl.config.learning import Learning
 from fl.learning.fedavg import FedAvgConfig
 from fl.tasks.base import LearningError
@@ -105,6 +107,7 @@ def read_settings(
     """Return checked settings. ScenarioError for a wrong one, and for a scheme or mechanism that cannot serve."""
     if lost not in ("drop", "previous"):
         raise ScenarioError(key="lost", value=lost, problem="must be drop or previous", remedy="write lost='drop'")
+    _refuse_no_samples(samples)
     written = {
         "codec": codec,
         "aggregation": scheme,
@@ -144,6 +147,17 @@ def _refuse_unfit(learning: Learning, settings: Settings) -> None:
             problem=f"mechanism {privacy.mechanism} needs the number of samples of each client",
             remedy="give samples=100, or a list with one number per client",
         )
+
+
+def _refuse_no_samples(samples: int | Sequence[int] | None) -> None:
+    for count in [] if samples is None else np.atleast_1d(samples).tolist():
+        if type(count) is not int or count < 1:
+            raise ScenarioError(
+                key="samples",
+                value=count,
+                problem="must be a whole number of at least 1 for every client",
+                remedy="leave clients without samples out of the app",
+            )
 
 
 def _section(link: LinkSource) -> dict[str, Any]:

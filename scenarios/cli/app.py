@@ -32,6 +32,7 @@ from scenarios.cli.options import (
     VersionOption,
     WorkersOption,
     flag,
+    let_all_trace,
     named,
     option,
 )
@@ -377,6 +378,7 @@ def schema() -> None:
 
 def main() -> None:
     """Entry point: bad input is one sentence and exit code 2, a traceback only with --debug."""
+    let_all_trace(app)
     try:
         with interruptible():
             app()

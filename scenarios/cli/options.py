@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
+from inspect import signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 from click import Choice
+from typer.core import TyperCommand, TyperOption
 
 
 def flag(name: str, words: str) -> Any:
@@ -106,7 +109,8 @@ TableOption = Annotated[
         "metrics, curves, rounds, link, devices, privacy, bursts, all; repeatable. Left out: metrics, curves.",
     ),
 ]
-DebugOption = Annotated[bool, flag("--debug", "Show tracebacks.")]
+DEBUG_HELP = "Show tracebacks."
+DebugOption = Annotated[bool, flag("--debug", DEBUG_HELP)]
 
 
 def _print_version(asked: bool) -> None:
@@ -120,3 +124,18 @@ def _print_version(asked: bool) -> None:
 VersionOption = Annotated[
     bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
 ]
+
+
+class Traced(TyperCommand):
+    """A command that takes --debug and hands it to nobody: `main` reads it."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.params.append(TyperOption(param_decls=["--debug"], is_flag=True, expose_value=False, help=DEBUG_HELP))
+
+
+def let_all_trace(app: typer.Typer) -> None:
+    """Give --debug to the commands of `app` that do not have it."""
+    for command in app.registered_commands:
+        if "debug" not in signature(cast(Callable[..., object], command.callback)).parameters:
+            command.cls = Traced

@@ -49,8 +49,7 @@ def run_study(
     if not (folder / RESULTS).exists():  # make nothing where nothing can run
         study.refuse_too_large(folder, done=())
     text, root = study.document()
-    if study.fixed and (complete := _found_complete(study, folder, text=text, retry_failed=retry_failed)):
-        progress.stored(complete.planned)
+    if complete := _found_complete(study, folder, text=text, retry_failed=retry_failed, progress=progress):
         return complete
     with study.store.open(folder, scenario_name=study.name) as store, logged(folder, level=log_level):
         statuses = store.statuses(study.ids)
@@ -161,12 +160,12 @@ def _both(progress: Progress, heart: Heartbeat) -> Progress:
 def _digest(study: Study, store: Store, text: str) -> str:
     """Digest of all that a report shows: scenario, tasks of the study, what is stored of them; and of its version."""
     failed = sum(task.status == "failed" for task in store.tasks.values())
-    stored = len(store.tasks), failed, len(store.replaced)
+    stored = len(store.tasks), failed, store.times_stored
     parts = (find_version(PACKAGES["phyloop"]), STORE_VERSION, text, stored, *study.ids)
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def _found_complete(study: Study, folder: Path, *, text: str, retry_failed: bool) -> Outcome | None:
+def _found_complete(study: Study, folder: Path, *, text: str, retry_failed: bool, progress: Progress) -> Outcome | None:
     """Outcome of a study whose tasks are all stored and whose report shows them; None if anything is left to do."""
     if not (folder / RESULTS).is_file():
         return None
@@ -178,9 +177,12 @@ def _found_complete(study: Study, folder: Path, *, text: str, retry_failed: bool
                 or note.made_from != _digest(study, store, text)
                 or (failed and retry_failed)
                 or not all((folder / name).is_file() for name in note.files)
+                or not study.settled(store)
             ):
                 return None
             store.verify()
+            progress.stored(len(study.ids))
+            study.show_stored(store, progress=progress)
             shown = _shown(study, store)
     except DamagedStoreError:
         return None  # the run repairs it

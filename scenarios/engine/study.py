@@ -81,8 +81,6 @@ class Study(ABC):
     """What `Progress.start` counts."""
     done_words: ClassVar[str]
     """Words behind the number of finished tasks."""
-    fixed: ClassVar[bool] = False
-    """Tells that a study whose tasks are all stored has nothing to do or to show again."""
     name: str
     """Name of the scenario."""
     ids: Sequence[str]
@@ -118,6 +116,15 @@ class Study(ABC):
     @abstractmethod
     def write_report(self, folder: Path, store: Store) -> ReportPaths:
         """Write figures, tables and the report page from what is stored, at any moment of the study."""
+
+    def settled(self, store: Store) -> bool:
+        """Return True if nothing of the study is left to compute or to store: here, if every task is done."""
+        statuses = store.statuses(self.ids)
+        return len(statuses) == len(self.ids) and {*statuses.values()} <= {"done"}
+
+    def show_stored(self, store: Store, *, progress: Progress) -> None:
+        """Hand `progress` the rows of a study of which nothing is left."""
+        del store, progress
 
     def notices(self, store: Store) -> tuple[str, ...]:
         """Sentences on single tasks, see `Outcome`."""

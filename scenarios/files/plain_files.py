@@ -15,6 +15,10 @@ from scenarios.schema.errors import ScenarioError
 RESULTS = "results.phyloop"
 LOCK = "run.lock"
 RESOLVED = "scenario.yaml"
+FOLDERS = ("figures", "checkpoints", "inspect")
+"""Folders in a run folder."""
+_DEEPEST = 4
+"""Levels of folders from a file to the run folder it is of: `inspect/POINT/figures`."""
 
 _SHORT_S = 0.1
 
@@ -31,8 +35,10 @@ def open_plain(path: Path, flags: int = os.O_RDONLY) -> int:
 def refuse_replaced(folder: Path) -> None:
     """ScenarioError for a folder with a link, a pipe or a folder where a run writes: two links have two locks.
 
-    The resolved scenario may be a link, which is replaced.
+    The resolved scenario may be a link, which is replaced. A folder in it may be none: its files lie elsewhere.
     """
+    for name in FOLDERS:
+        refuse_links(folder / name, within=folder)
     for name in (RESULTS, LOCK, RESOLVED):
         path = folder / name
         plain = path.is_file() and not path.is_symlink()
@@ -42,6 +48,25 @@ def refuse_replaced(folder: Path) -> None:
                 problem="is not a plain file, and a run writes here",
                 remedy="move it away, or choose another folder with --out",
             )
+
+
+def refuse_links(path: Path, *, within: Path) -> None:
+    """ScenarioError for a symbolic link at `path`, or at a folder between it and the run folder `within`."""
+    for part in (path, *path.parents):
+        if part == within:
+            return
+        if part.is_symlink():
+            raise ScenarioError(
+                file=part,
+                problem="is a symbolic link, and phyloop follows none out of a run folder",
+                remedy="put what it leads to in its place, or move it away",
+            )
+
+
+def run_folder_of(folder: Path) -> Path | None:
+    """Return the run folder that `folder` is or lies in, None for any other."""
+    near = (folder, *folder.parents)[:_DEEPEST]
+    return next((one for one in near if os.path.lexists(one / RESULTS)), None)
 
 
 def take_lock(path: Path) -> IO[str]:

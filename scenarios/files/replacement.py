@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from scenarios.files.plain_files import refuse_links, run_folder_of
 from scenarios.schema.errors import ScenarioError
 
 
@@ -16,8 +17,9 @@ from scenarios.schema.errors import ScenarioError
 def replacement(path: Path) -> Iterator[IO[bytes]]:
     """A file written beside `path` and renamed onto it when whole; after an error nothing is left."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    temporary.unlink(missing_ok=True)  # left by a kill, or laid there: no link is followed
     try:
-        with temporary.open("wb") as file:
+        with temporary.open("xb") as file:
             yield file
         temporary.replace(path)
     finally:
@@ -33,7 +35,12 @@ def replace_text(path: Path, text: str) -> Path:
 
 @contextmanager
 def writing(folder: Path, what: str) -> Iterator[None]:
-    """Make `folder` for the block, which writes `what` into it; ScenarioError where the disk refuses."""
+    """Make `folder` for the block, which writes `what` into it.
+
+    ScenarioError where the disk refuses, and for a link that leads out of a run folder.
+    """
+    if (root := run_folder_of(folder)) is not None:
+        refuse_links(folder, within=root)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         yield

@@ -181,16 +181,15 @@ def _closing(folder: Path, page: Page, store: Store) -> dict[str, Sequence[Part]
 def _provenance(run: RunRecord, engine: str | None) -> tuple[tuple[str, str], ...]:
     """Name and value of everything known about a run."""
     known = run.provenance
-    commit, changed = known.get("commit"), ", with local changes" if known.get("dirty") else ""
-    versions = known.get("versions", {}).items()
+    commit, changed = known.commit, ", with local changes" if known.dirty else ""
     return (
         ("command", run.command),
         ("started", run.started_at),
         ("finished", f"{run.finished_at or 'not yet'} ({run.status})"),
         ("commit", f"{commit}{changed}" if commit else "not run from a checkout"),
-        ("versions", ", ".join(f"{name} {version}" for name, version in versions if version)),
-        ("platform", str(known.get("platform", ""))),
-        ("processor", f"{known.get('cpu_model', '')}, {known.get('cpu_count', '')} in use"),
+        ("versions", ", ".join(f"{name} {version}" for name, version in known.versions.items() if version)),
+        ("platform", known.platform),
+        ("processor", f"{known.cpu_model}, {known.cpu_count} in use"),
         *([("symbols computed by", engine)] if engine else []),
     )
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from phy.config.registry import registries
+from scenarios.files.replacement import replacement
 from scenarios.schema.errors import KeyPath, Mark, ScenarioError, listing
 from scenarios.schema.permission import ALLOW, is_code_allowed
 from scenarios.schema.schema_keys import schema_keys
@@ -256,8 +257,9 @@ def write_plugin(plugin: Plugin, folder: Path) -> None:
     for name, content in plugin.files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists() or path.read_bytes() != content:
-            path.write_bytes(content)
+        if not path.is_file() or path.read_bytes() != content:
+            with replacement(path) as file:  # a link in its place is replaced, not followed
+                file.write(content)
 
 
 def _forget(plugin: Plugin) -> None:

@@ -29,6 +29,10 @@ MAGIC = b"phyblob5"
 MOST_BYTES = 1 << 28
 """Bytes of an array that is deflated: a blob from elsewhere may claim more. Larger ones are written as they are."""
 MOST_FRONT = 1 << 24
+EXPANSION = 64
+"""Bytes that the arrays of a blob may have in memory, in their declared types, for each byte of its parts.
+
+A part that deflates further is padded, so that nothing that a run writes is refused."""
 
 _FRONT = struct.Struct("<8s32sQQ")
 _SUMMED = 40
@@ -65,7 +69,7 @@ class Blob:
         if len(fixed) < _FRONT.size or not fixed.startswith(MAGIC):
             raise BlobError("it does not begin as a blob")
         _, sha256, length, parts = _FRONT.unpack(fixed)
-        self._parts = start + _FRONT.size + length
+        self._parts, self._length = start + _FRONT.size + length, parts
         self.end = self._parts + parts
         if self.end > most or length > MOST_FRONT:
             raise BlobError("it is longer than its file")
@@ -82,11 +86,20 @@ class Blob:
         def rebuilt(plain: dict[str, Any]) -> Any:
             if _ARRAY not in plain:
                 return plain
-            entries.append(_Entry(*plain[_ARRAY]))
-            return entries[-1]
+            entries.append(entry := _Entry(*plain[_ARRAY]))
+            if not {entry.kind, entry.stored} <= _KINDS:
+                raise BlobError("an array of it is not one of numbers")
+            if not all(type(one) is int and one >= 0 for one in (*entry.shape, entry.start, entry.length)):
+                raise BlobError("an array of it has no shape or place")
+            return entry
 
         try:
-            return json.loads(self._text, object_hook=rebuilt), entries
+            content = json.loads(self._text, object_hook=rebuilt)
+            if sum(prod(one.shape) * np.dtype(one.kind).itemsize for one in entries) > EXPANSION * self._length:
+                raise BlobError("its arrays are larger than its bytes can hold")
+            return content, entries
+        except BlobError:
+            raise
         except (ValueError, TypeError, RecursionError) as error:
             raise BlobError("its content is not JSON of a blob") from error
 
@@ -119,8 +132,6 @@ class Blob:
     def _array(self, entry: _Entry) -> Array:
         raw = self._part(entry)
         try:
-            if not {entry.kind, entry.stored} <= _KINDS:
-                raise ValueError("it is not one of numbers")
             size = prod(entry.shape) * np.dtype(entry.stored).itemsize
             if len(raw) < size <= MOST_BYTES:
                 raw = zlib.decompressobj().decompress(raw, size + 1)
@@ -131,7 +142,7 @@ class Blob:
             raise BlobError(f"an array of it cannot be read ({error})") from error
 
     def _part(self, entry: _Entry) -> bytes:
-        if not 0 <= entry.start <= entry.start + entry.length <= self.end - self._parts:
+        if entry.start + entry.length > self._length:
             raise BlobError("an array of it lies outside of it")
         self._file.seek(self._parts + entry.start)
         raw = self._file.read(entry.length)
@@ -156,7 +167,7 @@ def pack(about: Any, content: Mapping[str, Any] | None = None) -> list[Part]:
             raise ValueError(f"an array has type {array.dtype}; only numbers can be stored")
         rows, array = _rows_once(array)
         small = _smallest(array)
-        parts.append(part := _deflated(small.reshape(-1)))
+        parts.append(part := _deflated(small.reshape(-1), least=-(-array.nbytes // EXPANSION)))
         return {_ARRAY: (kind, small.dtype.str, array.shape, rows, start, len(part), _digest(part))}
 
     front = b"\n".join(json.dumps(one, default=plain, separators=(",", ":")).encode() for one in (about, content or {}))
@@ -183,12 +194,12 @@ def _smallest(array: Array) -> Array:
     return array.astype(kind) if kind.kind in "iu" else array
 
 
-def _deflated(flat: Array) -> Part:
-    """Return the bytes of an array, deflated if a sample of them shrinks to half."""
+def _deflated(flat: Array, *, least: int) -> Part:
+    """Return the bytes of an array, deflated if a sample of them shrinks to half, and then `least` bytes or more."""
     part: Part = flat.view(np.uint8).data
     probe = flat[:: flat.size // _PROBED + 1].tobytes()
     if flat.nbytes <= MOST_BYTES and 2 * len(zlib.compress(probe, 1)) < len(probe):
-        return min(zlib.compress(part, 1), part, key=len)
+        return min(zlib.compress(part, 1).ljust(least, b"\0"), part, key=len)  # the deflated stream knows its end
     return part
 
 

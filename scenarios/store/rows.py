@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import ConfigDict, TypeAdapter
 
-from scenarios.files.provenance import utc_now
+from scenarios.files.provenance import Provenance, utc_now
 
 Status = Literal["done", "failed", "part"]
 
@@ -64,7 +64,7 @@ class RunRecord:
     """One invocation that wrote to the store; `status` is running, killed, done, failed (`failure`) or interrupted."""
 
     command: str
-    provenance: Mapping[str, Any]
+    provenance: Provenance
     started_at: str
     finished_at: str | None = None
     status: str = "running"

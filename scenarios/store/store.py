@@ -17,7 +17,7 @@ import struct
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import chain, count
 from mmap import ACCESS_READ, mmap
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from fl.results import PrivacyAccount, TrialResult
 from scenarios.files.log import logger
-from scenarios.files.plain_files import LOCK, RESULTS, take_lock
+from scenarios.files.plain_files import LOCK, RESULTS, open_plain, refuse_links, take_lock
 from scenarios.files.provenance import Provenance, utc_now
 from scenarios.files.replacement import replacement, writing
 from scenarios.schema.errors import ScenarioError
@@ -36,11 +36,13 @@ from scenarios.store.blobs import MAGIC, Blob, Part, pack
 from scenarios.store.rows import ROW, Identity, Planned, Row, RunRecord, SavedScenario, Status, StoredTask
 from scenarios.store.trials import SeriesTable, accounts_of, pack_trials, table_of
 
-STORE_VERSION = 10
+STORE_VERSION = 11
 _MAGIC = b"phyloop\n"
 _HEAD = struct.Struct("<8sIQ32s")
 _SUMMED = 20
 """Bytes of the head that its SHA-256 is of."""
+_ROOM = 1 << 14
+"""Bytes kept free behind the end while a run goes on."""
 _READ_ERRORS = (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
 """Errors of code that reads what nobody wrote."""
 
@@ -74,7 +76,7 @@ class Store:
         self.tasks: dict[str, StoredTask] = {}
         """All stored tasks, of whatever plan, by identity, in the order in which they were first stored."""
         self.replaced: list[tuple[StoredTask, str]] = []
-        """Finished tasks that were computed again, all of them failed, and when that was, oldest first."""
+        """Failed tasks that were computed again, and when that was, oldest first."""
         self.notes: dict[str, Any] = {}
         """The latest note of each name of `scenarios.store.rows.Row`."""
         self.runs: dict[int, RunRecord] = {}
@@ -84,10 +86,12 @@ class Store:
         """Number of tasks of each batch."""
         self.table = lru_cache(maxsize=2)(self._table)
         """Return the arrays of a table of batch `StoredTask.batch` by name, one row per task."""
+        refuse_links(self.path, within=folder)
         try:
-            self._file = self.path.open("rb" if lock is None else "r+b")
+            number = open_plain(self.path, os.O_RDONLY if lock is None else os.O_RDWR)
+            self._file = os.fdopen(number, "rb" if lock is None else "r+b")
         except OSError as error:
-            problem, remedy = f"cannot be read ({error.strerror})", "mend its permissions, or copy the folder"
+            problem, remedy = f"cannot be read ({error.strerror or error})", "mend its permissions, or copy the folder"
             raise ScenarioError(file=self.path, problem=problem, remedy=remedy) from error
         try:
             self._end = self._read_end()
@@ -160,6 +164,11 @@ class Store:
 
     # --- reading ----------------------------------------------------------------------------------
 
+    @property
+    def times_stored(self) -> int:
+        """Number of times that any task was stored, again and in part as well."""
+        return sum(self._rows)
+
     def read_tasks(self, task_ids: Iterable[str]) -> dict[str, StoredTask]:
         """Those of `task_ids` that are stored, in the order asked for."""
         return {one: self.tasks[one] for one in task_ids if one in self.tasks}
@@ -222,8 +231,10 @@ class Store:
 
     def record_run(self, provenance: Provenance, planned: Planned | None = None) -> int:
         """Note that an invocation begins, and its plan; returns its number for `finish_run`."""
-        number, about = len(self.runs) + 1, asdict(provenance)
-        run = RunRecord(command=about["command"], provenance=about, started_at=about["date_utc"], planned=planned)
+        number = len(self.runs) + 1
+        run = RunRecord(
+            command=provenance.command, provenance=provenance, started_at=provenance.date_utc, planned=planned
+        )
         self.add(Row(runs={number: run}))
         return number
 
@@ -251,8 +262,29 @@ class Store:
         """Store rows: all of them, or after an error none. ScenarioError if the disk refuses, or if it is read-only."""
         start = self._end
         with writing(self.folder, "results"):
-            self._end = _commit(self._file, parts, start=start)
+            try:
+                self._end = _commit(self._file, parts, start=start)
+            except OSError:
+                self._forget_unwritten()
+                raise
         self._take(start)
+        self._keep_room()
+
+    def _forget_unwritten(self) -> None:
+        """Drop what a full disk refused, which the buffer would write again before anything else."""
+        refused, number = self._file, open_plain(self.path, os.O_RDWR)
+        self._file = os.fdopen(number, "r+b")
+        with suppress(OSError):
+            refused.close()
+
+    def _keep_room(self) -> None:
+        """Hold room for the note on how a run ends, which a full disk would refuse, until it has ended."""
+        running = any(run.status == "running" for run in self.runs.values())
+        with suppress(OSError, AttributeError):  # not every system has it, and nothing depends on it
+            if running:
+                os.posix_fallocate(self._file.fileno(), self._end, _ROOM)
+            else:
+                os.ftruncate(self._file.fileno(), self._end)
 
     # --- the file ---------------------------------------------------------------------------------
 
@@ -291,7 +323,7 @@ class Store:
             self._rows.append(len(tasks))
             for task in tasks:
                 before = self.tasks.get(task.task_id)
-                if before is not None and before.status != "part":
+                if before is not None and before.status == "failed":
                     self.replaced.append((before, task.finished_at))
                 self.tasks[task.task_id] = task
             self.runs.update(row.runs)

@@ -24,6 +24,7 @@ SeriesTable = Literal["rounds", "link", "privacy", "bursts", "devices", "picture
 SERIES_TABLES: tuple[SeriesTable, ...] = get_args(SeriesTable)
 
 _ACCOUNT = TypeAdapter(tuple[dict[str, Any], tuple[Claim, ...]])
+_ROUND_BY_ROUND: tuple[SeriesTable, ...] = ("rounds", "link", "privacy", "devices")
 _KINDS = (np.dtype(np.int64), np.dtype(np.float64))
 
 
@@ -67,6 +68,8 @@ def table_of(blob: Blob, table: str, *, rows: int) -> dict[str, NDArray[Any]]:
     for name, array in arrays.items():
         if array.dtype not in _KINDS or array.shape[:1] != (rows,) or (table == "metrics" and array.ndim > 1):
             raise BlobError(f"{table} {name} is not an array of numbers with one row for each of {rows} tasks")
+    if table in _ROUND_BY_ROUND and len({array.shape for array in arrays.values()}) > 1:
+        raise BlobError(f"the arrays of {table} differ in their numbers of rounds or devices")
     return arrays
 
 

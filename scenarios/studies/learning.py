@@ -47,7 +47,6 @@ class LearningStudy(Study):
     store = Store
     units = "trial-rounds"
     done_words = "tasks stored"
-    fixed = True
 
     def __init__(
         self, loaded: LoadedScenario, plan: Plan, *, engine: Engine | None = None, room: Room | None = None
@@ -67,6 +66,11 @@ class LearningStudy(Study):
     def room(self) -> Room:
         """Memory that the run may take."""
         return self._room or make_room()
+
+    def settled(self, store: Store) -> bool:
+        """See `Study`: every task is done or has failed."""
+        statuses = store.statuses(self.ids)
+        return len(statuses) == len(self.ids) and "part" not in statuses.values()
 
     def document(self) -> tuple[str, Mapping[str, Any]]:
         kept = replace(self.loaded, scenario=without_others(self.loaded.scenario, self.plan))

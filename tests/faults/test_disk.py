@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from harness import Outcome, Running, Tally, obey, stored, tables_of, wait_for
 
+from scenarios.studies.status import read_status
+
 
 def mount(*arguments: str | Path) -> bool:
     tool = shutil.which("mount")
@@ -57,6 +59,8 @@ def test_a_full_disk_stops_the_run_with_a_sentence_and_keeps_what_is_finished(
     assert ended.code == 2, ended.said
     assert "Traceback" not in ended.said
     assert "free or change the disk and run again" in ended.said
+    status = read_status(run)
+    assert (status.state, status.failed) == ("failed", 0)
     # Still full: said again, and nothing is made worse.
     again = obey("run", learning.scenario, "--out", run, logs=tmp_path / "again")
     row.injected += 1

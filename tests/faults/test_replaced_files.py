@@ -12,8 +12,10 @@ import typer
 from scenarios.cli.app import named
 from scenarios.files.heartbeat import PROGRESS, read_heartbeat
 from scenarios.files.log import LOG, logged, logger
-from scenarios.files.plain_files import LOCK, RESOLVED, RESULTS, holder, open_plain, refuse_replaced, take_lock
+from scenarios.files.plain_files import FOLDERS, LOCK, RESOLVED, RESULTS, holder, open_plain, refuse_replaced, take_lock
+from scenarios.files.replacement import replace_text, writing
 from scenarios.schema.errors import ScenarioError
+from scenarios.store.store import Store
 
 IN_PLACE = (RESULTS, LOCK)
 
@@ -104,3 +106,53 @@ def test_no_link_is_taken_for_the_lock_whoever_asks_for_it(tmp_path: Path) -> No
     with pytest.raises(OSError, match="symbolic link"):
         take_lock(tmp_path / LOCK)
     assert precious.read_text() == "keep me"
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_no_folder_of_a_run_leads_out_of_it(tmp_path: Path, name: str) -> None:
+    folder, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    folder.mkdir()
+    elsewhere.mkdir()
+    (elsewhere / "01-mse.svg").write_text("keep me")
+    (folder / RESULTS).touch()
+    (folder / name).symlink_to(elsewhere)
+    for write in (
+        lambda: refuse_replaced(folder),
+        lambda: write_into(folder / name),
+        lambda: write_into(folder / name / "figures"),
+    ):
+        with pytest.raises(ScenarioError, match=f"{name}: is a symbolic link, and phyloop follows none"):
+            write()
+    assert [path.read_text() for path in elsewhere.iterdir()] == ["keep me"]
+
+
+def write_into(folder: Path) -> None:
+    with writing(folder, "figures"):
+        replace_text(folder / "01-mse.svg", "new")
+
+
+def test_a_run_folder_may_itself_be_a_link(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "disk" / RESULTS).touch()
+    (tmp_path / "run").symlink_to(tmp_path / "disk")
+    refuse_replaced(tmp_path / "run")
+    write_into(tmp_path / "run" / "figures")
+    assert (tmp_path / "disk" / "figures" / "01-mse.svg").read_text() == "new"
+
+
+def test_a_store_that_is_a_link_is_not_read(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "run", scenario_name="demo"):
+        pass
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / RESULTS).symlink_to(tmp_path / "run" / RESULTS)
+    with pytest.raises(ScenarioError, match=f"{RESULTS}: is a symbolic link"):
+        Store.open_existing(tmp_path / "foreign")
+
+
+def test_a_link_where_a_file_is_about_to_be_written_is_not_followed(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("keep me")
+    (tmp_path / f"page.html.{os.getpid()}.tmp").symlink_to(precious)
+    (tmp_path / "page.html").symlink_to(precious)
+    replace_text(tmp_path / "page.html", "new")
+    assert (precious.read_text(), (tmp_path / "page.html").read_text()) == ("keep me", "new")

@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
 TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1  # what a ServerApp's process knows of itself
 
-Client = Callable[[int, Message], RecordDict]
+Client = Callable[[int, Message], RecordDict | Error]
 NODES = (907, 11, 5_000_000_000_000_000_000, 42)
 FIXED = {"name": "fixed-point", "bound": 0.5}
 FADING = {"channel": {"fading": "rayleigh", "coherence": "round"}, "power": {"policy": "fixed", "snr_max_db": 8}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -142,3 +143,53 @@ def test_an_amplitude_above_the_bound_is_refused() -> None:
     air = phyloop.Air(num_devices=2, num_symbols=3)
     with pytest.raises(phyloop.LinkError, match=r"magnitude 1\.5, max_amplitude is 1"):
         air.superpose(np.full((2, 3), 1.5))
+
+
+def test_rates_of_devices_add_up_to_the_rate_of_all() -> None:
+    received = phyloop.Link(num_devices=4, num_bits=1003, **SETTINGS).send(BITS, seed=5)
+    assert received.ber is not None
+    rates = [rate for rate in received.ber_by_device if rate is not None]
+    assert [rate.errors for rate in rates] == received.bit_errors.tolist()
+    assert sum(rate.total for rate in rates) == received.ber.total == 4 * 1003
+
+
+def test_amplitudes_may_exceed_their_bound_by_rounding_alone() -> None:
+    air = phyloop.Air(num_devices=1, num_symbols=8, power={"snr_max_db": 300})
+    circle = np.exp(2j * np.pi * np.arange(8) / 8)[None]
+    assert np.abs(circle).max() > 1.0
+    np.testing.assert_allclose(air.superpose(circle).sum, circle[0], atol=1e-5)
+    with pytest.raises(phyloop.LinkError, match=r"has magnitude 1\.00001, max_amplitude is 1"):
+        air.superpose(np.full((1, 8), 1.00001))
+
+
+@pytest.mark.parametrize("bound", [1e-42, 1e42, float("nan")])
+def test_a_bound_beyond_single_precision_is_refused(bound: float) -> None:
+    with pytest.raises(phyloop.ScenarioError, match="must lie between 1e-30 and 1e\\+30"):
+        phyloop.Air(num_devices=1, num_symbols=8, max_amplitude=bound)
+
+
+@pytest.mark.parametrize("index", [2**32 - 1, 2**32, 2**64])
+def test_a_round_whose_draws_would_repeat_is_refused(index: int) -> None:
+    for send in (phyloop.Link(num_bits=8).send, phyloop.Air(num_devices=1, num_symbols=8).superpose):
+        with pytest.raises(phyloop.ScenarioError, match="must be at most 4294967294"):
+            send(np.zeros(8) if send.__name__ == "send" else np.zeros((1, 8)), round=index)
+
+
+def test_the_last_rounds_have_draws_of_their_own() -> None:
+    link = phyloop.Link(num_bits=1003, **SETTINGS)
+    received = [link.send(BITS[0], round=index).bits for index in (0, 2**32 - 3, 2**32 - 2)]
+    assert all((one != other).any() for one, other in itertools.pairwise(received))
+
+
+@pytest.mark.parametrize("sent", [128, 0, 1], ids=["a packed bit", "a zero", "a bit of its own"])
+def test_one_bit_comes_back_in_the_form_in_which_it_was_sent(sent: int) -> None:
+    received = phyloop.Link(num_bits=1, power={"snr_max_db": 60}).send(np.array([[sent]], np.uint8))
+    assert received.bits.tolist() == [[sent]]
+
+
+@pytest.mark.parametrize("detector", ["sic", "sic-codeword", "ml"])
+@pytest.mark.parametrize("snr_max_db", [150, 200, 300])
+def test_noise_far_below_single_precision_makes_no_errors(detector: str, snr_max_db: float) -> None:
+    power = {"policy": "fixed", "snr_max_db": snr_max_db}
+    link = phyloop.Link(access="noma", noma={"detector": detector}, power=power, num_devices=2, num_bits=1003)
+    assert link.send(BITS[:2]).bit_errors.tolist() == [0, 0]

@@ -114,6 +114,11 @@ class AuditStudy(Study):
             figure = write_picture(partial(draw_audit, audits), folder / FIGURE, shows=audits)
         return ReportPaths(html=None, figures=(figure.svg,), tables=tables)
 
+    def show_stored(self, store: Store, *, progress: Progress) -> None:
+        """See `Study`."""
+        del progress
+        self.read(store)
+
     def show(self, outcome: Outcome, *, seconds: float) -> None:
         print_audits(self._audits)
         if self._audits.failed:

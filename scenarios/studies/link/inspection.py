@@ -139,7 +139,8 @@ def _value_text(curve: Curve, point: LinkPoint, key: str) -> str:
 def inspect_point(folder: Path, plan: LinkPlan, *, at: Mapping[str, Any], num_packets: int = PACKETS) -> Inspected:
     """Send the first packets of a point again: those of the first batch of the study, bit by bit.
 
-    The study in `folder`, if there is one, says which point is most telling, see `choose`; nothing is stored.
+    The study in `folder`, if there is one, says which point is most telling, see `choose`; nothing is stored. Raises
+    ScenarioError for more packets than the batch has.
     """
     measured = _measured(folder, plan)
     curve, point, fitting = choose(plan, measured, at=at)
@@ -148,7 +149,15 @@ def inspect_point(folder: Path, plan: LinkPlan, *, at: Mapping[str, Any], num_pa
     from phy.inspection import Chains, inspect_packets
 
     of_transmission = curve.shape.num_bits // (8 * point.link.packet_size_bytes)
-    transmissions = min(-(-num_packets // of_transmission), curve.shape.transmissions)
+    transmissions = -(-num_packets // of_transmission)
+    if transmissions > curve.shape.transmissions:
+        most = of_transmission * curve.shape.transmissions
+        raise ScenarioError(
+            key="--packets",
+            value=num_packets,
+            problem=f"the first batch of this sweep point has {most} packets of each device",
+            remedy=f"write --packets {most} or less",
+        )
     payload, context = draw_payload(curve, range(transmissions))
     found = inspect_packets(
         point.link,

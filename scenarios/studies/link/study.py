@@ -64,35 +64,64 @@ class LinkStudy(Study):
         del done  # the rule says what is missing of a point
         return self._batches(store, progress), len(self.ids)
 
+    def settled(self, store: Store) -> bool:
+        """See `Study`: the rule ends every point where it stands, for the reason that is stored."""
+        return all(
+            skipped or (found.stop is not None and found.stop == self._end_of(found))
+            for curve in self.plan.curves
+            for found, skipped in self._points(store, curve)
+        )
+
+    def show_stored(self, store: Store, *, progress: Progress) -> None:
+        """See `Study`."""
+        assert not [*self._batches(store, progress)]
+
+    def _points(self, store: Store, curve: Curve) -> Iterator[tuple[PointResult, bool]]:
+        """Yield the points of a curve from low values to high; True: those above a silent one may not be needed.
+
+        A point is read when it is asked for: after the one before it has been measured.
+        """
+        silent = False
+        for point in curve.points:
+            found = read_point(store, curve, point)
+            skipped = silent and self.plan.measure.stop.skip_after_zero and not found.measured.tally.batches
+            yield found, skipped
+            silent = silent or (not skipped and read_point(store, curve, point).silent)
+
+    def _end_of(self, found: PointResult) -> Stop | None:
+        """Why the rule ends a point where it stands, or the stored reason if that holds as well; None: it goes on."""
+        reason = why_stop(found.measured.tally, rule=self.rule, elapsed_s=found.measured.seconds)
+        if reason is None or found.stop is None:
+            return None if reason is None else self._stop(reason)
+        # This rule alone ends the point with exactly these batches, or an earlier rule has.
+        exactly = reason != "time" and why_stop(found.measured.earlier, rule=self.rule, elapsed_s=0.0) is None
+        return self._stop(reason) if exactly else found.stop
+
     def _batches(self, store: Store, progress: Progress) -> Iterator[PointResult]:
-        """Work on each curve from low values to high; values above a silent one may not be needed."""
+        """Work on the points of each curve of which the rule wants more."""
         for curve in self.plan.curves:
             for text in tables.curve_rows(self.plan, curve):
                 progress.row(text)
             silent: LinkPoint | None = None
-            skipped: list[LinkPoint] = []
-            for point in curve.points:
-                found = read_point(store, curve, point)
-                before = found.measured.tally.batches
-                if silent is not None and self.plan.measure.stop.skip_after_zero and not before:
-                    skipped.append(point)
+            left_out: list[LinkPoint] = []
+            for stored, skipped in self._points(store, curve):
+                if skipped:
+                    left_out.append(stored.point)
                     continue
-                reason = why_stop(found.measured.tally, rule=self.rule, elapsed_s=found.measured.seconds)
-                if reason is None:
+                found, before = stored, stored.measured.tally.batches
+                stop = self._end_of(found)
+                if stop is None:
                     yield found
                     assert self._latest is not None  # computed before the next batch is asked for
                     found = self._latest
-                elif found.stop is None or (
-                    reason != "time" and why_stop(found.measured.earlier, rule=self.rule, elapsed_s=0.0) is None
-                ):
-                    # Killed before the note of why, or this rule alone ends the point with exactly these batches.
-                    found = replace(found, stop=self._stop(reason))
+                elif found.stop != stop:  # killed before the note of why, or another rule ended it
+                    found = replace(found, stop=stop)
                     write_point(store, found)
                 self._show(found, added=found.measured.tally.batches - before, progress=progress)
                 if found.silent:
-                    silent = silent or point
-            if skipped and silent is not None:
-                self._skip(curve, skipped, silent, progress)
+                    silent = silent or found.point
+            if left_out and silent is not None:
+                self._skip(curve, left_out, silent, progress)
 
     def compute(self, batches: Iterable[PointResult], *, progress: Progress) -> Generator[PointResult, None, None]:
         """See `Study`: yields everything measured at a point about every second, and when the rule stops it."""

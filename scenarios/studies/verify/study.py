@@ -125,6 +125,11 @@ class VerifyStudy(Study):
             table = replace_text(folder / CSV, csv_text(CSV_HEADS, map(csv_values, self._checks)))
         return ReportPaths(html=None, tables=(table,))
 
+    def show_stored(self, store: Store, *, progress: Progress) -> None:
+        """See `Study`."""
+        del progress
+        self._checks = self.read(store)
+
     def show(self, outcome: Outcome, *, seconds: float) -> None:
         checks = self._checks
         styles = {one.verdict: "green" if one.passed else "bold red" for one in checks}

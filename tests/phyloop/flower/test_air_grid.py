@@ -10,14 +10,14 @@ import pytest
 
 pytest.importorskip("flwr")
 from flower_app import ERROR_FREE, FADING, FIXED, NODES, MemoryGrid, adds, arrays, instructions
-from flwr.app import Message, RecordDict
+from flwr.app import Error, Message, RecordDict
 from flwr.serverapp.strategy import FedAvg
 
 import phyloop
 from fl.codecs.partwise import FixedPoint
 from fl.tasks.base import LearningError
 from phy.config import LinkConfig
-from phyloop.flower import LOST, AirGrid
+from phyloop.flower import LOST, NOT_FINITE, AirGrid
 from scenarios.schema.errors import ScenarioError
 from scenarios.studies.folders import study_in, write_report_of
 from scenarios.studies.tables import export
@@ -234,10 +234,47 @@ def test_a_folder_holds_one_run(tmp_path: Path) -> None:
         AirGrid(MemoryGrid(adds(UPDATES)), link=FADING, codec=FIXED, out=tmp_path)
 
 
-def test_a_client_trains_once_at_a_time() -> None:
-    air = AirGrid(MemoryGrid(adds(UPDATES)), link=FADING, codec=FIXED)
-    with pytest.raises(LearningError, match="two messages of training at once"):
-        air.send_and_receive(instructions(arrays(w=START), (11, 42, 11)))
+def test_a_client_with_nan_does_not_send_and_the_others_do() -> None:
+    def client(node: int, message: Message) -> RecordDict:
+        content = adds(UPDATES)(node, message)
+        if node == 42:
+            content.array_records["arrays"] = arrays(w=np.full(SIZE, np.nan, np.float32))
+        return content
+
+    air = AirGrid(MemoryGrid(client), link=FADING, codec=FIXED, seed=3)
+    replies = {one.metadata.src_node_id: one for one in air.send_and_receive(instructions(arrays(w=START)))}
+    assert [node for node, one in replies.items() if one.has_error()] == [42]
+    assert replies[42].error.code == NOT_FINITE
+    assert "node 42" in replies[42].error.reason
+    assert air.link["node_id"].tolist() == [11, 907, max(NODES)]
+
+
+def test_values_beyond_the_codecs_bound_name_the_node() -> None:
+    wide = {node: 3 * update if node == 42 else update for node, update in UPDATES.items()}
+    air = AirGrid(MemoryGrid(adds(wide)), link=FADING, codec={**FIXED, "max_clipped": 0.1})
+    with pytest.raises(LearningError, match="of the values of node 42 lie beyond"):
+        air.send_and_receive(instructions(arrays(w=START)))
+
+
+def test_a_round_of_errors_alone_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    air = AirGrid(MemoryGrid(lambda *_: Error(7, "out of memory")), link=FADING)
+    replies = list(air.send_and_receive(instructions(arrays(w=START))))
+    assert [one.error.code for one in replies] == [7] * 4
+    assert "all 4 replies are errors; the first: out of memory" in caplog.text
+
+
+def test_arrays_without_a_value_are_not_sent() -> None:
+    air = AirGrid(MemoryGrid(lambda *_: RecordDict({"arrays": arrays(w=np.zeros(0))})), link=FADING, scheme="probit")
+    assert all(one.has_content() for one in air.send_and_receive(instructions(arrays(w=np.zeros(0)))))
+    assert not air.rounds
+
+
+def test_an_apps_message_keeps_its_model_when_the_downlink_changes_it() -> None:
+    air = AirGrid(MemoryGrid(adds(UPDATES)), link=ERROR_FREE, codec=FIXED, downlink=FADING, seed=5)
+    messages = instructions(arrays(w=START))
+    air.send_and_receive(messages)
+    assert air.link["downlink_bit_errors"].sum() > 0
+    assert all((one.content.array_records["arrays"]["w"].numpy() == START).all() for one in messages)
 
 
 def test_a_link_is_a_file_a_dictionary_or_a_configuration(tmp_path: Path) -> None:

@@ -159,6 +159,13 @@ def test_check_needs_neither_tensorflow_nor_numba() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
 
 
+def test_every_command_takes_debug(tmp_path: Path) -> None:
+    for command in ("export", "report", "privacy", "status", "index"):
+        more = ["--out", str(tmp_path / "csv")] if command == "export" else []
+        done = phyloop(command, str(tmp_path / "none"), *more, "--debug")
+        assert (done.returncode, "No such option" in done.stderr) == (2, False), command
+
+
 def test_the_schema_is_json_that_knows_the_keys() -> None:
     schema = json.loads(phyloop("schema").stdout)
     assert {"link", "learning", "privacy", "sweep"} <= set(schema["properties"])

@@ -282,7 +282,7 @@ def test_runs_and_the_scenario_are_kept(tmp_path: Path) -> None:
     assert (done.status, killed.status) == ("done", "killed")
     assert done.finished_at is not None
     assert done.command == "phyloop run 'a file.yaml'"
-    assert done.provenance["versions"]["numpy"] == np.__version__
+    assert done.provenance.versions["numpy"] == np.__version__
 
 
 def test_the_store_imports_neither_pandas_nor_matplotlib_nor_tensorflow() -> None:

@@ -115,6 +115,14 @@ def test_a_choice_without_a_point_is_one_sentence(
     assert len(caught.value.errors) == 1
 
 
+def test_more_packets_than_the_batch_has_are_refused(study: tuple[Path, LinkPlan]) -> None:
+    with pytest.raises(ScenarioError, match=r"--packets = 1000000: the first batch .* has \d+ packets") as caught:
+        looked_at(study, num_packets=1_000_000)
+    most = int(caught.value.remedy.split()[2])
+    with pytest.raises(ScenarioError, match=f"write --packets {most} or less"):
+        looked_at(study, num_packets=most + 1)
+
+
 def test_values_are_read_as_yaml() -> None:
     assert parse_at(["ebno_db=6", "link.csi={estimator: ls}"]) == {"ebno_db": 6, "link.csi": {"estimator": "ls"}}
     for text in ("ebno_db", "ebno_db="):

@@ -40,6 +40,8 @@ from phy.numerics.compiled import aligned_zeros, inlined, lean_kernel
 
 _SENT, _FADED, _NOISE = range(3)
 _ZERO, _FAINTEST = np.float32(0.0), np.float32(1e-30)
+_LEAST_NOISE = np.float32(1e-15)
+"""Noise over signal that receivers reckon with at least: squares of the inverse, times gains, stay within float32."""
 _LANE = np.int64(2 * ROOM)
 
 
@@ -142,17 +144,18 @@ def _observe(
     at_once = max(LINE // plane.width, 1)
     for n in range(len(labels)):
         start_s, noise = rows.start_s[n], 0.0
-        variance = max(noise_power, _FAINTEST)
+        variance, strongest = max(noise_power, _FAINTEST), _ZERO
         for user in range(users):
             power[n, user] = 0.0
             energies[n, _SENT, user] = 0.0
             energies[n, _FADED, user] = 0.0
             arrival = rows.amplitude[n, user] * rows.gain[n, user]
+            strongest = max(strongest, arrival * arrival)
             if not knowledge.trusting:
                 variance += arrival * arrival * knowledge.error_std * knowledge.error_std
             if waves is not None:
                 draw_waves(fades, rows.keys[n, user, 0:2], rows.given[n, user], waves[user])
-        weight = np.float32(1.0) / variance
+        weight = np.float32(1.0) / max(variance, strongest * _LEAST_NOISE)
         for slot in range(plane.num_slots):
             if not plane.along_line:
                 for user in range(users):
