@@ -20,14 +20,16 @@ estimates G = a g h at every data symbol, slot by slot and antenna by antenna.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.frontends.resource_grid import Grid
 from phy.numerics.lazy_tensorflow import tf
-from phy.stages import Propagation
+
+if TYPE_CHECKING:
+    from phy.frontends.resource_grid import Grid
+    from phy.stages import Propagation
 
 _NEGLIGIBLE = 1e-9
 """Share of the channel's energy in dropped eigenvalues: far below the resolution of single precision."""

@@ -18,15 +18,17 @@ with y = S b at the pilot symbols, and its error variance diag(R_dd) - sum_m |(P
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phy.frontends.estimation import TINY, LinearMmse, PilotEstimator
-from phy.frontends.resource_grid import Grid
 from phy.numerics.lazy_tensorflow import tf
-from phy.stages import Propagation
+
+if TYPE_CHECKING:
+    from phy.frontends.resource_grid import Grid
+    from phy.stages import Propagation
 
 _NEGLIGIBLE = 1e-12
 """Share of the channel's energy in dropped modes: estimates are off by less than float32 resolves up to 50 dB."""

@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from phy.config import ChannelConfig, OfdmConfig
+from phy.frontends import air
 from phy.frontends.impairments import clock_phase
 from phy.frontends.ofdm import FrequencyDomain, respond
 from phy.frontends.resource_grid import Grid
@@ -25,7 +26,8 @@ class TimeDomain(FrequencyDomain):
     def __init__(self, ofdm: OfdmConfig, *, channel: ChannelConfig, grid: Grid, propagation: Propagation) -> None:
         super().__init__(ofdm, channel=channel, grid=grid, propagation=propagation)
         size, prefix = ofdm.num_subcarriers, ofdm.cyclic_prefix_length
-        self.windows = Windows.of(ofdm, channel=channel, delays_s=propagation.delays_s)
+        doppler_hz = channel.max_doppler_hz if air.motion(channel) == "moving" else 0.0
+        self.windows = Windows.of(ofdm, doppler_hz=doppler_hz, delays_s=propagation.delays_s)
         if self.windows.steps:
             self.offsets_s = self.windows.instants_s(grid.num_ofdm_symbols)
         bins = np.arange(size) - size // 2

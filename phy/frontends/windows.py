@@ -32,9 +32,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.config import ChannelConfig, OfdmConfig
-from phy.config.ofdm import ON_GRID
-from phy.frontends.air import motion
+from phy.config.ofdm import ON_GRID, OfdmConfig
 
 CLOCK_DRAW = 3
 """Number of the draw of u among those of a transmitter's impairments."""
@@ -66,16 +64,16 @@ class Windows:
     part: NDArray[np.float32]
 
     @classmethod
-    def of(cls, ofdm: OfdmConfig, *, channel: ChannelConfig, delays_s: NDArray[np.float64]) -> Windows:
-        """Windows over a channel with paths at `delays_s`."""
+    def of(cls, ofdm: OfdmConfig, *, doppler_hz: float, delays_s: NDArray[np.float64]) -> Windows:
+        """Windows over paths at `delays_s` that turn by up to `doppler_hz`, 0 for those that hold for a symbol."""
         size = ofdm.num_subcarriers
         beyond = delays_s / ofdm.sample_s - ofdm.cyclic_prefix_length
         order = np.argsort(delays_s, kind="stable")
         late = order[beyond[order] > ON_GRID]
         whole = np.floor(beyond[late] + ON_GRID)
         steps, between = 0, np.ones((1, size))
-        if motion(channel) == "moving":
-            turn = 2.0 * np.pi * channel.max_doppler_hz * ofdm.sample_s
+        if doppler_hz:
+            turn = 2.0 * np.pi * doppler_hz * ofdm.sample_s
             steps, between = _between(size, size + ofdm.cyclic_prefix_length, turn=turn)
         return cls(
             steps=steps,

@@ -30,8 +30,8 @@ from phy.engines.fused.packets.lines import CHANNEL, LINE, NUM_LANES, ROOM, SYMB
 from phy.engines.fused.packets.plan import GIVEN_ERROR, PERFECT, ChannelPlan, PacketPlan
 from phy.engines.fused.symbols import Mapping, mapping
 from phy.engines.fused.waveform.plan import WaveformPlan, late_scratch, plan_samples
-from phy.engines.fused.waveform.sender import from_bins, impair, place
-from phy.engines.fused.waveform.windows import add_up_steps, changed_bins, late_paths, tap_changes
+from phy.engines.fused.waveform.sender import from_bins, impair, place, read, write
+from phy.engines.fused.waveform.windows import add_up_steps, late_paths, tap_changes
 from phy.numerics.compiled import inlined, lean_kernel
 
 _SAMPLES_AT_ONCE = 1 << 17
@@ -135,6 +135,36 @@ def _reach_carriers(
                     _store(lanes, symbols, target + first, room, count)
 
 
+@lean_kernel
+def _changed_bins(motion: Any, rows: Any, taps: Any, bins: Any, out: Any, lanes: Any, nodes: Any) -> None:
+    """`bins` `[rows, OFDM symbols, size]` times the changes of the channel, `out` `[steps, rows, antennas, ...]`.
+
+    `taps` are path gains at the nodes of a slot, or what `tap_changes` leaves.
+    """
+    plan, steps = motion.changes, motion.steps
+    plane, antennas = plan.plane, plan.fades.num_antennas
+    size, line_rows = plane.width, plane.line_rows
+    num_symbols = plane.num_slots * line_rows
+    for n in range(rows):
+        for slot in range(plane.num_slots):
+            gains = taps[n, slot]
+            if nodes is not None:
+                carriers_at_nodes(plan, gains, nodes)
+            for row in range(line_rows):
+                line = slot * line_rows + row
+                for tile in range((size + LINE - 1) // LINE):
+                    first = tile * LINE
+                    count = min(size - first, LINE)
+                    read(bins, (n * num_symbols + line) * size + first, lanes, SYMBOL, count)
+                    for antenna in range(antennas):
+                        for step in range(steps):
+                            change = row * steps + step
+                            channel_line(plan, gains, nodes, antenna, change, tile, lanes, NONE, whole_vectors(count))
+                            _multiply(lanes, count)
+                            place = ((step * rows + n) * antennas + antenna) * num_symbols + line
+                            write(lanes, CHANNEL, out, place * size + first, count)
+
+
 def _taps(
     plan: ChannelPlan, keys: NDArray[np.uint32], given: NDArray[np.float32], start_s: NDArray[np.float32]
 ) -> NDArray[np.float32]:
@@ -215,7 +245,7 @@ class Waveforms:
                 changes = np.zeros((*taps.shape[:2], 2 * PATHS * plane.instants * antennas), np.float32)
                 tap_changes(steps, antennas, taps, changes)
             waves = _complex_numbers((steps, *windows.shape))
-            changed_bins(plan.motion, rows, changes, bins.flat, waves.flat, lanes, nodes_of(plan.motion.changes))
+            _changed_bins(plan.motion, rows, changes, bins.flat, waves.flat, lanes, nodes_of(plan.motion.changes))
             waves.transform(fft.ifft)
             add_up_steps(plan.motion.weights, waves.flat, windows.flat, rows * antennas * num_symbols)
         if plan.late is not None:

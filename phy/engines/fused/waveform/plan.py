@@ -12,6 +12,7 @@ from phy.engines.fused.fading.nodes import MOST_NODES, nodes_between
 from phy.engines.fused.impairments import Impairments, impairments_of_bins, impairments_of_samples
 from phy.engines.fused.packets.plan import ChannelPlan, PacketPlan, tiled
 from phy.fading.build import build_propagation
+from phy.frontends.air import motion
 from phy.frontends.resource_grid import Grid
 from phy.frontends.windows import Windows
 
@@ -120,7 +121,8 @@ def plan_samples(config: LinkConfig, packet: PacketPlan, *, num_blocks: int) -> 
 def _through_windows(config: LinkConfig, grid: Grid, plan: WaveformPlan) -> WaveformPlan:
     """Add motion within windows and late paths."""
     delays_s = build_propagation(config.channel, num_antennas=config.receiver.num_antennas).delays_s
-    windows = Windows.of(grid.ofdm, channel=config.channel, delays_s=delays_s)
+    doppler_hz = config.channel.max_doppler_hz if motion(config.channel) == "moving" else 0.0
+    windows = Windows.of(grid.ofdm, doppler_hz=doppler_hz, delays_s=delays_s)
     size, steps = grid.ofdm.num_subcarriers, windows.steps
     bins = (np.fft.fftfreq(size) * size).round()
     response = np.exp(-2j * np.pi * delays_s[:, None] / grid.ofdm.sample_s * bins / size)

@@ -1,4 +1,4 @@
-"""Motion within windows and late paths inside kernels; see `phy.frontends.windows`.
+"""Samples of windows inside kernels: motion within them, and late paths; see `phy.frontends.windows`.
 
 Complex numbers of bins and samples are flat, both parts side by side.
 """
@@ -10,9 +10,6 @@ from typing import Any
 import numpy as np
 
 from phy.engines.fused.fading.fades import PATHS
-from phy.engines.fused.packets.channel import NONE, carriers_at_nodes, channel_line
-from phy.engines.fused.packets.lines import CHANNEL, LINE, ROOM, SYMBOL, whole_vectors
-from phy.engines.fused.waveform.sender import read, write
 from phy.frontends.windows import CLOCK_DRAW, CLOCK_PHASES
 from phy.numerics.compiled import inlined, lean_kernel
 from phy.numerics.threefry import threefry
@@ -41,45 +38,6 @@ def tap_changes(steps: Any, antennas: Any, taps: Any, out: Any) -> None:
                     here, target = _PER_INSTANT * (at + middle), _PER_INSTANT * (antenna * changes + change)
                     for i in range(_PER_INSTANT):
                         out[n, slot, target + i] = taps[n, slot, there + i] - taps[n, slot, here + i]
-
-
-@inlined
-def _times(lanes: Any, count: Any) -> None:
-    for i in range(count):
-        a, b = lanes[CHANNEL + i], lanes[CHANNEL + ROOM + i]
-        x, y = lanes[SYMBOL + i], lanes[SYMBOL + ROOM + i]
-        lanes[CHANNEL + i] = a * x - b * y
-        lanes[CHANNEL + ROOM + i] = a * y + b * x
-
-
-@lean_kernel
-def changed_bins(motion: Any, rows: Any, taps: Any, bins: Any, out: Any, lanes: Any, nodes: Any) -> None:
-    """`bins` `[rows, OFDM symbols, size]` times the changes of the channel, `out` `[steps, rows, antennas, ...]`.
-
-    `taps` are path gains at the nodes of a slot, or what `tap_changes` leaves.
-    """
-    plan, steps = motion.changes, motion.steps
-    plane, antennas = plan.plane, plan.fades.num_antennas
-    size, line_rows = plane.width, plane.line_rows
-    num_symbols = plane.num_slots * line_rows
-    for n in range(rows):
-        for slot in range(plane.num_slots):
-            gains = taps[n, slot]
-            if nodes is not None:
-                carriers_at_nodes(plan, gains, nodes)
-            for row in range(line_rows):
-                line = slot * line_rows + row
-                for tile in range((size + LINE - 1) // LINE):
-                    first = tile * LINE
-                    count = min(size - first, LINE)
-                    read(bins, (n * num_symbols + line) * size + first, lanes, SYMBOL, count)
-                    for antenna in range(antennas):
-                        for step in range(steps):
-                            change = row * steps + step
-                            channel_line(plan, gains, nodes, antenna, change, tile, lanes, NONE, whole_vectors(count))
-                            _times(lanes, count)
-                            place = ((step * rows + n) * antennas + antenna) * num_symbols + line
-                            write(lanes, CHANNEL, out, place * size + first, count)
 
 
 @inlined
