@@ -87,8 +87,8 @@ def _short(text: str) -> str:
 def _origin(store: Store, seed: int, source: str) -> Row:
     """Seed, version, date and command of the last run in a store."""
     run = tuple(store.runs.values())[-1]
-    commit = run.provenance["commit"]
-    version = run.provenance["versions"]["phyloop"] + (f" ({commit[:7]})" if commit else "")
+    commit = run.provenance.commit
+    version = f"{run.provenance.versions['phyloop']}" + (f" ({commit[:7]})" if commit else "")
     return {"seed": seed, "version": version, "date": run.started_at[:10], "source": source}
 
 

@@ -43,7 +43,14 @@ def compile_digital(config: LinkConfig, *, num_devices: int, num_bits: int) -> D
         link = OrthogonalLink(config, num_devices=num_devices, num_bits=num_bits, chain=flat_chain(config))
     else:
         link = PacketLink(config, num_devices=num_devices, num_bits=num_bits, chain_of=packet_chain)
-    return link if config.error_model == "measured" else IndependentFlips(link)
+    return link if config.error_model == "measured" else IndependentFlips(link, chain_over=flipping_chain)
+
+
+def flipping_chain(radio: PacketChain, spec: ChainSpec) -> PacketChain:
+    """Return the chain that flips bits at given rates, with the sizes and durations of `radio`, built from `spec`."""
+    from phy.engines.fused.packets.flips import FlippingChain
+
+    return FlippingChain(radio, spec)
 
 
 def flat_chain(config: LinkConfig) -> FlatChain:

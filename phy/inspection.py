@@ -219,15 +219,17 @@ def _watch_packets(
     rows = all_rows(trials, devices // spec.users, batch)
     rows = rows.take(np.flatnonzero(rows.trial * batch.num_packets + rows.packet < num_packets))
     # Retransmissions have noise of their own: the key tells the first attempt of every packet.
-    bits, *parts = (np.concatenate(part) for part in zip(*((p, *d[:-1]) for p, d in tap.sent), strict=True))
-    departure = Departure._make([*parts, tap.sent[0][1].noise_power])
+    bits, *parts = (np.concatenate(part) for part in zip(*((p, *d.arrays) for p, d in tap.sent), strict=True))
+    departure = Departure._make([*parts, tap.sent[0][1].noise_power, None])
     place = {key.tobytes(): index for index, key in enumerate(departure.noise_key)}
     keys = [key.tobytes() for key in row_keys(Purpose.NOISE, rows, attempt=0, context=context)]
     rows = rows.take(np.flatnonzero([key in place for key in keys]))
     order = np.array([place[key] for key in keys if key in place])
     chain = compiled_chain(spec)
     found = [
-        chain.watch(bits[some], Departure._make([*(part[some] for part in departure[:-1]), departure.noise_power]))
+        chain.watch(
+            bits[some], Departure._make([*(part[some] for part in departure.arrays), departure.noise_power, None])
+        )
         for some in np.split(order, range(chain.rows, len(order), chain.rows))
     ]
     users, packets = rows.devices(spec.users), (rows.trial * batch.num_packets + rows.packet)[:, None]

@@ -302,7 +302,7 @@ class FlmcConfig(Learning):
         m, devices = self.task.dimension, self.num_devices
         records = 8 * self.rounds * (_SERIES + (_LINK_SERIES * devices if self.detects else 0))
         radio = devices * m * (64 * self.uses_radio + 48 * (self.attack is not None))
-        probed = link.error_model == "iid" or (link.error_model != "error_free" and self.debias)
+        probed = link.error_model in ("iid", "iid-mean") or (link.error_model != "error_free" and self.debias)
         probe = devices * link.probe_bits // 2 if self.detects and probed else 0
         samples = 0 if self.uses_radio else 8 * self.rounds * m  # drawn at once by scheme exact
         return self.task.bytes_per_trial(devices) + 2 * records + radio + probe + samples

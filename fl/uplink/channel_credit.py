@@ -15,7 +15,7 @@ def sure_noise_power(link: LinkConfig, *, privacy: ReceiverMechanism | None) -> 
 
 def errors_arrive(link: LinkConfig) -> bool:
     """Whether the server keeps packets with errors; else what it holds is wrong on purpose alone."""
-    return link.packets.policy == "accept" or link.error_model in ("iid", "analytic")
+    return link.packets.policy == "accept"
 
 
 def law_of_errors(link: LinkConfig) -> Law:
@@ -28,7 +28,7 @@ def law_of_errors(link: LinkConfig) -> Law:
     """
     if not errors_arrive(link):
         return "dropped"
-    if link.error_model in ("iid", "analytic"):
+    if link.flips_independently:
         return "independent"
     known = link.csi_error_variance == 0.0 and link.impairments.none and not link.channel.selective
     alone = link.access != "noma" and link.modulation in ("bpsk", "qpsk")
@@ -51,7 +51,7 @@ def errors_together(link: LinkConfig) -> int:
     on none of it, a fade of a packet or symbol hits all its bits, and a channel estimate serves a packet. Fades of the
     whole round are met by probe and payload alike. On a channel that moves on, the whole probe is one look at it.
     """
-    if link.error_model in ("error_free", "analytic"):
+    if link.error_model in ("error_free", "analytic", "iid-mean"):
         return 1
     channel, packet_bits = link.channel, 8 * link.packet_size_bytes
     if link.coding != "none" or link.mcs is not None or isinstance(link.csi, CsiEstimation):

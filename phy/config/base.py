@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 
 Access = Literal["auto", "orthogonal", "superposition", "noma"]
 Modulation = Literal["auto", "bpsk", "qpsk", "16qam", "64qam", "256qam", "analog"]
-ErrorModel = Literal["measured", "iid", "analytic", "error_free"]
+ErrorModel = Literal["measured", "iid", "iid-mean", "analytic", "error_free"]
 
 SPEED_OF_LIGHT_M_S = 299_792_458.0
 

@@ -80,8 +80,9 @@ class LinkConfig(Frozen):
     power: PowerConfig = Field(default=PowerConfig(), description="transmit power control")
     error_model: ErrorModel = Field(
         default="measured",
-        description="measured on the simulated link, iid or analytic errors at its rate, or error_free; measured "
-        "assumes nothing about the errors",
+        description="measured on the simulated link; independent errors at each device's measured rate (iid), at the "
+        "mean rate of all devices (iid-mean) or at a closed-form rate (analytic); or error_free; measured assumes "
+        "nothing about the errors",
     )
     engine: Literal["auto", "sionna", "fused", "cuda"] = Field(
         default="auto",
@@ -166,6 +167,11 @@ class LinkConfig(Frozen):
             and self.impairments.none
             and not self.control.closed_loop
         )
+
+    @property
+    def flips_independently(self) -> bool:
+        """True if the error model flips bits independently of each other, in place of the radio's own errors."""
+        return self.error_model in ("iid", "iid-mean", "analytic")
 
     @property
     def combines(self) -> bool:

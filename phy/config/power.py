@@ -99,7 +99,7 @@ class PowerPolicy(Frozen):
     def conflicts(self, link: LinkConfig) -> Iterator[Conflict]:
         """Conflicts of the policy with the rest of `link`, keys relative to it: here with error models."""
         packets = link.access != "superposition" and not link.plain
-        if self.silences and packets and link.error_model in ("iid", "analytic"):
+        if self.silences and packets and link.flips_independently:
             yield Conflict(
                 "power.policy error_model",
                 f"{self.name} leaves out packets, which error model {link.error_model} does not know",

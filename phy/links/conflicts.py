@@ -43,8 +43,8 @@ def link_conflicts(link: LinkConfig, *, num_devices: int, payload_bits: int) -> 
 
 
 def _error_model(link: LinkConfig) -> Iterator[Conflict]:
-    """Error models `iid` and `analytic` flip detected bits; closed forms have limits."""
-    if link.error_model not in ("iid", "analytic"):
+    """Error models of independent flips act on detected bits; closed forms have limits."""
+    if not link.flips_independently:
         return
     if link.access == "superposition":
         yield Conflict(
@@ -339,11 +339,11 @@ def _coding(link: LinkConfig, payload_bits: int) -> Iterator[Conflict]:
 
 
 def _policies(link: LinkConfig) -> Iterator[Conflict]:
-    if link.error_model in ("iid", "analytic") and link.packets.policy != "accept":
+    if link.flips_independently and link.packets.policy == "retransmit-combine":
         yield Conflict(
             "packets.policy error_model",
-            f"error model {link.error_model} has no packets, which policy {link.packets.policy} needs",
-            "write error_model: measured, or leave packets.policy out",
+            f"retransmit-combine adds up soft values, and the flips of error model {link.error_model} have none",
+            "write packets.policy: retransmit, or error_model: measured",
         )
     yield from link.control.conflicts(link)
     if link.error_model == "analytic" and link.access == "noma":

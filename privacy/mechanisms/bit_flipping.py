@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,10 +21,13 @@ from privacy.rate_limits import rate_limit
 
 AES_BLOCK_BITS = 128
 
+Theorem1Form = Literal["printed", "corrected"]
+"""(38) of Li et al. 2025 as printed, or as the line before it gives it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TargetRate:
-    """Target of Theorem 1: bit error rate end to end, `rate` in [0, 1/2] and `unclamped` in [0, 1] as printed."""
+    """Target of Theorem 1: bit error rate end to end, `rate` in [0, 1/2] and `unclamped` in [0, 1] before the clamp."""
 
     rate: float
     unclamped: float
@@ -34,32 +38,51 @@ class TargetRate:
         return self.unclamped >= 0.5
 
 
-def target_bit_error_rate(*, epsilon: float, order: float, num_rounds: int, kappa: float) -> TargetRate:
-    """p = 1 / (1 + ((lam - 1) eps / (K kappa))^(1 / (lam - 1))), clamped to 1/2; Li et al. 2025, Theorem 1 and (38).
+def target_bit_error_rate(
+    *, epsilon: float, order: float, num_rounds: int, kappa: float, form: Theorem1Form = "printed"
+) -> TargetRate:
+    """p = 1 / (1 + r^(1 / (lam - 1))) of Theorem 1 of Li et al. 2025, clamped to 1/2.
+
+    With a = (lam - 1) eps / (K kappa), `printed` has r = a as (38), and `corrected` r = 1 + a. The line before (38)
+    asks for kappa (((1 - p) / p)^(lam - 1) - 1) <= (lam - 1) eps / K, of which (38) drops the -1. The printed p is
+    therefore larger, never smaller, and may exceed 1/2; the corrected p never does.
 
     epsilon (nats) is the (order, epsilon) Renyi DP of all `num_rounds` K together, kappa the expected bit-level
-    distance (15). The clamp loses nothing: at 1/2 the received bits do not depend on the data. (38) drops the -1 of the
-    line before it, so that p is larger than that line asks, never smaller. Raises PrivacyError for values out of range.
+    distance (15). The clamp loses nothing: at 1/2 the received bits do not depend on the data. Raises PrivacyError for
+    values out of range.
     """
     exponent = _check(order=order, num_rounds=num_rounds, kappa=kappa)
     require_positive(epsilon=epsilon)
-    log_odds = (math.log(exponent) + math.log(epsilon) - math.log(num_rounds) - math.log(kappa)) / exponent
+    log_ratio = math.log(exponent) + math.log(epsilon) - math.log(num_rounds) - math.log(kappa)
+    if form == "corrected":
+        log_ratio = float(np.logaddexp(0.0, log_ratio))
+    log_odds = log_ratio / exponent
     # The exponential of a negative number does not overflow.
     small = math.exp(-abs(log_odds))
     unclamped = small / (1.0 + small) if log_odds > 0.0 else 1.0 / (1.0 + small)
     return TargetRate(rate=min(unclamped, 0.5), unclamped=unclamped)
 
 
-def epsilon_of(bit_error_rate: float, *, order: float, num_rounds: int, kappa: float) -> float:
-    """eps = K kappa / (lam - 1) ((1 - p) / p)^(lam - 1), the inverse of Theorem 1; math.inf where it overflows.
+def epsilon_of(
+    bit_error_rate: float, *, order: float, num_rounds: int, kappa: float, form: Theorem1Form = "printed"
+) -> float:
+    """eps = K kappa / (lam - 1) r with r = ((1 - p) / p)^(lam - 1), the inverse of Theorem 1; math.inf if it overflows.
 
-    At p = 1/2 this is K kappa / (lam - 1) and not 0, as Theorem 1 is printed; see `target_bit_error_rate`. Raises
-    PrivacyError unless 0 < p < 1.
+    `corrected` has r - 1 in place of r. At p = 1/2, where received bits say nothing, it is 0, and the printed form is
+    K kappa / (lam - 1); see `target_bit_error_rate`. Raises PrivacyError unless 0 < p < 1, and for `corrected` unless
+    p <= 1/2.
     """
     exponent = _check(order=order, num_rounds=num_rounds, kappa=kappa)
     require_probability(bit_error_rate=bit_error_rate)
-    logarithm = exponent * (math.log1p(-bit_error_rate) - math.log(bit_error_rate))
-    logarithm += math.log(num_rounds) + math.log(kappa) - math.log(exponent)
+    if form == "corrected" and bit_error_rate > 0.5:
+        raise PrivacyError(
+            f"bit_error_rate is {bit_error_rate}, but no corrected target exceeds 0.5; give at most 0.5."
+        )
+    log_ratio = exponent * (math.log1p(-bit_error_rate) - math.log(bit_error_rate))
+    logarithm = log_ratio + math.log(num_rounds) + math.log(kappa) - math.log(exponent)
+    if form == "corrected":
+        share = -math.expm1(-log_ratio)
+        return (math.exp(logarithm) if logarithm < 709.0 else math.inf) * share
     return math.exp(logarithm) if logarithm < 709.0 else math.inf
 
 

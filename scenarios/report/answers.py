@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from scenarios.plan.identity import canonical_json
-from scenarios.plan.points import Plan, Point, is_shown, value_of
+from scenarios.plan.points import Plan, is_shown, value_of
 from scenarios.report.figures.curves import NO_SETTINGS, applies, labels_of
 from scenarios.report.figures.learning import figures_of
 from scenarios.report.html import Part
+from scenarios.report.lost_packets import packets_lost
 from scenarios.report.settings import axes_of, said
 from scenarios.report.tables.quantities import sense
 from scenarios.report.tables.summaries import FEWEST_TRIALS, Mean, PointSummary, mean_interval, told_by
@@ -174,14 +175,15 @@ def _references(references: Mapping[str, PointSummary], metric: str) -> Iterator
 
 def _error_models(plan: Plan, found: Sequence[PointSummary], values: Mapping[int, Values]) -> Iterator[tuple[str, str]]:
     """How much given errors, independent or of a formula, differ from those measured on the radio."""
-    models: dict[str, dict[str, Point]] = {}
+    models: dict[str, dict[str, PointSummary]] = {}
     for summary in found:
         point = summary.point
         others = [(path, value_of(point, path)) for path in plan.swept_paths if path != ERROR_MODEL]
-        models.setdefault(str(value_of(point, ERROR_MODEL)), {})[canonical_json(others)] = point
+        models.setdefault(str(value_of(point, ERROR_MODEL)), {})[canonical_json(others)] = summary
     measured = models.pop("measured", {})
-    for points in models.values() if ERROR_MODEL in plan.swept_paths else ():
-        pairs = {key: (point, measured[key]) for key, point in points.items() if key in measured}
+    for summaries in models.values() if ERROR_MODEL in plan.swept_paths else ():
+        both = {key: (one, measured[key]) for key, one in summaries.items() if key in measured}
+        pairs = {key: (one.point, other.point) for key, (one, other) in both.items()}
         differences = {key: Difference.of(values[a.index], values[b.index]) for key, (a, b) in pairs.items()}
         known = {key: one.mean for key, one in differences.items() if one.mean is not None}
         if known:
@@ -190,6 +192,8 @@ def _error_models(plan: Plan, found: Sequence[PointSummary], values: Mapping[int
             paths = [path for path in axes_of(plan) if path != ERROR_MODEL]
             place = ", ".join(filter(None, (said(pairs[key][0], path) for path in paths)))
             at = f" ({place})" if place else ""
+            # The packets first: a learner may bear the loss of many.
+            yield from packets_lost([*both.values()], model=said(pairs[key][0], ERROR_MODEL), paths=paths)
             yield (
                 f"{said(pairs[key][0], ERROR_MODEL)} against measured errors",
                 f"a clear difference at {clear} of {len(known)} settings; the largest is {known[key]}{at}.",

@@ -21,7 +21,7 @@ SHAPE = (NUM_TRIALS, NUM_DEVICES)
 
 def build(kind: str, *, num_bits: int = NUM_BITS, policy: str = "fixed") -> DigitalUplink:
     """`kind` is an error model, of the engine named behind it where one computes the symbols."""
-    error_model, _, engine = kind.partition("-")
+    error_model, _, engine = kind.partition(":")
     config = LinkConfig(
         access="orthogonal",
         modulation="qpsk",
@@ -36,7 +36,8 @@ def build(kind: str, *, num_bits: int = NUM_BITS, policy: str = "fixed") -> Digi
 
 
 @pytest.fixture(
-    params=["measured-sionna", "measured-fused", "iid-sionna", "iid-fused", "analytic", "error_free"], scope="module"
+    params=["measured:sionna", "measured:fused", "iid:sionna", "iid:fused", "iid-mean:fused", "analytic", "error_free"],
+    scope="module",
 )
 def error_model(request: pytest.FixtureRequest) -> str:
     return str(request.param)

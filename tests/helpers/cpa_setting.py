@@ -30,6 +30,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "unbiased, hexagonal": {"decode": "unbiased", "dimension": 2},
     "independent words": {"decode": "printed", "codewords": "independent"},
     "nested": {"decode": "unbiased", "stages": 2},
+    "nested as printed, unbiased": {"form": "printed", "decode": "unbiased", "stages": 2, "rate_bits": (1, 3)},
     "no privacy": {"epsilon": None, "decode": "printed"},
 }
 

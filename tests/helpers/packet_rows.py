@@ -121,7 +121,7 @@ def assert_rows_are_alone(sent: Sent) -> None:
     some = np.array([3, 0, 7])
     alone = chain.send(
         payload(sent.rows, sent.users)[some],
-        Departure(*(part[some] for part in there[:-1]), there.noise_power),
+        Departure(*(part[some] for part in there.arrays), there.noise_power),
         np.zeros((3, sent.users, chain.coded_bits), np.float32),
     )
     together = sent.by(chain)

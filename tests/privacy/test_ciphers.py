@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from privacy import ciphers
 from privacy.ciphers import Cipher, build_cipher, device_key
 from privacy.errors import PrivacyError
-from privacy.mechanisms.bit_flipping import aes_plaintext_rate
+from privacy.mechanisms.bit_flipping import aes_ciphertext_rate, aes_plaintext_rate
 
 NAMES = ("none", "stream", "aes")
 KEYS = np.array([[1, 2], [3, 4]], np.uint32)
@@ -170,3 +170,25 @@ def test_impossible_payloads_are_refused() -> None:
             cipher.payload_bytes(0)
     with pytest.raises(PrivacyError, match="not of whole blocks"):
         build_cipher("aes").decrypt(np.zeros((2, 1, 8), np.uint8), keys=KEYS)
+
+
+def renyi_2(rate: float) -> float:
+    """Divergence of order 2 between a bit and its opposite, each wrong with this rate [nats]."""
+    return math.log((1.0 - rate) ** 2 / rate + rate**2 / (1.0 - rate))
+
+
+def test_equal_error_rates_behind_aes_are_not_equal_divergence() -> None:
+    """Remark 3 of Li et al. 2025, p = 1/11: a changed plaintext bit changes 64 of 128 bits of the ciphertext."""
+    cipher, changed = build_cipher("aes"), []
+    for seed in range(200):
+        one = random_payload(1, 1, 32, seed=seed)
+        other = one.copy()
+        other[0, 0, seed % 16] ^= np.uint8(0x80 >> seed % 8)
+        changed.append(wrong_bits(*(cipher.encrypt(each, keys=KEYS[:1]) for each in (one, other))).sum())
+    # Binomial with 128 fair coins: 4 standard errors of a mean of 200.
+    assert np.mean(changed) == pytest.approx(64.0, abs=4 * math.sqrt(32 / 200))
+    rate = float(aes_ciphertext_rate(1 / 11))
+    assert float(aes_plaintext_rate(rate)) == pytest.approx(1 / 11)
+    assert renyi_2(1 / 11) == pytest.approx(2.21, abs=5e-3)
+    assert 64 * renyi_2(rate) == pytest.approx(413.2, abs=0.05)
+    assert 64 * renyi_2(rate) / renyi_2(1 / 11) == pytest.approx(187, abs=0.5)

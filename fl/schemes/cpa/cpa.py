@@ -20,7 +20,7 @@ from fl.schemes.coders.coder import Coder, Gathering, Known, Senders, checked_up
 from fl.schemes.coders.quantizers import Quantizer, ScalarQuantizer
 from fl.schemes.coders.stochastic_bits import received_signs
 from fl.schemes.cpa.codebooks import UNHEARD, Codewords, shared_uniforms
-from fl.schemes.cpa.cpa_theory import FIRST_SCALE, Codebook, anonymity, decode_scale, gain, next_scales
+from fl.schemes.cpa.cpa_theory import FIRST_SCALE, anonymity, decode_scale, gain, next_scales
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose
 from phy.numerics.workers import spans
@@ -44,6 +44,9 @@ class Cpa(Coder):
     Dither is one vector per device and block, uniform over the cell of the last stage; the device adds it before it
     quantises, the server takes off its weighted mean times the gain. Both draw it from the shared seed.
 
+    Stages may differ in their number of points, and then have codebooks, decode scales and gains of their own; that of
+    the last stage is the dither's.
+
     `scales` `[len(pieces)]` of a scaled radius are public: the server finds them by `radius.next_scales`.
     """
 
@@ -55,15 +58,16 @@ class Cpa(Coder):
         self.radius = self._radius(0)
         self.quantizers: list[Quantizer] = []
         reach = 1.0
-        for _ in range(config.stages):
-            self.quantizers.append(config.quantizer(reach))
+        for rate_bits in config.rates:
+            self.quantizers.append(config.quantizer(reach, rate_bits=rate_bits))
             reach = self.quantizers[-1].spacing / 2.0
-        self.codebook = Codebook(num_points=len(self.quantizers[0].points), balanced=config.codewords == "balanced")
+        self.codebooks = [config.codebook(rate_bits) for rate_bits in config.rates]
         self.dimension = config.dimension
         self.num_blocks = -(-num_values // config.dimension)
         self.num_bits = config.upload_bits(num_values)
-        self.decode_scale = decode_scale(self.codebook, decode=config.decode, epsilon=config.epsilon)
-        self.gain = gain(self.codebook, decode=config.decode, epsilon=config.epsilon)
+        decode, epsilon = config.decode, config.epsilon
+        self.decode_scales = [decode_scale(one, decode=decode, epsilon=epsilon) for one in self.codebooks]
+        self.gains = [gain(one, decode=decode, epsilon=epsilon) for one in self.codebooks]
 
     def _radius(self, round_index: int) -> F32:
         """Radius `[num_values]`: gamma, gamma gamma_decay^round (`decaying`), or gamma times the tensor's scale."""
@@ -76,7 +80,7 @@ class Cpa(Coder):
     @property
     def facts(self) -> Mapping[str, float]:
         """See `Coder.facts`: how many points a bit leaves possible for its block."""
-        found = anonymity(self.codebook, stages=len(self.quantizers))
+        found = anonymity(self.codebooks)
         return {"k_anonymity": float(found.least), "anonymity": found.expected, "anonymity_printed": found.printed}
 
     def begin(self, context: UplinkContext, *, devices: I64, flip_rate: F64) -> None:
@@ -115,7 +119,7 @@ class Cpa(Coder):
 
     def codewords(self, *, key: U32, devices: I64, stage: int = 0) -> Codewords:
         """Codewords of some devices in one stage."""
-        return Codewords(codebook=self.codebook, key=key, devices=devices, stage=stage)
+        return Codewords(codebook=self.codebooks[stage], key=key, devices=devices, stage=stage)
 
     def dither(self, *, key: U32, devices: I64) -> Reals:
         """Dither of some devices, `[K, num_blocks, L]`."""
@@ -138,9 +142,9 @@ class Cpa(Coder):
         for stage, quantizer in enumerate(self.quantizers):
             mine = slice(stage * blocks, (stage + 1) * blocks)
             words = self.codewords(key=key, devices=devices, stage=stage).entries(blocks)
-            bins = self.decode_scale * signs[:, mine, None] * words
+            bins = self.decode_scales[stage] * signs[:, mine, None] * words
             if self.config.decode == "unbiased":
-                bins -= self.decode_scale * self.codebook.correlation
+                bins -= self.decode_scales[stage] * self.codebooks[stage].correlation
             if self.config.negative_bins == "zero":
                 np.maximum(bins, 0.0, out=bins)
             if known is not None:
@@ -148,7 +152,7 @@ class Cpa(Coder):
             total += bins @ quantizer.points
         if self.config.dither:
             drawn = self.dither(key=key, devices=devices)
-            total -= self.gain * (drawn if known is None else drawn * known[:, -blocks:, None])
+            total -= self.gains[-1] * (drawn if known is None else drawn * known[:, -blocks:, None])
         return np.asarray(total.reshape(len(devices), -1)[:, : self.num_values] * self.radius, np.float32)
 
     @property
@@ -161,7 +165,7 @@ class Cpa(Coder):
 class CpaGathering(Gathering):
     """Sums over devices, in groups of `Cpa.rows_at_once` that blocks do not cut: the rest waits.
 
-    - `bins` `[stages, n, num_blocks]`: histograms of the points;
+    - `bins`, one `[n, num_blocks]` per stage: histograms of the points;
     - `dither` `[num_blocks, L]`: weighted sum of the heard devices' dither, in radii;
     - `heard` `[stages, num_blocks]`: the weight of those whose bit arrived.
     """
@@ -171,11 +175,11 @@ class CpaGathering(Gathering):
         self._key = senders.context.keys(Purpose.CODEBOOK)[0]
         divisor = np.maximum(senders.factor, SMALLEST_DEBIAS_FACTOR * keep_factor(cpa.config.epsilon))
         self._shares = senders.weights / divisor
-        self._worth = (senders.weights * cpa.decode_scale / divisor).astype(np.float32)
+        self._worth = [(senders.weights * scale / divisor).astype(np.float32) for scale in cpa.decode_scales]
         self._done = 0
         self._waiting: list[tuple[U8, Known]] = []
         stages, blocks = len(cpa.quantizers), cpa.num_blocks
-        self._bins = np.zeros((stages, cpa.codebook.num_points, blocks))
+        self._bins = [np.zeros((codebook.num_points, blocks)) for codebook in cpa.codebooks]
         self._dither = np.zeros((blocks, cpa.dimension))
         self._heard = np.zeros((stages, blocks))
 
@@ -192,25 +196,25 @@ class CpaGathering(Gathering):
         if self._waiting:
             self._add_waiting(1)
         cpa, heard = self._cpa, self._heard
-        bins = self._bins / np.where(heard > 0.0, heard, 1.0)[:, None]
+        bins = [one / np.where(own > 0.0, own, 1.0) for one, own in zip(self._bins, heard, strict=True)]
         dither = self._dither / np.where(heard[-1] > 0.0, heard[-1], 1.0)[:, None]
         if cpa.scales is not None:
             cpa.scales = self._next_scales(bins[0], cpa.scales)
-        if cpa.config.decode == "unbiased":
-            # A bit adds rho to every other bin; points sum to 0, so only thresholds see it.
-            bins -= cpa.decode_scale * cpa.codebook.correlation
-        if cpa.config.negative_bins == "zero":
-            np.maximum(bins, 0.0, out=bins)
-        bins *= (heard > 0.0)[:, None]
-        total = -cpa.gain * dither
-        for stage, quantizer in zip(bins, cpa.quantizers, strict=True):
-            total += stage.T @ quantizer.points
+        total = -cpa.gains[-1] * dither
+        for stage, (counts, quantizer) in enumerate(zip(bins, cpa.quantizers, strict=True)):
+            if cpa.config.decode == "unbiased":
+                # A bit adds rho to every other bin; points sum to 0, so only thresholds see it.
+                counts -= cpa.decode_scales[stage] * cpa.codebooks[stage].correlation
+            if cpa.config.negative_bins == "zero":
+                np.maximum(counts, 0.0, out=counts)
+            counts *= heard[stage] > 0.0
+            total += counts.T @ quantizer.points
         return (total.reshape(-1)[: cpa.num_values] * cpa.radius).astype(np.float32)
 
     def _next_scales(self, bins: F64, scales: F64) -> F64:
         """Scales of the next round from the first stage's bins before any threshold."""
         cpa, weights = self._cpa, self._senders.weights
-        quantizer, rho = cpa.quantizers[0], cpa.codebook.correlation
+        quantizer, rho = cpa.quantizers[0], cpa.codebooks[0].correlation
         sizes = (quantizer.points**2).sum(axis=1)
         moment = (1.0 - rho) * (sizes**2).sum() + rho * sizes.sum() ** 2
         worth = np.sqrt((self._shares**2).sum()) / max(weights.sum(), 1e-300)
@@ -220,7 +224,7 @@ class CpaGathering(Gathering):
             quantizer=quantizer,
             dither=cpa.quantizers[-1] if cpa.config.dither else None,
             gamma=cpa.config.gamma,
-            power=(sizes @ bins * (1.0 - rho) / cpa.gain - rho * sizes.sum()) / (1.0 - rho),
+            power=(sizes @ bins * (1.0 - rho) / cpa.gains[0] - rho * sizes.sum()) / (1.0 - rho),
             power_std=float(worth * np.sqrt(moment) / (1.0 - rho)),
             heard=self._heard[0] > 0.0,
         )
@@ -250,7 +254,7 @@ class CpaGathering(Gathering):
             own = slice(stage * blocks, (stage + 1) * blocks)
             words = cpa.codewords(key=self._key, devices=devices, stage=stage)
             heard = None if known is None else known[:, own]
-            words.add_histogram(bits[:, own], heard=heard, worth=self._worth[mine], out=self._bins[stage])
+            words.add_histogram(bits[:, own], heard=heard, worth=self._worth[stage][mine], out=self._bins[stage])
         if cpa.config.dither:
             drawn = cpa.dither(key=self._key, devices=devices)
             here = np.broadcast_to(share[:, None], drawn.shape[:2])

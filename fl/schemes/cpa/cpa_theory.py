@@ -8,6 +8,7 @@ sum to 0 and E[v_j v_l] = rho for j != l, so that, before the decoder's own fact
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -69,14 +70,16 @@ class Anonymity:
     least: int
 
 
-def anonymity(codebook: Codebook, *, stages: int = 1) -> Anonymity:
-    """k-anonymity per block; of the whole model, Corollary 1, it is k to the power of the number of blocks."""
-    n, plus = codebook.num_points, codebook.num_plus
-    if codebook.balanced:
-        expected, least = (plus**2 + (n - plus) ** 2) / n, n - plus
-    else:
-        expected, least = (n + 1) / 2, 1
-    return Anonymity(printed=(n / 2) ** stages, expected=expected**stages, least=int(least**stages))
+def anonymity(codebooks: Sequence[Codebook]) -> Anonymity:
+    """k-anonymity of a block with a bit in every stage; of a whole model, Corollary 1, k to the number of blocks."""
+    printed, expected, least = 1.0, 1.0, 1
+    for codebook, stages in Counter(codebooks).items():
+        n, plus = codebook.num_points, codebook.num_plus
+        kept = ((plus**2 + (n - plus) ** 2) / n, n - plus) if codebook.balanced else ((n + 1) / 2, 1)
+        printed *= (n / 2) ** stages
+        expected *= kept[0] ** stages
+        least *= kept[1] ** stages
+    return Anonymity(printed=printed, expected=expected, least=int(least))
 
 
 def aggregation_snr_db(exact: Reals, found: Reals, *, places: Sequence[slice] | None = None) -> float:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from fl.config.base import PositiveFloat, whole
 from fl.config.measured import Measured
@@ -28,6 +28,16 @@ if TYPE_CHECKING:
 
 _MOST_POINTS = 512
 """Entries of the longest codeword."""
+
+
+def _number_or_list(value: object) -> str:
+    return "list" if isinstance(value, list | tuple) else "number"
+
+
+# The form is chosen before it is read, so that an error in one form is not reported as the other.
+StageRates = Annotated[
+    Annotated[RateBits, Tag("number")] | Annotated[tuple[RateBits, ...], Tag("list")], Discriminator(_number_or_list)
+]
 
 
 @schemes.register
@@ -52,7 +62,11 @@ class CpaScheme(Scheme):
         default="coded",
         description="as the authors coded it (no 1/(2p-1)), as printed, or exactly unbiased; coded: see form",
     )
-    rate_bits: RateBits = 1
+    rate_bits: StageRates = Field(
+        default=1,
+        description="R, bits per number of the quantiser, or a list with the R of every stage; [1, 3] with stages 2 is "
+        "nested CPA as printed, 1 as in Lang et al. 2023",
+    )
     gamma: PositiveFloat = Field(
         default=0.02, description="radius of the quantiser; with 0.02 its noise lets 20 devices learn at epsilon 0.5"
     )
@@ -111,9 +125,19 @@ class CpaScheme(Scheme):
     def air_modulations(self) -> tuple[Modulation, ...]:
         return () if self.negative_bins == "zero" or self.radius == "scaled" else ("analog",)
 
-    def quantizer(self, reach: float) -> Quantizer:
+    @property
+    def rates(self) -> tuple[int, ...]:
+        """R of every stage."""
+        return (self.rate_bits,) * self.stages if isinstance(self.rate_bits, int) else self.rate_bits
+
+    def quantizer(self, reach: float, *, rate_bits: int) -> Quantizer:
         """Return the quantiser of a stage that covers the ball of radius `reach`."""
-        return build_quantizer(gamma=reach, rate_bits=self.rate_bits, form=self.form, dimension=self.dimension)
+        return build_quantizer(gamma=reach, rate_bits=rate_bits, form=self.form, dimension=self.dimension)
+
+    def codebook(self, rate_bits: int) -> Codebook:
+        """Return the codebook of a stage."""
+        num_points = len(self.quantizer(1.0, rate_bits=rate_bits).points)
+        return Codebook(num_points=num_points, balanced=self.codewords == "balanced")
 
     def gamma_in(self, round_index: int) -> float:
         """Return gamma in a round."""
@@ -138,15 +162,22 @@ class CpaScheme(Scheme):
                 f"hold; write gamma_decay: {math.ceil(1e4 * least) / 1e4:g} or more"
             )
             yield Conflict.of(f"learning.aggregation.gamma_decay {keys}", problem)
-        if self.radius == "scaled" and (self.form, self.rate_bits, self.dimension) == ("printed", 1, 1):
+        if len(self.rates) != self.stages:
+            problem = f"rate_bits lists {len(self.rates)} stages, stages is {self.stages}; write " + (
+                f"stages: {len(self.rates)}" if self.rates else "one rate for every stage"
+            )
+            yield Conflict.of(f"learning.aggregation.stages {keys}", problem)
+            return
+        if self.radius == "scaled" and (self.form, self.rates[0], self.dimension) == ("printed", 1, 1):
             problem = (
                 "a scaled radius is found from how large quantised numbers are, and the printed form with rate_bits 1 "
                 "has two levels of one size; write form: coded, or rate_bits: 2"
             )
             yield Conflict.of(f"learning.aggregation.radius {keys}", problem)
-        if (num_points := len(self.quantizer(1.0).points)) > _MOST_POINTS:
+        most = max(self.rates)
+        if (num_points := self.codebook(most).num_points) > _MOST_POINTS:
             problem = (
-                f"a hexagonal lattice of rate_bits {self.rate_bits} has {num_points} points in its ball, and "
+                f"a hexagonal lattice of rate_bits {most} has {num_points} points in its ball, and "
                 f"codewords have at most {_MOST_POINTS} entries; write rate_bits: 4 or less, or dimension: 1"
             )
             yield Conflict.of(keys, problem)
@@ -161,10 +192,10 @@ class CpaScheme(Scheme):
             stages = f", and for each of the {self.stages} stages" if self.stages > 1 else ""
             wrong = f"every bit is wrong with probability {self.response.flip_target:.4g} end to end"
             lines.append(f"epsilon {self.epsilon:g} for every {block} in each round{stages}: {wrong}")
-        num_points = len(self.quantizer(1.0).points)
-        codebook = Codebook(num_points=num_points, balanced=self.codewords == "balanced")
-        found = anonymity(codebook, stages=self.stages)
-        text = f"{num_points} points per stage: k-anonymity of an unflipped bit is at least {found.least}, on average "
+        codebooks = [self.codebook(rate) for rate in self.rates]
+        found = anonymity(codebooks)
+        numbers = " and ".join(dict.fromkeys(str(one.num_points) for one in codebooks))
+        text = f"{numbers} points per stage: k-anonymity of an unflipped bit is at least {found.least}, on average "
         return [*lines, f"{text}{found.expected:.4g} ({found.printed:.4g} as printed)"]
 
     def law(self, *, num_values: int | None) -> Law:

@@ -95,7 +95,7 @@ class SionnaPacketChain(PacketChain):
         self, payload: NDArray[np.uint8], departure: Departure, earlier_llrs: NDArray[np.float32] | None
     ) -> Arrival:
         count = len(payload)
-        launch = (*(pad_rows(array, self.rows) for array in departure[:-1]), departure.noise_power)
+        launch = (*(pad_rows(array, self.rows) for array in departure.arrays), departure.noise_power)
         earlier = None if earlier_llrs is None else pad_rows(earlier_llrs, self.rows)
         found = self.traced(pad_rows(payload, self.rows), launch, earlier)
         received, accepted, errors, transmit, signal, noise, llrs = (np.asarray(value)[:count] for value in found)
@@ -109,7 +109,7 @@ class SionnaPacketChain(PacketChain):
     def watch(self, payload: NDArray[np.uint8], departure: Departure) -> Watched:
         """Symbols and channel of at most `rows` packets at their first attempt; arguments as in `send`."""
         count = len(payload)
-        launch = (*(pad_rows(array, self.rows) for array in departure[:-1]), departure.noise_power)
+        launch = (*(pad_rows(array, self.rows) for array in departure.arrays), departure.noise_power)
         found = self._watched(pad_rows(payload, self.rows), launch)
         return Watched(*(np.asarray(value)[:count] for value in found))
 

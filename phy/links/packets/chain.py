@@ -17,7 +17,8 @@ class Departure(NamedTuple):
     - `amplitude`, `gain` `[rows, users]` float32;
     - `channel_key`, `csi_key`, `impairment_key` `[rows, users, 2]`, `noise_key` `[rows, 2]` uint32;
     - `start_s` `[rows]` float32;
-    - `noise_power` float32: complex noise power 2 N0 [W].
+    - `noise_power` float32: complex noise power 2 N0 [W];
+    - `error_rate` `[rows, users]` float64: rate at which bits flip, for chains without a radio; else None.
     """
 
     amplitude: NDArray[np.float32]
@@ -28,6 +29,22 @@ class Departure(NamedTuple):
     noise_key: NDArray[np.uint32]
     start_s: NDArray[np.float32]
     noise_power: np.float32
+    error_rate: NDArray[np.float64] | None = None
+
+    @property
+    def arrays(
+        self,
+    ) -> tuple[
+        NDArray[np.float32],
+        NDArray[np.float32],
+        NDArray[np.uint32],
+        NDArray[np.uint32],
+        NDArray[np.uint32],
+        NDArray[np.uint32],
+        NDArray[np.float32],
+    ]:
+        """What a radio takes of each row: all but the noise power and the error rate."""
+        return self[:7]
 
 
 class Arrival(NamedTuple):

@@ -69,6 +69,7 @@ class _Sending:
     sent: NDArray[np.uint8]
     levels: NDArray[np.float64]
     gain: NDArray[np.float32]
+    error_rate: NDArray[np.float64] | None
     received: NDArray[np.uint8]
     accepted: NDArray[np.bool_]
     attempts: NDArray[np.int64]
@@ -114,6 +115,7 @@ class _Sending:
             noise_key=row_keys(transmission.noise_purpose, mine, attempt=attempt, context=context),
             start_s=clock.start_s(mine, attempt=attempt, context=context),
             noise_power=np.float32(transmission.noise_power),
+            error_rate=None if self.error_rate is None else self.error_rate[chosen],
         )
         arrival = transmission.chain.send(self.sent[chosen], departure, llrs)
         on_air = levels > 0
@@ -169,12 +171,18 @@ class _Sending:
 
 
 def deliver(
-    transmission: Transmission, payload: NDArray[np.uint8], *, gain: NDArray[np.float32], amplitude: NDArray[np.float64]
+    transmission: Transmission,
+    payload: NDArray[np.uint8],
+    *,
+    gain: NDArray[np.float32],
+    amplitude: NDArray[np.float64],
+    error_rate: NDArray[np.float64] | None = None,
 ) -> Delivery:
     """Send every packet of a batch.
 
-    `payload` `[num_trials, num_devices, num_packets * bytes per packet]`, `gain` `[num_trials, num_devices]`,
-    `amplitude` `[num_trials, num_devices, num_packets]`, 0 for a packet that is not sent.
+    `payload` `[num_trials, num_devices, num_packets * bytes per packet]`, `gain` and `error_rate` (for chains without
+    a radio) `[num_trials, num_devices]`, `amplitude` `[num_trials, num_devices, num_packets]`, 0 for a packet that is
+    not sent.
     """
     batch, users = transmission.batch, transmission.users
     trials, devices = gain.shape
@@ -188,13 +196,14 @@ def deliver(
         sent=sent,
         levels=levels,
         gain=gain[rows.trial[:, None], rows.devices(users)],
+        error_rate=None if error_rate is None else error_rate[rows.trial[:, None], rows.devices(users)],
         received=np.zeros_like(sent),
         accepted=np.zeros(levels.shape, bool),
         attempts=np.zeros(levels.shape, np.int64),
         label_errors=np.zeros((*levels.shape, transmission.chain.bits_per_symbol), np.int64),
         energy=np.zeros((3, *levels.shape)),
     )
-    step = max(_SEGMENT_BITS // (users * transmission.chain.coded_bits) // transmission.chain.rows, 1)
+    step = max(_SEGMENT_BITS // max(users * transmission.chain.coded_bits, 1) // transmission.chain.rows, 1)
     step *= transmission.chain.rows
     for first in range(0, len(rows), step):
         sending.send_until_accepted(np.arange(first, min(first + step, len(rows))))

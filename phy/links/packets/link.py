@@ -23,6 +23,11 @@ from phy.measure.burstiness import measure_bursts
 from phy.measure.counts import LinkCounts, empty_counts, mask_padding
 from phy.numerics.random import Purpose, random_bits
 
+ChainOver = Callable[[PacketChain, ChainSpec], PacketChain]
+"""Returns the chain that flips bits in place of a radio's chain."""
+
+_Flips = tuple[NDArray[np.float64], ChainOver]
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Levels:
@@ -73,11 +78,43 @@ class PacketLink:
     ) -> Reception:
         """See `DigitalUplink.send`. Raises LinkError for a payload of another shape."""
         check_part(payload, first_device=first_device, uplink=self, num_trials=len(context.trials))
+        return self._send(payload, context=context, caps=caps, flips=None)
+
+    def send_flipped(
+        self,
+        payload: NDArray[np.uint8],
+        *,
+        error_rate: NDArray[np.float64],
+        chain_over: ChainOver,
+        context: UplinkContext,
+        caps: Mapping[str, ArrayLike],
+    ) -> Reception:
+        """Send as `send` does, but flip bits independently at `error_rate` `[num_trials, num_devices]`.
+
+        `chain_over` returns the chain that flips bits with the sizes and durations of a radio's chain. Check sums,
+        attempts, airtime, power and counts are those of `send`; every attempt has new flips at the same rate.
+        """
+        return self._send(payload, context=context, caps=caps, flips=(error_rate, chain_over))
+
+    def _send(
+        self,
+        payload: NDArray[np.uint8],
+        *,
+        context: UplinkContext,
+        caps: Mapping[str, ArrayLike],
+        flips: _Flips | None,
+    ) -> Reception:
         levels = self._levels(context, caps, self._payload)
         scrambling = random_bits(context.keys(Purpose.SCRAMBLING), num_devices=self.num_devices, num_bits=self.num_bits)
         sent = mask_padding(payload, self.num_bits) ^ scrambling
         delivery = self._carry(
-            sent, self._payload, Purpose.NOISE, context, levels.amplitude, policy=self.config.packets.policy
+            sent,
+            self._payload,
+            Purpose.NOISE if flips is None else Purpose.BIT_FLIPS,
+            context,
+            levels.amplitude,
+            policy=self.config.packets.policy,
+            flips=flips,
         )
         if self._loop is not None:
             self._loop[1].update(context.round_index, delivery.counts)
@@ -147,19 +184,20 @@ class PacketLink:
         return self._carry(payload, (probe,), Purpose.PROBE_NOISE, context, levels.amplitude, policy="accept").counts
 
     def _chain(self, batch: Batch) -> PacketChain:
+        return self._chain_of(self._spec(batch))
+
+    def _spec(self, batch: Batch) -> ChainSpec:
         packets = self.config.packets
         num_packets = next(one.num_packets for one in self._payload if one.payload_bits == batch.payload_bits)
-        return self._chain_of(
-            ChainSpec(
-                config=compiled_part(self.config),
-                users=self._users,
-                num_devices=self.num_devices if self.config.multiplexing == "ofdma" else 1,
-                payload_bits=batch.payload_bits,
-                crc=packets.crc_name(batch.payload_bits),
-                combine=packets.policy == "retransmit-combine",
-                # Of the payload, for probes too; a power of two, so that payloads of about one length share their code.
-                rows_per_trial=1 << (self.num_devices // self._users * num_packets - 1).bit_length(),
-            )
+        return ChainSpec(
+            config=compiled_part(self.config),
+            users=self._users,
+            num_devices=self.num_devices if self.config.multiplexing == "ofdma" else 1,
+            payload_bits=batch.payload_bits,
+            crc=packets.crc_name(batch.payload_bits),
+            combine=packets.policy == "retransmit-combine",
+            # Of the payload, for probes too; a power of two, so that payloads of about one length share their code.
+            rows_per_trial=1 << (self.num_devices // self._users * num_packets - 1).bit_length(),
         )
 
     def _clock(self) -> Clock:
@@ -266,6 +304,7 @@ class PacketLink:
         amplitude: NDArray[np.float64],
         *,
         policy: str,
+        flips: _Flips | None = None,
     ) -> Delivery:
         """Deliver all packets, batch by batch."""
         shape = (len(context.trials), self.num_devices)
@@ -278,9 +317,11 @@ class PacketLink:
         )
         clock = self._clock()
         attempts = 1 + (self.config.packets.max_retransmissions if policy.startswith("retransmit") else 0)
+        error_rate, chain_over = (None, None) if flips is None else flips
         for batch in batches:
+            chain = self._chain(batch)
             transmission = Transmission(
-                chain=self._chain(batch),
+                chain=chain if chain_over is None else chain_over(chain, self._spec(batch)),
                 batch=batch,
                 users=self._users,
                 clock=clock,
@@ -294,7 +335,13 @@ class PacketLink:
             )
             place = slice(batch.first_byte, batch.first_byte + batch.num_bytes * batch.num_packets)
             mine = slice(batch.first, batch.first + batch.num_packets)
-            part = deliver(transmission, payload[..., place], gain=self._gains(context), amplitude=amplitude[..., mine])
+            part = deliver(
+                transmission,
+                payload[..., place],
+                gain=self._gains(context),
+                amplitude=amplitude[..., mine],
+                error_rate=error_rate,
+            )
             total.payload[..., place] = part.payload
             total = replace(
                 total,

@@ -36,12 +36,12 @@ class ClosedLoop(PowerPolicy):
                 "closed-loop follows the error rate of each device, which superposition does not measure",
                 "write policy: inversion, or access: orthogonal",
             )
-        elif link.error_model in ("iid", "analytic"):
+        elif link.flips_independently:
             yield Conflict(
                 "power.policy error_model",
                 "the closed form of error model analytic knows no closed loop"
                 if link.error_model == "analytic"
-                else "the flips of error model iid are no measurement for a closed loop to follow",
+                else f"the flips of error model {link.error_model} are no measurement for a closed loop to follow",
                 "write error_model: measured, or policy: fixed",
             )
         if self.loop.target == "ber" and link.packets.policy != "accept":

@@ -255,7 +255,7 @@ def _fades_within_round(scenario: Scenario) -> bool:
 def _probe(scenario: Scenario) -> Iterator[str]:
     """Channel errors that `channel: native` cannot count towards privacy."""
     link = scenario.link
-    if link.error_model in ("error_free", "analytic"):
+    if link.error_model in ("error_free", "analytic", "iid-mean"):
         return
     changing, coded = _fades_within_round(scenario), link.coding != "none" or link.mcs is not None
     if changing:
@@ -285,7 +285,7 @@ def _probe(scenario: Scenario) -> Iterator[str]:
 def _aggregation(learning: FedAvgConfig, scenario: Scenario) -> Iterator[str]:
     """Fades that a probe misses, and attackers whose numbers have no limit."""
     scheme, link, attack = learning.aggregation, scenario.link, learning.attack
-    simulated = link.error_model not in ("error_free", "analytic")
+    simulated = link.error_model not in ("error_free", "analytic", "iid-mean")
     if scheme.credited is not None and simulated and _fades_within_round(scenario):
         yield (
             f"learning.aggregation.channel: under channel coherence {link.channel.coherence} the probe and the payload "

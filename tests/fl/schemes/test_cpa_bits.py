@@ -49,7 +49,7 @@ def test_bits_and_update_are_those_of_a_loop_over_devices_blocks_and_points(
                 key=key, devices=devices, num_blocks=scheme.num_blocks, dimension=scheme.dimension
             )
         )
-    balanced = scheme.codebook.balanced
+    balanced = scheme.codebooks[0].balanced
     stages = [one.points for one in scheme.quantizers]
     expected = loop_cpa.encode(
         blocks, stages=stages, balanced=balanced, devices=devices.tolist(), key=key, dither=dither
@@ -93,7 +93,7 @@ def test_the_decoder_uses_nothing_but_the_seed() -> None:
     right = receiver.aggregate(payload, Senders(context=ROUND, **told))
     points = quantised(sender, updates)[..., 0]
     exact = points.mean(axis=0)
-    moment = second_moment(sender.quantizers[0].points, codebook=sender.codebook, decode="unbiased", epsilon=None)
+    moment = second_moment(sender.quantizers[0].points, codebook=sender.codebooks[0], decode="unbiased", epsilon=None)
     # Users are independent: the wanted share of the variance is that of one user's value. 4 standard errors.
     expected = math.sqrt((points**2).mean() / moment)
     assert abs(np.corrcoef(right, exact)[0, 1] - expected) < 4 * (1 - expected**2) / math.sqrt(500)
@@ -117,7 +117,7 @@ def test_no_device_moves_the_update_further_than_its_share_whatever_it_sends(nam
     }
     before = scheme.aggregate(payload, Senders(**told))
     # |sum_j v_j q_j| <= sum_j |q_j| along each axis; changing a bit of every stage moves it by twice that.
-    scale = theory.decode_scale(scheme.codebook, decode=scheme.config.decode, epsilon=scheme.config.epsilon)
+    scale = theory.decode_scale(scheme.codebooks[0], decode=scheme.config.decode, epsilon=scheme.config.epsilon)
     reach = 2 * scale / KEEP / count * sum(np.abs(one.points).sum(axis=0).max() for one in scheme.quantizers)
     largest = 0.0
     for evil in (np.full_like(payload[0, 0], 255), np.zeros_like(payload[0, 0]), ~payload[0, 3]):

@@ -121,3 +121,26 @@ def test_the_noise_floor_of_theorem_3_is_reached_in_one_round_from_the_tip_of_a_
     noise = np.linalg.norm(BOUNDS) / np.sqrt(NUM_DEVICES)
     # E||e|| is below sqrt(E||e||^2) by the spread of ||e||, 2 to 3 % with 30 bounds; 200 rounds err by 1 %.
     assert 0.94 * noise < rise <= noise
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
+def test_lemma_2_as_printed_holds_at_the_b_of_theorem_2_for_clipped_updates(epsilon: float) -> None:
+    """b_i^2 - theta_i^2 <= 2 (1 + 1 / eps) Delta_1 b_i of (28), b_i as small as Theorem 2 allows, Delta_1 = 2 C.
+
+    The limit of Lemma 2 is then reached from below by 3/4 at most: b_i <= C + (1 + 1 / eps) 2 C.
+    """
+    rng, clip = np.random.default_rng(7), 0.3
+    reach = (1.0 + 1.0 / epsilon) * 2.0 * clip
+    for _ in range(200):
+        updates = rng.laplace(size=(NUM_DEVICES, NUM_VALUES)) * (rng.random(NUM_VALUES) < rng.uniform(0.02, 1.0))
+        updates *= clip / np.maximum(np.abs(updates).sum(axis=1, keepdims=True), 1e-9)
+        updates[::2] = -updates[1::2]  # theta = 0, the worst mean
+        bounds = np.abs(updates).max(axis=0) + reach
+        assert (bounds**2 - updates.mean(axis=0) ** 2 <= 0.75 * 2.0 * reach * bounds * (1.0 + 1e-12)).all()
+
+
+def test_lemma_2_as_printed_fails_at_the_b_of_theorem_2_where_updates_are_long_for_their_sensitivity() -> None:
+    """max |delta| above (1 + 1 / eps) Delta_1, and devices that cancel: b_i exceeds 2 (1 + 1 / eps) Delta_1."""
+    reach = 2.0 * 0.3
+    bound = 1.01 * reach + reach
+    assert bound**2 > 2.0 * reach * bound

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import optimize, stats
 
 from privacy.errors import PrivacyError
 from privacy.evidence import credited_rate
@@ -49,6 +49,34 @@ def test_the_target_rates_are_those_of_the_digest(kappa: float) -> None:
         assert found.unclamped == pytest.approx(rate, abs=5e-5)
         assert found.rate == min(found.unclamped, 0.5)
         assert found.clamped == (epsilon == 1)
+
+
+CORRECTED = {1: 1 / 3, 5: 1 / 7, 10: 1 / 12, 20: 1 / 22}
+"""With K kappa = 1 and order 2, p = 1 / (2 + epsilon): .333, .143, .0833, .0455."""
+
+
+def test_the_corrected_target_has_the_plus_one_that_38_drops_and_needs_no_clamp() -> None:
+    for epsilon, rate in CORRECTED.items():
+        setting = {"order": 2.0, "num_rounds": 50, "kappa": 0.02}
+        found = target_bit_error_rate(epsilon=epsilon, form="corrected", **setting)
+        assert found.unclamped == pytest.approx(rate, rel=1e-12)
+        assert not found.clamped
+        assert found.rate < target_bit_error_rate(epsilon=epsilon, **setting).rate
+        assert epsilon_of(found.rate, form="corrected", **setting) == pytest.approx(epsilon, rel=1e-12)
+    assert epsilon_of(0.5, form="corrected", order=3.0, num_rounds=50, kappa=1.0) == 0.0
+    with pytest.raises(PrivacyError, match=r"no corrected target exceeds 0\.5"):
+        epsilon_of(0.6, form="corrected", order=3.0, num_rounds=50, kappa=1.0)
+
+
+@pytest.mark.parametrize("order", [1.5, 2.0, 3.0, 8.0])
+@pytest.mark.parametrize(("epsilon", "kappa"), [(0.1, 5.0), (3.0, 0.05), (40.0, 0.02)])
+def test_the_corrected_target_is_the_root_of_the_line_before_38(order: float, epsilon: float, kappa: float) -> None:
+    """The p at which kappa (((1 - p) / p)^(lam - 1) - 1) / (lam - 1) = eps / K, found by bisection."""
+    found = target_bit_error_rate(epsilon=epsilon, order=order, num_rounds=7, kappa=kappa, form="corrected").rate
+    root = optimize.brentq(
+        lambda p: kappa * (((1 - p) / p) ** (order - 1) - 1) / (order - 1) - epsilon / 7, 1e-12, 0.5, xtol=1e-15
+    )
+    assert found == pytest.approx(root, rel=1e-9)
 
 
 @settings(max_examples=100, deadline=None)

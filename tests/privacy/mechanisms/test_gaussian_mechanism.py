@@ -78,7 +78,10 @@ def test_the_printed_noise_of_the_papers_cnn_spends_far_less_than_printed() -> N
     assert float(sigma) == pytest.approx(1e-4 * 50 * math.sqrt(2 * math.log(5)) / 10)
     spent = float(spent_epsilon(sigma=sigma, sensitivity=distance, num_rounds=50, delta=delta))
     assert analytic_delta(spent, multiplier=float(sigma) / 1e-4, num_rounds=50) == pytest.approx(delta, rel=1e-6)
-    assert spent < 0.02 * 10
+    assert spent == pytest.approx(0.169, abs=5e-4)
+    spent = float(spent_epsilon(sigma=sigma, sensitivity=distance, num_rounds=50, delta=1e-5))
+    assert analytic_delta(spent, multiplier=float(sigma) / 1e-4, num_rounds=50) == pytest.approx(1e-5, rel=1e-6)
+    assert spent == pytest.approx(3.33, abs=5e-3)
     assert sigma > 5 * calibrated_sigma(sensitivity=distance, num_rounds=50, epsilon=10, delta=delta)
 
 

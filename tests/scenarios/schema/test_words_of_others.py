@@ -124,7 +124,7 @@ SENTENCES = {
         "  attack: {kind: label-flip, share: 0.2}\n",
         "s.yaml:2: link.ofdm.scs = 30000.0: unknown key; did you mean link.ofdm.subcarrier_spacing_hz (distance of "
         "subcarriers [Hz]).\n"
-        "s.yaml:2: link.error_model = bsc: must be measured, iid, analytic or error_free; did you mean iid.\n"
+        "s.yaml:2: link.error_model = bsc: must be measured, iid, iid-mean, analytic or error_free; did you mean iid.\n"
         f"s.yaml:5: learning.attack.kind = label-flip: must be {listing(attacks.words())}; did you mean labels.",
     ),
     "numbers without brackets": (

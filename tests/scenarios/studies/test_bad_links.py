@@ -276,10 +276,10 @@ SENTENCES = {
         LINK + "  packets:\n    policy: drop\n    crc: none\n",
         "s.yaml:5: link.packets.policy = drop: policy drop notices packets in error by their CRC; leave crc out.",
     ),
-    "flips that know no packets": (
-        LINK + "  error_model: iid\n  packets:\n    policy: drop\n",
-        "s.yaml:6: link.packets.policy = drop: error model iid has no packets, which policy drop needs; write "
-        "error_model: measured, or leave packets.policy out.",
+    "flips that have no soft values": (
+        LINK + "  error_model: iid\n  packets:\n    policy: retransmit-combine\n",
+        "s.yaml:6: link.packets.policy = retransmit-combine: retransmit-combine adds up soft values, and the flips of "
+        "error model iid have none; write packets.policy: retransmit, or error_model: measured.",
     ),
     "a closed form of a closed loop": (
         LINK + "  error_model: analytic\n  power:\n    policy: closed-loop\n",
