@@ -19,6 +19,9 @@ from phy.frontends.resource_grid import Grid
 from phy.frontends.windows import Windows
 from phy.stages import Launch, Propagation
 
+_FEW_SAMPLES = 64
+"""Missed samples up to which products are faster than transforms, and take as little memory."""
+
 
 class TimeDomain(FrequencyDomain):
     """The product of the frequency domain plus what `Windows` adds to it; see `phy.frontends.ofdm.Domain`."""
@@ -76,15 +79,34 @@ class TimeDomain(FrequencyDomain):
         """Samples of late paths: those of the symbol before, less their own; `phase` `[n]` of the sample clocks."""
         windows, size = self.windows, self._ofdm.num_subcarriers
         swapped = tf.pad(sent[:, :-1] * self._ahead, [[0, 0], [1, 0], [0, 0]]) - sent
+        if not windows.steps and windows.missed[-1] < _FEW_SAMPLES:
+            return self._few_samples(swapped, taps, phase)
         total = tf.zeros([sent.shape[0], taps.shape[1], sent.shape[1], size], tf.complex64)
         for late, path in enumerate(windows.late):
             most = min(int(windows.missed[late]) + 1, size)
             wave = self._waves(swapped * self._every_response[path].astype(np.complex64))[..., :most]
-            missed = tf.cast(phase + windows.part[late] >= 1.0, tf.int32) + int(windows.missed[late])
-            wave = tf.where(tf.range(most) < missed[:, None, None], wave, tf.zeros_like(wave))
+            missed = self._missed(phase)[:, late, None, None]
+            wave = tf.where(tf.range(most) < missed, wave, tf.zeros_like(wave))
             echo = self._gains(taps[:, :, path], most) * wave[:, None]
             total += tf.pad(echo, [[0, 0], [0, 0], [0, 0], [0, size - most]])
         return total
+
+    def _missed(self, phase: Any) -> Any:
+        """Samples that every late path misses, `[n, late paths]` int32."""
+        begun = tf.cast(phase[:, None] + self.windows.part >= 1.0, tf.int32)
+        return tf.minimum(begun + self.windows.missed.astype(np.int32), self._ofdm.num_subcarriers)
+
+    def _few_samples(self, swapped: Any, taps: Any, phase: Any) -> Any:
+        """`_beyond_prefix` for gains that hold: one product per sample, without a transform per path."""
+        windows, size = self.windows, self._ofdm.num_subcarriers
+        most = min(int(windows.missed[-1]) + 1, size)
+        late = tf.range(most)[None, :] < self._missed(phase)[..., None]
+        gains = tf.gather(taps[..., 0], windows.late, axis=2)[..., None] * tf.cast(late, tf.complex64)[:, None]
+        response = self._every_response[windows.late].astype(np.complex64)
+        turns = np.exp(2j * np.pi * np.outer(np.arange(most), np.arange(size)) / size) / np.sqrt(size)
+        channel = tf.einsum("napm,pc->namc", gains, response) * turns.astype(np.complex64)
+        echo = tf.einsum("ntc,namc->natm", swapped, channel)
+        return tf.pad(echo, [[0, 0], [0, 0], [0, 0], [0, size - most]])
 
     def _gains(self, taps: Any, count: int) -> Any:
         """Gains `[n, antennas, times or 1, count or 1]` of a path over the first samples of every window."""
