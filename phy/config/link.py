@@ -20,7 +20,8 @@ from phy.config.access import CsiError, CsiEstimation, ImpairmentsConfig, NomaCo
 from phy.config.base import BITS_PER_SYMBOL, Access, ErrorModel, Frozen, Modulation, word_or_mapping
 from phy.config.channel import ChannelConfig
 from phy.config.coding import NUM_MCS, CodingConfig, PacketConfig, mcs_entry
-from phy.config.ofdm import OfdmConfig
+from phy.config.delays import delay_tables
+from phy.config.ofdm import ON_GRID, OfdmConfig
 from phy.config.power import PowerConfig, PowerPolicy
 
 
@@ -201,7 +202,17 @@ class LinkConfig(Frozen):
     def mixes_carriers(self) -> bool:
         """True if a symbol reaches other resource elements of an OFDM grid than its own."""
         impaired = self.impairments.cfo_hz > 0.0 or self.impairments.clipping_db is not None
-        return self.ofdm != "none" and (impaired or self.ofdm.domain == "time")
+        return self.ofdm != "none" and (impaired or self.interferes)
+
+    @property
+    def interferes(self) -> bool:
+        """True if the waveforms of `domain: time` interfere: paths beyond the prefix, or motion within a symbol."""
+        channel, ofdm = self.channel, self.ofdm
+        if ofdm == "none" or ofdm.domain != "time":
+            return False
+        last_s = delay_tables()[channel.model].delays.max() * channel.delay_spread_s if channel.selective else 0.0
+        late = last_s / ofdm.sample_s - ofdm.cyclic_prefix_length > ON_GRID
+        return late or (channel.fades and channel.max_doppler_hz > 0.0)
 
     @property
     def fusible(self) -> bool:

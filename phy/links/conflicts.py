@@ -13,7 +13,7 @@ from phy.config.link import LinkConfig
 from phy.links.antennas import antenna_conflicts
 
 MAX_LAGS = 1024
-"""Longest filter that the time domain unrolls."""
+"""Latest path in the time domain [samples]: its cost grows with what falls behind the prefix."""
 
 
 def link_conflicts(link: LinkConfig, *, num_devices: int, payload_bits: int) -> Iterator[Conflict]:
@@ -210,7 +210,7 @@ def _waveform(link: LinkConfig) -> Iterator[Conflict]:
         if lags > MAX_LAGS:
             yield Conflict(
                 "channel.delay_spread_s ofdm.domain ofdm.num_subcarriers",
-                f"in the time domain {channel.model} is a filter of {lags:.0f} samples, at most {MAX_LAGS}",
+                f"the last path of {channel.model} is {lags:.0f} samples late, in the time domain at most {MAX_LAGS}",
                 "write ofdm.domain: frequency, or a smaller delay_spread_s",
             )
 

@@ -133,11 +133,11 @@ IMPOSSIBLE: dict[str, tuple[LinkConfig, str, str, str]] = {
         "blocks from 12 to 8448",
         "auto",
     ),
-    "packets under independent flips": (
-        link(error_model="iid", packets={"policy": "drop"}),
+    "soft values under independent flips": (
+        link(error_model="iid", packets={"policy": "retransmit-combine"}),
         "packets.policy",
-        "iid has no packets",
-        "measured",
+        "flips of error model iid have none",
+        "packets.policy: retransmit",
     ),
     "a closed form of a closed loop": (link(error_model="analytic", power=LOOP), "power.policy", "no closed", "fixed"),
     "a closed loop on flips": (link(error_model="iid", power=LOOP), "power.policy", "no measurement", "fixed"),
