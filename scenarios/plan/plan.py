@@ -113,7 +113,7 @@ def expand(loaded: LoadedScenario, reading: Reading = LEARNING) -> Plan:
 
 
 def check_sweep(loaded: LoadedScenario) -> None:
-    """Raise ScenarioError for all wrong paths, lists and values of the sweep, each beside the first values of others."""
+    """Raise ScenarioError for all wrong paths, lists and values of a sweep, each beside the first values of others."""
     steps = [
         (step, [setting for other in axes if other is not axis for setting in other[0]])
         for axes in sweep_axes(loaded)

@@ -38,7 +38,16 @@ from scenarios.schema.messages.forms import (
 )
 from scenarios.schema.messages.lines import change_in
 from scenarios.schema.messages.nearest import nearest, nearest_words
-from scenarios.schema.messages.values import beyond, broken_limit, by_example, example_of, stand_in
+from scenarios.schema.messages.values import (
+    MOST_ROUNDED,
+    beyond,
+    broken_limit,
+    by_example,
+    example_of,
+    is_reference,
+    stand_in,
+    words_of_kinds,
+)
 from scenarios.schema.schema import num_errors, validate_quickly
 from scenarios.schema.schema_keys import (
     KINDS,
@@ -208,14 +217,6 @@ def _is_open(one: str, path: KeyPath, document: dict[str, Any]) -> bool:
     return not variants or not kind or around == path[:-1] or kind in variants
 
 
-def _is_reference(name: str) -> bool:
-    """Return True for a key of the report that names a metric or a path, of which no number is one in quotes."""
-    return name in (
-        "report.tables.metric",
-        *(f"report.figures.{key}" for key in ("x", "y", "series", "panels", "beside")),
-    )
-
-
 def _variant(path: KeyPath, document: dict[str, Any]) -> str:
     """The word that selects the kind of the mapping around `path`."""
     section = mapping(value_at(document, path[:-1]))
@@ -322,11 +323,12 @@ def _wrong_value(kind: str, path: KeyPath, item: dict[str, Any], document: dict[
     if kind in ("int_type", "int_from_float") and isinstance(value, float) and isfinite(value):
         if (broken := broken_limit(fields if field is None else (field,), round(value))) is not None:
             return beyond(broken["type"], name, {**broken, "input": value}, field)
-        return problem, f"write {round(value)}", round(value)
+        if abs(value) < MOST_ROUNDED:
+            return problem, f"write {round(value)}", round(value)
     quotable = not fields or any(allows(one, flow(value)) for one in fields)
-    if kind == "string_type" and not has_parts(value) and quotable and not _is_reference(name):
+    if kind == "string_type" and not has_parts(value) and quotable and not is_reference(name):
         return problem, f'put it in quotes: "{flow(value)}"', flow(value)
-    others = by_example(path, remedy, document) if remedy == "write one" else remedy
+    others = by_example(path, remedy, document) if remedy == "write one" or words_of_kinds(name) else remedy
     return problem, f"write for example {flow(default)}" if usual else others, None
 
 

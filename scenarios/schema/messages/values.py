@@ -15,8 +15,11 @@ from scenarios.schema.labels.units import likely_unit, unit_of
 from scenarios.schema.messages.forms import FORMS, LIMITS
 from scenarios.schema.messages.lines import change_in
 from scenarios.schema.schema_keys import allows, choices, left_out_keys, owner_of, schema_keys
-from scenarios.schema.shorthand import UNNAMED
+from scenarios.schema.shorthand import SECTIONS, UNNAMED
 from scenarios.schema.sweep import blocks_of, groups_of
+
+MOST_ROUNDED = 1e9
+"""Beyond this nobody means the next whole number."""
 
 _METRICS = {"flmc": ("mse", "squared_error"), "flip-moments": ("largest_mean_gap", "recovered_mean")}
 """A number of a whole trial and one of a round, by algorithm; others have an accuracy, and links a bit error rate."""
@@ -39,6 +42,21 @@ def example_of(name: str, document: Mapping[str, Any] | None = None, path: KeyPa
     return next((one.examples[0] for one in (key.definitions if key else ()) if one.examples), None)
 
 
+def is_reference(name: str) -> bool:
+    """Return True for a key of the report that names a metric or a path, of which no number is one in quotes."""
+    figure = ("x", "y", "series", "panels", "beside")
+    return name in ("report.tables.metric", "tune.metric", *(f"report.figures.{key}" for key in figure))
+
+
+def words_of_kinds(name: str) -> tuple[str, ...]:
+    """The words that may stand in place of a section of several kinds, the usual first; empty for other keys."""
+    path = tuple(name.split("."))
+    if path not in SECTIONS or len(path) == 1:
+        return ()
+    words = choices(f"{name}.{SECTIONS[path]}")
+    return tuple(dict.fromkeys([UNNAMED.get(path, words[0]), *words]))
+
+
 def _item_of(name: str) -> Any:
     """A value in a list, by the default or the example of the list."""
     key = schema_keys().get(name)
@@ -51,6 +69,8 @@ def by_example(path: KeyPath, remedy: str, document: Mapping[str, Any]) -> str:
     name = names_of(path)
     if type(path[-1]) is int:
         return remedy if (item := _item_of(name)) is None else f"write for example {flow(item)}"
+    if words := words_of_kinds(name):
+        return f"write for example {words[0]}"
     if (example := example_of(name, document, path)) is not None:
         return f"write for example {flow(example)}"
     key = schema_keys().get(name)
@@ -68,7 +88,7 @@ def stand_in(remedy: str, path: KeyPath) -> Change:
 
 
 def broken_limit(fields: Iterable[FieldInfo], value: Any) -> dict[str, Any] | None:
-    """Return pydantic's error for a number beyond a limit of a key; None if some definition allows it, or for no number."""
+    """Return pydantic's error for a number beyond a limit of a key; None if a definition allows it, or for no number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     found: list[dict[str, Any]] = []
