@@ -66,7 +66,7 @@ from scenarios.schema.schema_keys import (
     schema_keys,
     step_of,
 )
-from scenarios.schema.shorthand import UNNAMED
+from scenarios.schema.shorthand import USUAL_KINDS
 
 
 def answer(
@@ -213,7 +213,7 @@ def _is_open(one: str, path: KeyPath, document: dict[str, Any]) -> bool:
     """Return True for a key of the section around `path`, or one that the kind of its own section has."""
     around, variants = tuple(one.split(".")[:-1]), schema_keys()[one].variants
     section = value_at(document, around)
-    kind = section if isinstance(section, str) else _variant((*around, ""), document) or UNNAMED.get(around, "")
+    kind = section if isinstance(section, str) else _variant((*around, ""), document) or USUAL_KINDS.get(around, "")
     return not variants or not kind or around == path[:-1] or kind in variants
 
 

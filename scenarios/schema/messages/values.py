@@ -15,7 +15,7 @@ from scenarios.schema.labels.units import likely_unit, unit_of
 from scenarios.schema.messages.forms import FORMS, LIMITS
 from scenarios.schema.messages.lines import change_in
 from scenarios.schema.schema_keys import allows, choices, left_out_keys, owner_of, schema_keys
-from scenarios.schema.shorthand import SECTIONS, UNNAMED
+from scenarios.schema.shorthand import SECTIONS, USUAL_KINDS
 from scenarios.schema.sweep import blocks_of, groups_of
 
 MOST_ROUNDED = 1e9
@@ -54,7 +54,7 @@ def words_of_kinds(name: str) -> tuple[str, ...]:
     if path not in SECTIONS or len(path) == 1:
         return ()
     words = choices(f"{name}.{SECTIONS[path]}")
-    return tuple(dict.fromkeys([UNNAMED.get(path, words[0]), *words]))
+    return tuple(dict.fromkeys([USUAL_KINDS.get(path, words[0]), *words]))
 
 
 def _item_of(name: str) -> Any:
@@ -88,7 +88,7 @@ def stand_in(remedy: str, path: KeyPath) -> Change:
 
 
 def broken_limit(fields: Iterable[FieldInfo], value: Any) -> dict[str, Any] | None:
-    """Return pydantic's error for a number beyond a limit of a key; None if a definition allows it, or for no number."""
+    """Return pydantic's error for a number beyond a limit of a key; None for another value, and where one allows it."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     found: list[dict[str, Any]] = []
@@ -119,7 +119,7 @@ def without_value(error: ScenarioError) -> ScenarioError:
         example = _item_of(name)
         error.remedy = "write a value" if example is None else f"write for example {flow(example)}"
         return error
-    usual = UNNAMED.get(tuple(name.split(".")), example_of(name)) if default in (None, "") else default
+    usual = USUAL_KINDS.get(tuple(name.split(".")), example_of(name)) if default in (None, "") else default
     example = "none" if name in left_out_keys() else usual
     error.remedy = "write a value" if example is None else f"write for example {flow(example)}"
     return error
