@@ -37,7 +37,9 @@ class ClippedUpdate(UploadMechanism):
     )
     # Within the limits of learning.local.clip, whose squares single precision holds.
     clip: Annotated[float, Field(gt=1e-15, le=1e9, allow_inf_nan=False)] | None = Field(
-        default=None, description="largest l2 norm of an update that is sent as numbers; longer ones are scaled to it"
+        default=None,
+        examples=[1.0],
+        description="largest l2 norm of an update that is sent as numbers; longer ones are scaled to it",
     )
 
     @model_validator(mode="after")

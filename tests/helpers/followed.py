@@ -53,7 +53,7 @@ def _follow(document: dict[str, Any], error: ScenarioError, *, swept: set[KeyPat
             _rename(value_at(document, tuple(place[:-1])), place[-1], word)
         else:
             _put(document, [*at[:-1], _parts(word)[-1]] if 0 in at else _parts(word), _taken(document, place))
-    elif remedy.startswith("leave it out"):
+    elif remedy.startswith(("leave it out", "leave this value out")):
         _taken(document, place)
     elif match := re.match(r"write (\w+) in place of (\w+)$", remedy):
         _put(document, [*place[:-1], match[1]], _taken(document, place))

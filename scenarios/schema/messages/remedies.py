@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
-from copy import deepcopy
+from collections.abc import Collection, Mapping
 from math import isfinite
 from typing import Any
 
-from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from phy.config.conflict import problem_and_remedy
@@ -38,6 +36,7 @@ from scenarios.schema.messages.forms import (
 )
 from scenarios.schema.messages.lines import change_in
 from scenarios.schema.messages.nearest import nearest, nearest_words
+from scenarios.schema.messages.sections import in_a_mapping, with_value
 from scenarios.schema.messages.values import (
     MOST_ROUNDED,
     beyond,
@@ -45,10 +44,11 @@ from scenarios.schema.messages.values import (
     by_example,
     example_of,
     is_reference,
+    number_before,
     stand_in,
     words_of_kinds,
 )
-from scenarios.schema.schema import num_errors, validate_quickly
+from scenarios.schema.schema import num_errors
 from scenarios.schema.schema_keys import (
     KINDS,
     SECTIONS,
@@ -260,6 +260,7 @@ def _addition(path: KeyPath) -> str:
 def _wrong_value(kind: str, path: KeyPath, item: dict[str, Any], document: dict[str, Any]) -> tuple[str, str, Any]:
     """Problem, remedy, and the value that the remedy writes; None for the last where it is up to the user."""
     name, value, leaf = names_of(path), item["input"], str(path[-1]) if path else ""
+    kind = kind.replace("_parsing", "_type")  # a section that is read in pydantic's lax mode
     if name.endswith(".devices_per_round"):
         remedy = share_of_devices(value, value_at(document, ("learning", "num_devices")))
         return f"must be {FORMS[name][0]}", remedy or "write for example 6 for 30 % of 20 devices", None
@@ -278,7 +279,7 @@ def _wrong_value(kind: str, path: KeyPath, item: dict[str, Any], document: dict[
         return allowed, f"write {flow(levels)}", levels
     if "none" in choices(name) and (value is False or str(value).lower() in ("no", "off")):
         return allowed, "write none", "none"
-    if (form := _in_a_mapping(path, value, document)) is not None:
+    if (form := in_a_mapping(path, value, document)) is not None:
         return allowed, f"write {flow(form)}", form
     converted = in_unit_of(leaf, value) if isinstance(value, str) else None
     if name in FORMS and converted is not None and any(allows(one, number_in(converted)) for one in fields):
@@ -305,6 +306,9 @@ def _wrong_value(kind: str, path: KeyPath, item: dict[str, Any], document: dict[
     if kind not in TYPES:
         return item["msg"][:1].lower() + item["msg"][1:], "see the documentation of this key", None
     problem, remedy = TYPES[kind]
+    if kind in ("float_type", "int_type") and (number := number_before(value)) is not None:
+        if any(allows(one, number) for one in fields):
+            return problem, f"write {flow(number)}", number
     if kind in ("float_type", "int_type") and (converted := in_unit_of(leaf, value)) is not None:
         return f"{problem} without a unit", f"write {converted}", number_in(converted)
     if kind == "bool_type" and str(value).lower() in ("yes", "on", "no", "off"):
@@ -340,12 +344,12 @@ def _choice(expected: str, given: object, path: KeyPath, document: dict[str, Any
         return f"must be {expected}", "write one of these numbers", None
     near = nearest_words(given, words)
     if len(near) > 1:
-        errors = {word: num_errors(_with(document, path, word)) for word in near}
+        errors = {word: num_errors(with_value(document, path, word)) for word in near}
         near = [word for word in near if errors[word] == min(errors.values())]
     usual = getattr(_field(path, document), "default", None)
     usual = usual if usual in words else words[0]
     if not near:  # the word to which the keys beside it belong
-        errors = {word: num_errors(_with(document, path, word)) for word in dict.fromkeys([usual, *words])}
+        errors = {word: num_errors(with_value(document, path, word)) for word in dict.fromkeys([usual, *words])}
         usual = min(errors, key=errors.__getitem__)
     remedy = f"did you mean {listing(near)}" if near else f"write for example {usual}"
     return f"must be {listing(words)}", remedy, next(iter(near), None)
@@ -354,50 +358,3 @@ def _choice(expected: str, given: object, path: KeyPath, document: dict[str, Any
 def _field(path: KeyPath, document: dict[str, Any]) -> FieldInfo | None:
     key = schema_keys().get(names_of(path))
     return None if key is None else key.meant(_variant(path, document), owner_of(document, section=str(*path[:1])))
-
-
-def _in_a_mapping(path: KeyPath, value: Any, document: dict[str, Any]) -> dict[str, Any] | None:
-    """The mapping that was meant by the value of one of its keys: `{code: ldpc5g}` by `ldpc5g`; None if unclear.
-
-    A word means the key that has it as a choice, a list or a number the first required key that takes it.
-    """
-    name = names_of(path)
-    if value is True and any(one.startswith(f"{name}.") for one in schema_keys()):
-        return _completed(path, {}, document)
-    if value is None or isinstance(value, dict | bool):
-        return None
-    inside = {one.rpartition(".")[2]: key for one, key in schema_keys().items() if one.rpartition(".")[0] == name}
-    able: Iterator[tuple[str, Any]]
-    if isinstance(value, str):
-        near = ((key, nearest(value, choices(f"{name}.{key}"), least=0.7)) for key in inside)
-        able = ((key, word) for key, word in near if word is not None)
-    else:
-        anyone = name not in FORMS and (isinstance(value, list) or len(path) > 1)
-        takers = [(key, one) for key, one in inside.items() if any(allows(field, value) for field in one.definitions)]
-        required = {key for key, one in takers if any(field.is_required() for field in one.definitions)}
-        whole = {key for key, one in takers if any(type(field.default) is type(value) for field in one.definitions)}
-        takers.sort(key=lambda taker: (taker[0] not in required, taker[0] not in whole))
-        able = ((key, value) for key, _ in takers if anyone or key in required)
-    if (found := next(able, None)) is None:
-        return None
-    tags = [tag for tag in TAGS if tag in inside and tag != found[0]]
-    kind = dict(zip(tags[:1], inside[found[0]].variants, strict=False))
-    return _completed(path, kind | dict([found]), document)
-
-
-def _completed(path: KeyPath, section: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
-    """A section with an example of each further key that it needs."""
-    try:
-        validate_quickly(_with(document, path, section))
-    except ValidationError as error:
-        lacking = (str(one["loc"][-1]) for one in error.errors() if one["type"] == "missing")
-        examples = ((key, example_of(f"{names_of(path)}.{key}")) for key in lacking)
-        return section | {key: example for key, example in examples if example is not None}
-    return section
-
-
-def _with(document: dict[str, Any], path: KeyPath, value: Any) -> dict[str, Any]:
-    """A copy of a document with another value at a path."""
-    tried = deepcopy(document)
-    value_at(tried, path[:-1])[path[-1]] = value
-    return tried

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from scenarios.schema.errors import Change, KeyPath, ScenarioError, flow, listing, mapping, names_of, value_at
-from scenarios.schema.labels.units import likely_unit, unit_of
+from scenarios.schema.labels.units import likely_unit, number_in, unit_of
 from scenarios.schema.messages.forms import FORMS, LIMITS
 from scenarios.schema.messages.lines import change_in
 from scenarios.schema.schema_keys import allows, choices, left_out_keys, owner_of, schema_keys
@@ -21,18 +21,25 @@ from scenarios.schema.sweep import blocks_of, groups_of
 MOST_ROUNDED = 1e9
 """Beyond this nobody means the next whole number."""
 
+_OF_ROUNDS = ("test_accuracy", "validation_accuracy", "test_loss", "train_loss", "squared_error")
+"""Metrics that every round has."""
 _METRICS = {"flmc": ("mse", "squared_error"), "flip-moments": ("largest_mean_gap", "recovered_mean")}
 """A number of a whole trial and one of a round, by algorithm; others have an accuracy, and links a bit error rate."""
 
 
 def example_of(name: str, document: Mapping[str, Any] | None = None, path: KeyPath = ()) -> Any:
     """A value of a key without a default, for figures of the algorithm and the sweep of a document."""
+    if document is not None and name == "privacy" and owner_of(document, section="learning") != "flmc":
+        return "none"
     if document is not None and name in ("report.figures.x", "report.figures.y"):
         figure, blocks = mapping(value_at(document, path[:-1])), [*blocks_of(document.get("sweep")).values()]
         swept = [one for block in blocks for _, group in groups_of(block, ()) for one in mapping(group)]
+        of_link = "measure" in document and "learning" not in document
         if name == "report.figures.x":
+            if of_link or figure.get("y") in _OF_ROUNDS:
+                return "ebno_db" if of_link else "round"
             return next((one for one in swept if one != "label"), example_of(name))
-        if "measure" in document and "learning" not in document:
+        if of_link:
             return "bit_error_rate"
         of_trial, of_round = _METRICS.get(owner_of(document, section="learning"), ("test_accuracy",) * 2)
         return of_trial if figure.get("x") in schema_keys() else of_round
@@ -40,6 +47,12 @@ def example_of(name: str, document: Mapping[str, Any] | None = None, path: KeyPa
         return FORMS[name][1]
     key = schema_keys().get(name)
     return next((one.examples[0] for one in (key.definitions if key else ()) if one.examples), None)
+
+
+def number_before(value: Any) -> int | float | None:
+    """Return the number of a text that one or two letters follow, as in `50x`; None for other values."""
+    match = re.fullmatch(r"\s*([-+]?[\d.]+(?:e[-+]?\d+)?)[^\d\s.,;:/%+-]{1,2}\s*", str(value).lower())
+    return number_in(match[1]) if match and isinstance(value, str) else None
 
 
 def is_reference(name: str) -> bool:
@@ -140,6 +153,8 @@ def beyond(kind: str, name: str, item: dict[str, Any], field: FieldInfo | None) 
     if "none" in words and default is None and value == 0:  # 0 for none
         return problem, "write none", None
     example = number if example is None else example
+    if "none" in words and example is None and abs(value) > 100.0 * max(abs(limit), 1.0):
+        return problem, f"write none, or {limit} or {direction}", None
     if isinstance(example, float | int) and holds(example, limit) and abs(value) > 100.0 * max(abs(limit), 1.0):
         return problem, f"write for example {flow(example)}{alone}", None
     if isinstance(example, float | int) and holds(example, limit) and not (type(number) is int and holds(limit, limit)):
