@@ -328,7 +328,9 @@ def _merged(
         return ScenarioError(problem=problem, remedy=remedy, file=path, line=line, key="base", value=base)
 
     if not isinstance(base, str):
-        raise refuse("must be the name of one file", "write for example base: other.yaml")
+        library = [one.stem for one in LIBRARY.glob("*.yaml") if one.stem != path.stem]
+        example = (get_close_matches(path.stem, library, n=1, cutoff=0.5) or ["fedavg-digits"])[0]
+        raise refuse("must be the name of one file", f"write for example base: {example}")
     below = _existing(path.parent / base)
     target = below if below is not None and below.is_file() else _in_library(base)
     if target is not None and target is below and not target.resolve().is_relative_to(path.parent.resolve()):

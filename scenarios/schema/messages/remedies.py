@@ -306,9 +306,9 @@ def _wrong_value(kind: str, path: KeyPath, item: dict[str, Any], document: dict[
     if kind not in TYPES:
         return item["msg"][:1].lower() + item["msg"][1:], "see the documentation of this key", None
     problem, remedy = TYPES[kind]
-    if kind in ("float_type", "int_type") and (number := number_before(value)) is not None:
-        if any(allows(one, number) for one in fields):
-            return problem, f"write {flow(number)}", number
+    number = number_before(value) if kind in ("float_type", "int_type") else None
+    if number is not None and any(allows(one, number) for one in fields):
+        return problem, f"write {flow(number)}", number
     if kind in ("float_type", "int_type") and (converted := in_unit_of(leaf, value)) is not None:
         return f"{problem} without a unit", f"write {converted}", number_in(converted)
     if kind == "bool_type" and str(value).lower() in ("yes", "on", "no", "off"):

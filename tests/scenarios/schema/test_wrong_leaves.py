@@ -112,7 +112,7 @@ def test_all_wrong_leaves_give_one_error_each_at_its_line(tmp_path: Path) -> Non
     assert good >= SHARE_ALL
 
 
-def test_a_wrong_value_is_wrong_for_every_kind_of_leaf() -> None:
+def test_wrong_leaves_are_those_of_the_whole_library() -> None:
     leaves = [*wrong_leaves()]
     assert len({leaf.scenario for leaf in leaves}) > 60
     assert any(leaf.wrong is None for leaf in leaves)
