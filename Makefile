@@ -11,14 +11,14 @@ export TF_CPP_MIN_LOG_LEVEL ?= 2
 help:            ## this list
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
+# LIMIT=avx2 runs a command as on a processor without AVX-512; .ci/limit has all limits.
+LIMIT ?= native
 demo: $(STAMP)   ## set up, run the main scenarios, say where figures and reports are
-	$(BIN)/phyloop run flmc-snr --out $(RUNS)/flmc-snr
-	$(BIN)/phyloop run flmc-epsilon --out $(RUNS)/flmc-epsilon
+	.ci/limit $(LIMIT) $(BIN)/phyloop run flmc-snr --out $(RUNS)/flmc-snr
+	.ci/limit $(LIMIT) $(BIN)/phyloop run flmc-epsilon --out $(RUNS)/flmc-epsilon
 
-# In four sessions: compiled code stays with its process, some 8 GB of it in one alone.
-test: $(STAMP)   ## set up and pass all tests
-	for part in contracts phy fl "browser privacy scenarios phyloop examples fuzz faults test_architecture.py test_docs.py test_references.py"; do \
-	  $(BIN)/python -m pytest -n 2 --dist worksteal $$(for room in $$part; do echo tests/$$room; done) || exit 1; done
+test: $(STAMP)   ## set up and pass all tests; the last line sums up all parts
+	.ci/limit $(LIMIT) $(BIN)/python .ci/tests all
 
 slow: $(STAMP)   ## the full-size studies, minutes long
 	$(BIN)/python -m pytest -m slow

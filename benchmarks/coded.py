@@ -39,7 +39,8 @@ class Code:
         name = f"{self.name}, AWGN, Eb/N0 {ebno_db:g} dB"
         link = {
             "modulation": self.modulation,
-            "coding": {**self.coding, "demapper": self.demapper},
+            # The conventions that all rivals share.
+            "coding": {**self.coding, "demapper": self.demapper, "standard": "sionna"},
             "channel": {"model": "awgn"},
             "power": {"policy": "fixed", "snr_max_db": esno_db + 10.0 * np.log10(2.0)},  # that of a real dimension
             "packet_size_bytes": self.block_bits // 8,

@@ -18,7 +18,7 @@ project_copyright = author
 release = importlib.metadata.version("phyloop")
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
-exclude_patterns = ["generators"]
+exclude_patterns = ["generators", "conformance", "generated/conformance.md"]
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 3
 myst_links_external_new_tab = False

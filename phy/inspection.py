@@ -105,6 +105,7 @@ class _PacketTap(PacketChain):
     def __init__(self, chain: PacketChain, *, spec: ChainSpec) -> None:
         self.spec, self._chain = spec, chain
         self.bits_per_symbol, self.coded_bits = chain.bits_per_symbol, chain.coded_bits
+        self.soft_bits = chain.soft_bits
         self.rows, self.channel_uses, self.airtime_s = chain.rows, chain.channel_uses, chain.airtime_s
         self.sent: list[tuple[NDArray[np.uint8], Departure]] = []
 
@@ -214,7 +215,7 @@ def _watch_packets(
 
     link = PacketLink(config, num_devices=devices, num_bits=num_bits, chain_of=tapped)
     reception = link.send(payload, context=context, caps={})
-    (tap,) = taps.values()
+    tap = next(iter(taps.values()))  # of the first attempt; those of other redundancy versions come later
     spec, (batch,) = tap.spec, cut_payload(num_bits, packet_size_bytes=config.packet_size_bytes)
     rows = all_rows(trials, devices // spec.users, batch)
     rows = rows.take(np.flatnonzero(rows.trial * batch.num_packets + rows.packet < num_packets))

@@ -112,8 +112,11 @@ class Propagation(Protocol):
         """Path gains `[n, antennas, num_paths, instants]` complex64, keys `[n, 2]`, instants `[n, instants]` [s]."""
         ...
 
-    def time_correlation(self, lag_s: NDArray[np.float64]) -> NDArray[np.complex128]:
-        """E[h(t) conj(h(t + lag))] of the sum over paths, elementwise; all ones for a static channel."""
+    def path_correlation(self, lag_s: NDArray[np.float64]) -> NDArray[np.complex128]:
+        """E[h_p(t) conj(h_p(t + lag))] of each path over its power, `[num_paths, *lag.shape]`; ones without motion.
+
+        Different paths are uncorrelated.
+        """
         ...
 
 

@@ -19,6 +19,7 @@ from phy.fading.block_taps import UplinkContext
 from phy.links.conflicts import link_conflicts
 from phy.links.link import LinkError, Reception, Superposition
 from phyloop.arguments import checked
+from phyloop.wording import in_words, span
 from scenarios.engine.start import quiet_standard_error
 from scenarios.report.tables.summaries import Rate, rate_interval
 from scenarios.schema.consistency.conflicts import check_consistency
@@ -64,7 +65,7 @@ class Received:
 
     def __repr__(self) -> str:
         rate = "not measured" if self.ber is None else self.ber
-        return f"<Received of {len(self.bit_errors)} devices, BER {rate}, SNR {_span(self.snr_db)} dB>"
+        return f"<Received of {len(self.bit_errors)} devices, BER {rate}, SNR {span(self.snr_db)} dB>"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -90,7 +91,7 @@ class Superposed:
 
     def __repr__(self) -> str:
         return (
-            f"<Superposed of {len(self.sum)} symbols, amplitude {self.amplitude:.4g}, {_span(self.num_active)} active>"
+            f"<Superposed of {len(self.sum)} symbols, amplitude {self.amplitude:.4g}, {span(self.num_active)} active>"
         )
 
 
@@ -334,13 +335,6 @@ class Air:
         return f"<Air of {self.num_devices} devices, {self.num_symbols} symbols each: {in_words(self.config)}>"
 
 
-def in_words(config: LinkConfig) -> str:
-    """Modulation, channel and power of a link, `16qam, channel rayleigh, power fixed, 12 dB`."""
-    channel, power = config.channel, config.power
-    model = channel.law.name if channel.model in ("awgn", "flat") else channel.model
-    return f"{config.modulation}, channel {model}, power {config.control.name}, {power.snr_max_db:g} dB"
-
-
 def _at_least(least: int, **numbers: int) -> None:
     """Raise ScenarioError for numbers below the least."""
     errors = [
@@ -362,15 +356,6 @@ def _refuse_beyond(*, seed: int, round: int, trial: int) -> None:
             problem=f"must be at most {_MOST_ROUNDS - 1}, after which random draws repeat",
             remedy="count rounds from 0, and give another trial or seed for more draws",
         )
-
-
-def _span(values: NDArray[Any]) -> str:
-    """Smallest and largest value, `1.52 to 1.71`."""
-    known = values[np.isfinite(values)]
-    if not len(known):
-        return "unknown"
-    low, high = f"{known.min():.4g}", f"{known.max():.4g}"
-    return low if low == high else f"{low} to {high}"
 
 
 def _load_quietly(config: LinkConfig) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from docs.generators import api, gallery, keys
+from docs.generators import api, conformance, gallery, keys
 
 
 def write(folder: Path) -> None:
@@ -15,3 +15,4 @@ def write(folder: Path) -> None:
     keys.write(folder / "keys")
     api.write(folder)
     gallery.write(folder / "gallery")
+    conformance.write(folder / "conformance.md")

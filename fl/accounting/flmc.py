@@ -15,6 +15,7 @@ from fl.uplink.channel_credit import sure_noise_power
 from phy.config import LinkConfig
 from privacy.config import AmplitudeMechanism, BudgetConfig
 from privacy.events.claims import Claim
+from privacy.events.releases import Release
 from privacy.evidence import listener_sentence
 
 if TYPE_CHECKING:
@@ -35,6 +36,26 @@ def amplitude_caps(config: FlmcConfig, *, budget: BudgetConfig, noise_power: flo
     return np.asarray(sending.relative_amplitude(config, found) * math.sqrt(noise_power))
 
 
+def hides_alone(config: FlmcConfig, *, link: LinkConfig) -> bool:
+    """Whether a budget is kept by the device's own draws: one-bit gradients whose noise of the channel may not count.
+
+    A code removes that noise, and a listener has the bits as they were sent: randomized response.
+    """
+    if not config.uses_radio or config.superposes or not config.sends_signs or link.error_model == "error_free":
+        return False
+    return uncreditable(config, link=link) is not None
+
+
+def slope_within(config: FlmcConfig, *, budget: BudgetConfig) -> float:
+    """The largest slope a with which one-bit gradients of all rounds keep a budget by their own draws alone.
+
+    A bit is wrong with probability Phi(-l) = 1 / (1 + e^(a l)) at most. Raises PrivacyError as `calibrated` does.
+    """
+    release = Release(kind="flipped-bits", unit="device", coordinates=config.num_values())
+    flips = float(budget.parameters(release, num_rounds=config.rounds).max())
+    return (math.log1p(-flips) - math.log(flips)) / config.gradient_bound
+
+
 def flmc_account(
     config: FlmcConfig,
     *,
@@ -51,7 +72,7 @@ def flmc_account(
     sending = config.sending
     credited = sending.parameter(config, peak, noise_power=sure_noise_power(link, privacy=privacy))
     parameter = np.where(peak > 0.0, credited, np.nan)[:, None]
-    uncredited = np.where(peak > 0.0, sending.unprotected, np.nan)[:, None]
+    uncredited = np.where(peak > 0.0, sending.without_noise(config), np.nan)[:, None]
     reason, release = uncreditable(config, link=link), sending.release(config)
     if reason is not None:
         ledger = release.ledger(uncredited, assumptions=(CLIPPED, reason))
@@ -98,7 +119,9 @@ class AmplitudeAllowance(Kept):
         self.rounds_sent = np.zeros(len(caps), np.int64)
         strongest = power_peak(config, link=link)
         ceilings = caps if strongest is None else np.minimum(caps, strongest)
-        if self._budget.calibrate:
+        if self._budget.calibrate and hides_alone(config, link=link):
+            self.found = np.full(config.rounds, np.inf)  # the slope of the quantizer keeps it
+        elif self._budget.calibrate:
             self.found = amplitude_caps(config, budget=self._budget, noise_power=noise_power)
         elif strongest is not None and (ceilings == ceilings[0]).all():
             release = config.sending.release(config, relative_amplitude=float(ceilings[0]) / self._noise)

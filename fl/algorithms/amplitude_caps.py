@@ -31,12 +31,15 @@ def step_size(config: FlmcConfig, *, strong_convexity: F64, smoothness: F64) -> 
     """Step eta of (6) per trial, `[num_trials]`: as written, or from the data where it says `auto`.
 
     Langevin Monte Carlo contracts for eta <= 2 / (mu + L) (Dalalyan and Karagulyan 2019, Theorem 1); `auto`
-    takes 0.15 of that. One-bit gradients carry about a/2 of the size, so their step is 2/a times as long.
+    takes 0.15 of that. One-bit gradients carry about a/2 of the size, so their step may be 2/a times as long, but
+    neither longer than 2 / (mu + L), the rule by which Zhang et al. 2022 tune, nor than a / K, see
+    `FlmcConfig.longest_sampling_step`.
     """
     if config.step_size != "auto":
         return np.full(len(smoothness), config.step_size)
     stable = 2.0 / (strong_convexity + smoothness)
-    return np.asarray(_SHARE_OF_STABLE_STEP * stable * (2.0 / config.quantizer_slope if config.sends.one_bit else 1.0))
+    step = _SHARE_OF_STABLE_STEP * stable * (2.0 / config.quantizer_slope if config.sends_signs else 1.0)
+    return np.asarray(np.minimum(np.minimum(step, stable), config.longest_sampling_step))
 
 
 def lmc_amplitude_cap(config: FlmcConfig, eta: ArrayLike, *, noise_power: float) -> F64:
@@ -47,12 +50,16 @@ def lmc_amplitude_cap(config: FlmcConfig, eta: ArrayLike, *, noise_power: float)
       eta^2 (N0 / A^2 + K V) >= 2 eta_eff = eta a. V = 1 - tanh^2(a l / 2) is the smallest variance of a
       bit with |g| <= l: only noise that is surely there is credited. Same as printed for amplitudes;
     - `none`.
+
+    Levels of 2 bits or more arrive in units of their range: N0 is then that of a gradient, `Levels.noise_gain` times
+    as much. Their rounding is surely worth nothing, as a level itself is sent without a draw.
     """
     step, kind = np.asarray(eta, float), config.resolved_lmc_cap
     if kind == "none":
         return np.full(step.shape, np.inf)
-    if kind == "printed" or not config.sends.one_bit:
-        return np.sqrt(step * noise_power / 2.0)
+    if kind == "printed" or not config.sends_signs:
+        gain = 1.0 if config.levels is None else config.levels.noise_gain
+        return np.sqrt(step * (gain * noise_power) / 2.0)
     variance = 1.0 - np.tanh(config.quantizer_slope * config.gradient_bound / 2.0) ** 2
     missing = config.quantizer_slope / step - config.num_devices * variance
     return np.where(missing > 0, np.sqrt(noise_power / np.maximum(missing, 1e-300)), np.inf)
@@ -62,6 +69,9 @@ def round_privacy(config: FlmcConfig, *, link: LinkConfig, privacy: PrivacyConfi
     """What one round of one device leaks to the server, as a function of the receive amplitude."""
     if privacy is None or not config.uses_radio:
         return NoPrivacy()
+    if config.levels is not None:
+        noise_power = sure_noise_power(link, privacy=privacy)
+        return config.levels.privacy(epsilon=privacy.epsilon, delta=privacy.delta, noise_power=noise_power)
     return RoundPrivacy(
         config=privacy,
         kind=config.sending.claimed_as,

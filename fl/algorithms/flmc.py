@@ -25,7 +25,7 @@ from fl.tasks.regression import PosteriorTask
 from phy.compile import compile_air, compile_digital
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
-from phy.links.link import AirUplink, DigitalUplink, known_bits, round_airtime
+from phy.links.link import AirUplink, DigitalUplink, known_values, round_airtime
 from phy.measure.burstiness import Burstiness
 from phy.numerics.cache import LastResult, constant
 from phy.numerics.random import Purpose, real_normals
@@ -92,6 +92,7 @@ class _OnAir(_Rounds):
         super().__init__(config, task=task, sampling=sampling)
         self._caps = {name: constant(cap) for name, cap in sampling.caps.items()}
         self.codec = config.sending.codec(config)
+        self.levels = None if config.levels is None else config.levels.codec
         self._observed = LastResult(amplitude_columns)
 
     def _within(self, budget: ArrayLike | None) -> Mapping[str, ArrayLike]:
@@ -105,8 +106,14 @@ class _OnAir(_Rounds):
             return told
         if lost.any() or told is not gradients:
             told = np.where(np.isnan(told), 0.0, told)
-        payload = self.codec.encode(told, keys=context.keys(Purpose.LOCAL_TRAINING)).payload
-        return self._attackers.bits(payload, num_bits=self._task.dimension, context=context)
+        keys, levels = context.keys(Purpose.LOCAL_TRAINING), self.levels
+        if levels is not None and self._config.superposes and not self._attackers.change_bits:
+            return levels.symbols(told, keys=keys)
+        num_bits = self._task.dimension * self.codec.bits_per_value
+        payload = self._attackers.bits(self.codec.encode(told, keys=keys).payload, num_bits=num_bits, context=context)
+        if levels is None or not self._config.superposes:
+            return payload
+        return levels.symbols_of(payload, num_values=self._task.dimension)
 
 
 class OverTheAir(_OnAir):
@@ -120,7 +127,7 @@ class OverTheAir(_OnAir):
         self.uplink: AirUplink = compile_air(
             link,
             num_devices=config.num_devices,
-            num_symbols=task.dimension,
+            num_symbols=config.payload_bits(),
             payload_bound=config.sending.payload_bound(config),
         )
         self._round_airtime_s = LastResult(partial(round_airtime, one_after_another=False))
@@ -131,10 +138,13 @@ class OverTheAir(_OnAir):
         payload, jammers = self._sent(gradients, lost, context=context), None
         if self._attackers.jam:
             jammers = self._attackers.who(context)
-            amplitudes = self.codec.decode(payload, num_values=self._task.dimension) if self.codec else payload
+            bits = None if self.levels is not None else self.codec
+            amplitudes = payload if bits is None else bits.decode(payload, num_values=self._task.dimension)
             payload = self._attackers.symbols(amplitudes, context=context)
         heard = self.uplink.superpose(payload, context=context, caps=self._within(budget), jammers=jammers)
         estimate = sum_from_superposition(heard, num_devices=self._config.num_devices)
+        if self.levels is not None:
+            estimate = self.levels.reach * self.levels.of_planes(estimate)
         together = None if heard.airtime_s is None else self._round_airtime_s(heard.airtime_s)
         return RoundOutcome(
             theta=descended(theta, estimate, eta=self.sampling.eta, lost=lost),
@@ -153,7 +163,9 @@ class DetectedSigns(_OnAir):
     def __init__(self, config: FlmcConfig, *, task: PosteriorTask, sampling: Sampling, link: LinkConfig) -> None:
         super().__init__(config, task=task, sampling=sampling)
         self._link = link
-        self.uplink: DigitalUplink = compile_digital(link, num_devices=config.num_devices, num_bits=task.dimension)
+        self.uplink: DigitalUplink = compile_digital(
+            link, num_devices=config.num_devices, num_bits=config.payload_bits()
+        )
 
     def round(self, theta: F64, *, context: UplinkContext, budget: ArrayLike | None = None) -> RoundOutcome:
         link, size, caps = self._link, self._task.dimension, self._within(budget)
@@ -165,8 +177,11 @@ class DetectedSigns(_OnAir):
         assert self.codec is not None
         signs = self.codec.decode(heard.payload, num_values=size)
         if heard.delivered is not None and not heard.delivered.all():
-            known = known_bits(heard.delivered, packet_bits=8 * link.packet_size_bytes, num_bits=size)
+            whole = {"packet_bits": 8 * link.packet_size_bytes, "bits_per_value": self.codec.bits_per_value}
+            known = known_values(heard.delivered, **whole, num_values=size)
         estimate = sum_of_devices(signs, active=heard.decision.active, bit_error_rate=rate, known=known)
+        if self.levels is not None:
+            estimate = self.levels.reach * estimate
         return RoundOutcome(
             theta=descended(theta, estimate, eta=self.sampling.eta, lost=lost),
             observed=self._observed(heard.decision)

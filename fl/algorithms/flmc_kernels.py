@@ -136,6 +136,12 @@ class SampleMoments(Kept):
         return {name: np.where(self.count > 0.0, values, np.nan) for name, values in found.items()}
 
 
+def whitening(posterior: Posterior) -> F64:
+    """Sigma^(-1/2), symmetric, of every trial, `[num_trials, m, m]`: exact samples have the covariance I behind it."""
+    values, vectors = np.linalg.eigh(posterior.covariance)
+    return np.asarray((vectors / np.sqrt(values)[..., None, :]) @ np.swapaxes(vectors, -1, -2))
+
+
 def gaussian_wasserstein2(mean_shift: F64, covariance: F64, other: F64) -> F64:
     """2-Wasserstein distance between Gaussians whose means differ by `mean_shift [..., m]`, `[...]`."""
     values, vectors = np.linalg.eigh(other)

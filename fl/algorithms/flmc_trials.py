@@ -10,9 +10,11 @@ import numpy as np
 
 from fl.accounting.flmc import AmplitudeAllowance, flmc_account
 from fl.algorithms.flmc import RoundOutcome, build_flmc
-from fl.algorithms.flmc_kernels import SampleMoments, distances
+from fl.algorithms.flmc_kernels import SampleMoments, distances, whitening
+from fl.algorithms.mixing import ChainMixing
 from fl.arrays import F64, Bools
 from fl.checkpoints import Trials
+from fl.config.measured import SAMPLE
 from fl.recorder import SPENT, Recorder, with_totals
 from fl.results import CAP_NAMES, LINK_COUNTS, PrivacyAccount, TrialResult
 from fl.tasks import build_task
@@ -36,7 +38,7 @@ class FlmcTrials(Trials):
     keeps the rounds before it; one that a budget stops ends as done. The others go on.
     """
 
-    kept = ("_theta", "_moments", "record", "_failed_at", "_stopped_at", "_allowance", "_algorithm")
+    kept = ("_theta", "_moments", "_mixing", "record", "_failed_at", "_stopped_at", "_allowance", "_algorithm")
 
     def __init__(
         self,
@@ -59,6 +61,8 @@ class FlmcTrials(Trials):
             self._stops = privacy.budget.action == "stop"
             self._allowance = AmplitudeAllowance(learning, link=link, privacy=privacy, caps=caps)
         self._moments = SampleMoments(self._task.posterior)
+        self._mixing = ChainMixing(self._task.posterior.mean, num_samples=learning.rounds - learning.burn_in)
+        self._whitening = whitening(self._task.posterior) if learning.record_samples else None
         self.record = Recorder(
             learning.rounds, num_devices=learning.num_devices, num_trials=len(trials), unmeasured=0.0
         )
@@ -87,6 +91,7 @@ class FlmcTrials(Trials):
         self.record.finish(index)
         if index >= self._learning.burn_in:
             self._moments.add(self._theta, counted=self._goes_on)
+            self._mixing.add(index - self._learning.burn_in, self._theta, counted=self._goes_on)
 
     def _note(self, index: int, outcome: RoundOutcome) -> F64:
         """Record a round; return the state to go on with (zero for trials that have failed)."""
@@ -97,7 +102,12 @@ class FlmcTrials(Trials):
             self._failed_at = np.where(finite, self._failed_at, np.minimum(self._failed_at, index))
             theta = np.where(finite[:, None], theta, 0.0)
             squared_error, _, _ = distances(theta, target, limit=_DIVERGED)
-        self.record.note(index, rounds={"squared_error": squared_error, **outcome.observed}, link=outcome.link)
+        samples: dict[str, F64] = {}
+        if self._whitening is not None:
+            whitened = np.einsum("tij,tj->ti", self._whitening, theta - target)
+            samples = {f"{SAMPLE}{entry + 1}": whitened[:, entry] for entry in range(theta.shape[1])}
+        rounds = {"squared_error": squared_error, **outcome.observed, **samples}
+        self.record.note(index, rounds=rounds, link=outcome.link)
         if outcome.bursts is not None:
             self.record.note_bursts(outcome.bursts.of_trials(self._failed_at > index))
         return theta
@@ -106,7 +116,7 @@ class FlmcTrials(Trials):
         """See `fl.checkpoints.Trials.results`; a `failure` of a round is one of all trials."""
         num_rounds = self._learning.rounds
         rounds = self.record.table("rounds", rounds=num_rounds)
-        totals, summary = with_totals(rounds), self._moments.summary()
+        totals, summary = with_totals(rounds), self._moments.summary() | self._mixing.summary()
         summary |= {f"total_{name}": totals[total][-1] for name, total in SPENT.items() if total in totals}
         spent: dict[str, F64] = {}
         if "amplitude" in rounds:

@@ -64,6 +64,11 @@ class AttackersOfTrials:
         """Whether `symbols` are to be sent at full power by those who attack."""
         return self._acts_on == "air"
 
+    @property
+    def change_bits(self) -> bool:
+        """Whether `bits` may be other ones than were given."""
+        return self._acts_on == "bits"
+
     def who(self, context: UplinkContext) -> Bools:
         """Who attacks, `[num_trials, num_devices]`."""
         if self._config is None:

@@ -188,7 +188,7 @@ def build_game(
         from fl.audit.flmc_game import FlmcGame
 
         bound = None if privacy is None else privacy.for_amplitudes
-        return FlmcGame(played, link=link, privacy=bound, **run)
+        return FlmcGame(played.settled(link=link, privacy=privacy), link=link, privacy=bound, **run)
     if isinstance(privacy, ReceiverNoise):
         from fl.audit.sum_game import SumGame
 

@@ -229,6 +229,10 @@ class Learning(Frozen):
     def describe(self, label: Label, *, link: LinkConfig) -> list[str]:
         """Return lines for `phyloop check` on the task and the size of a round; `label` names a setting in words."""
 
+    def warnings(self) -> Iterator[str]:
+        """Yield a sentence, without its full stop, for settings that are allowed and spoil a result."""
+        yield from ()
+
     def findings(self, facts: PointFacts) -> Iterator[str]:
         """Yield a sentence, without its full stop, for all that went wrong: what, why, and the key to change."""
         yield from ()

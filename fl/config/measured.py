@@ -13,6 +13,13 @@ LINK = ("snr_db", "power_db", "dropped", "retransmissions")
 """Numbers that a link records per trial, per round, and per device and round."""
 
 LINK_RATES = ("bit_error_rate", "packet_error_rate", "raw_bit_error_rate")
+MIXING = ("effective_sample_size", "split_rhat")
+"""How well the chain of a trial mixes, by its worst entry."""
+SAMPLE = "sample_"
+"""With the number of an entry: a sample of a posterior per round, whitened, so that an exact one is N(0, I)."""
+ENSEMBLE_W2 = "ensemble_wasserstein2"
+"""Number of a round made from the samples of all trials, not the mean of theirs."""
+
 RATES = (*LINK_RATES, "probed_error_rate", "end_error_rate")
 
 UPLOADS = ("probed_low", "flip_probability", "target", "credited", "clipped_values")

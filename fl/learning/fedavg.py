@@ -25,6 +25,7 @@ from fl.data.whereabouts import find_data
 from fl.learning.fedavg_conflicts import fedavg_conflicts
 from fl.learning.fedavg_findings import fedavg_findings
 from fl.models.layers import is_softmax_regression, num_parameters
+from fl.words import plural
 from phy.config import LinkConfig
 from phy.config.base import Access, Modulation
 from phy.config.conflict import Conflict
@@ -236,7 +237,7 @@ class FedAvgConfig(Learning):
             f"{partition.kind} over {self.num_devices} devices, {about}{each:,} samples each"
             + (f", {part.devices_per_round} of them in a round" if part.devices_per_round is not None else "")
             + "".join(f", {100 * share:g} % of {what}" for share, what in absent if share),
-            f"{self.model.name}, {parameters}, {self.rounds} rounds of {steps} ({local.optimizer}), "
+            f"{self.model.name}, {parameters}, {plural(self.rounds, 'round')} of {steps} ({local.optimizer}), "
             f"{self.sent(label, link=link)}",
             *self.aggregation.describe(size),
             *self._energy(link),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from fl.config.learning import PointFacts
 from fl.data.arrays import image_facts
 from fl.footprint import energy_of_round
+from fl.words import plural
 from phy.config import LinkConfig
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def fedavg_findings(learning: FedAvgConfig, facts: PointFacts) -> Iterator[str]:
     metrics, rounds = facts.metrics, learning.rounds
     empty = metrics.get("empty_rounds", 0.0)
     if empty >= rounds:
-        yield f"no update arrived in any of {rounds} rounds: {_silence(learning, facts)}"
+        yield f"no update arrived in any of {plural(rounds, 'round')}: {_silence(learning, facts)}"
         return
     if not {"test_accuracy", "best_accuracy", "test_loss"} <= metrics.keys():
         return
@@ -43,7 +44,7 @@ def fedavg_findings(learning: FedAvgConfig, facts: PointFacts) -> Iterator[str]:
     last, best, chance = metrics["test_accuracy"], metrics["best_accuracy"], 1.0 / classes
     if last <= chance + NEAR_CHANCE * (1.0 - chance):
         guessing = f"the {chance:.1%} of guessing among {classes} classes"
-        what = f"test accuracy {last:.1%} after {rounds} rounds is near {guessing}"
+        what = f"test accuracy {last:.1%} after {plural(rounds, 'round')} is near {guessing}"
     elif best - chance > 0.2 and last < chance + 0.5 * (best - chance):
         what = f"test accuracy fell from {best:.1%} to {last:.1%}"
     else:
@@ -51,7 +52,11 @@ def fedavg_findings(learning: FedAvgConfig, facts: PointFacts) -> Iterator[str]:
     if empty > 0.5 * rounds:
         yield f"{what}, and no update arrived in {empty:.0f} rounds: {_silence(learning, facts)}"
     else:
-        few = f"{rounds} rounds are few, raise learning.rounds first; otherwise " if rounds < FEW_ROUNDS else ""
+        few = (
+            f"{plural(rounds, 'round')} {'is' if rounds == 1 else 'are'} few, raise learning.rounds first; otherwise "
+            if rounds < FEW_ROUNDS
+            else ""
+        )
         yield f"{what}: {few}{_cause(learning, facts, guessing=math.log(classes))}"
 
 

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from fl.accounting.flmc import amplitude_caps, uncreditable
-from fl.attacks.attacks import attack_conflicts, attack_in_words
-from fl.attacks.flmc_attackers import check_attack
+from fl.accounting.flmc import hides_alone, slope_within
+from fl.algorithms.mixing import blocking
+from fl.attacks.attacks import attack_in_words
 from fl.audit.game import nobody_honest
 from fl.checkpoints import Trials
 from fl.config.attack import AttackConfig
 from fl.config.base import PositiveFloat, whole
 from fl.config.learning import Label, Learning, PointFacts, algorithms
-from fl.config.measured import ALONG, LINK, LINK_RATES, RADIO, SPENT, Measured
+from fl.config.measured import ALONG, ENSEMBLE_W2, LINK, LINK_RATES, MIXING, RADIO, SPENT, Measured
 from fl.config.task import GaussianLinearConfig, LmcCap, TaskConfig
+from fl.learning.flmc_conflicts import all_conflicts, budget_conflicts
+from fl.learning.flmc_levels import Levels, levels_of
 from fl.learning.flmc_schemes import SCHEME, FlmcScheme, Sending
 from fl.results import CAP_NAMES
 from fl.uplink.channel_credit import sure_noise_power
+from fl.words import plural
 from phy.config.base import Access, Modulation
 from phy.config.conflict import Conflict
 from phy.config.link import LinkConfig
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 _SERIES = 12
 _LINK_SERIES = 12
+MOST_RECORDED = 32
+"""Entries of a sample that may be kept per round, each a column."""
 """Numbers recorded per round, and per round and device that is detected on its own."""
 
 
@@ -55,13 +59,34 @@ class FlmcConfig(Learning):
     rounds: int = whole(300, "number of rounds; 300 as in Zhang et al. 2022", least=2, most=10_000_000)
     burn_in: int = whole(200, "first rounds, left out of the metrics; 200 as in Zhang et al. 2022", least=0)
     step_size: PositiveFloat | Literal["auto"] = Field(
-        default="auto", description="step size eta, Zhang et al. 2022 (6)"
+        default="auto",
+        description="step size eta, Zhang et al. 2022 (6); auto: from the data, short enough to contract and for the "
+        "noise of one-bit gradients, 2 / (mu + L) and a / K at most",
     )
     gradient_bound: PositiveFloat = Field(
         default=30.0, description="l of (13), clipping per entry; 30 as in Zhang et al. 2022"
     )
     quantizer_slope: PositiveFloat = Field(
         default=0.05, description="a of the sigmoid below (8); 0.05 as in Zhang et al. 2022"
+    )
+    quantizer_bits: int = whole(
+        1,
+        "bits of a gradient entry; from 2 on stochastic rounding to 2^bits levels without a bias; 1 as in Zhang et al. "
+        "2022 (8)",
+        most=8,
+    )
+    quantizer_range: PositiveFloat | None = Field(
+        default=None, description="r of levels over [-r, r], 2 bits or more; left out: gradient_bound, the smallest"
+    )
+    quantizer_symbols: Literal["pam", "planes"] = Field(
+        default="pam",
+        description="scheme digital with 2 bits or more: one amplitude per entry, or a bpsk symbol per bit; pam: the "
+        "same noise at the same energy in one channel use",
+    )
+    plane_amplitudes: Literal["significance", "equal"] = Field(
+        default="significance",
+        description="amplitudes of the symbols of planes: squares in proportion to the weights of bits, or all equal; "
+        "significance: the least noise at an energy",
     )
     lmc_cap: LmcCap | None = Field(
         default=None, description="left out: printed where receiver noise enters the update, else none"
@@ -71,12 +96,26 @@ class FlmcConfig(Learning):
         description="digital-orthogonal only: divide each device's bits by 1 - 2 BER, BER as probed; false as in "
         "Zhang et al. 2022",
     )
+    record_samples: bool = Field(
+        default=False,
+        description="keep every sample, from which figures of ensemble_wasserstein2 over the rounds are drawn; false: "
+        "they take more room than all else that is kept",
+    )
     attack: AttackConfig | None = Field(default=None, description="devices that attack")
 
     @field_validator("task", mode="before")
     @classmethod
     def _a_bare_word_names_the_task(cls, value: object) -> object:
         return {"name": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _few_entries_to_keep(self) -> FlmcConfig:
+        if self.record_samples and self.task.dimension > MOST_RECORDED:
+            raise ValueError(
+                f"record_samples keeps samples of at most {MOST_RECORDED} entries, and the task has "
+                f"{self.task.dimension}; leave record_samples out, or lower task.dimension"
+            )
+        return self
 
     @model_validator(mode="after")
     def _samples_remain_after_burn_in(self) -> FlmcConfig:
@@ -90,8 +129,19 @@ class FlmcConfig(Learning):
     @classmethod
     def measured(cls) -> Measured:
         return Measured(
-            per_trial=("mse", "wasserstein2", "variance_ratio", "amplitude", "active_cap", *SPENT, "rounds_sent"),
-            per_round=("squared_error", "amplitude", "peak_amplitude", "num_active", *RADIO, "num_attackers"),
+            per_trial=(
+                "mse",
+                "wasserstein2",
+                "variance_ratio",
+                *MIXING,
+                "amplitude",
+                "active_cap",
+                *SPENT,
+                "rounds_sent",
+            ),
+            per_round=(
+                *("squared_error", "amplitude", "peak_amplitude", "num_active", *RADIO, "num_attackers", ENSEMBLE_W2),
+            ),
             per_device=LINK,
             rates=LINK_RATES,
             axes=ALONG,
@@ -117,97 +167,56 @@ class FlmcConfig(Learning):
         return scheme
 
     @property
+    def levels(self) -> Levels | None:
+        """What carries an entry of 2 bits or more; None for one bit, amplitudes and no radio."""
+        if not self.sends.one_bit or self.quantizer_bits == 1:
+            return None
+        return levels_of(
+            bits=self.quantizer_bits,
+            reach=self.quantizer_range or self.gradient_bound,
+            bound=self.gradient_bound,
+            dimension=self.task.dimension,
+            planes=self.quantizer_symbols == "planes" or not self.superposes,
+            by_significance=self.plane_amplitudes == "significance" and self.superposes,
+        )
+
+    @property
+    def sends_signs(self) -> bool:
+        """Whether an entry is one sign, of about a/2 of the gradient's size."""
+        return self.sends.one_bit and self.levels is None
+
+    @property
     def hiding_devices(self) -> int:
         """Devices in the sum that hides one of them; on a resource of its own, its one unknown symbol of (16)."""
         return self.num_devices if self.superposes else 2
+
+    @property
+    def longest_sampling_step(self) -> float:
+        """a / (K V), from which on one-bit noise alone exceeds what Langevin sampling needs; math.inf for amplitudes.
+
+        Signs carry a / 2 of the gradient, so that a step eta needs noise of variance 2 eta (a / 2) = eta a, while they
+        bring eta^2 K V, with V = 1 - tanh^2(a g / 2) nearly 1 where gradients are small, as around the mode.
+        """
+        return self.quantizer_slope / self.num_devices if self.sends_signs else math.inf
+
+    @property
+    def one_bit_excess(self) -> float | None:
+        """Variance of one-bit noise over what sampling needs, where it is more at the written step; None otherwise."""
+        ratio = 0.0 if self.step_size == "auto" else self.step_size / self.longest_sampling_step
+        return ratio if ratio > 1.0 + 1e-9 else None
 
     @property
     def access(self) -> Access | None:
         return self.sends.access
 
     def modulation_over(self, access: Access) -> Modulation:
-        return self.sends.modulation
+        return "analog" if self.levels is not None and self.superposes else self.sends.modulation
 
     def resolved(self) -> Self:
         return self if self.lmc_cap is not None else self.model_copy(update={"lmc_cap": self.resolved_lmc_cap})
 
     def conflicts(self, *, link: LinkConfig, privacy: Mechanism | None) -> Iterator[Conflict]:
-        task, num_devices, policy = self.task, self.num_devices, link.packets.policy
-        if num_devices > task.num_samples:
-            raised = ", or raise learning.task.num_samples" if task.name == "gaussian-linear" else ""
-            keys = "learning.num_devices learning.task.num_samples learning.task"
-            problem = f"{num_devices} devices cannot share {task.num_samples} samples of {task.name}"
-            yield Conflict(keys, problem, f"write num_devices: {task.num_samples}{raised}")
-        if self.debias and not self.sends.debiases:
-            problem = f"debias needs scheme digital-orthogonal, the scheme is {self.scheme}"
-            remedy = "leave debias out, or write scheme: digital-orthogonal"
-            yield Conflict("learning.debias learning.scheme", problem, remedy)
-        if self.debias and policy != "accept":
-            problem = f"debias corrects for errors of all packets, but packets.policy {policy} leaves out wrong ones"
-            remedy = "leave debias out, or write packets.policy: accept"
-            yield Conflict("learning.debias link.packets.policy", problem, remedy)
-        if self.attack is not None:
-            yield from attack_conflicts(self.attack, partial(check_attack, self, error_model=link.error_model))
-        if self.access is not None:
-            yield from self._radio_conflicts(link)
-            if privacy is not None:
-                yield from self._bound_conflicts(link.resolve(access=self.access, modulation=self.sends.modulation))
-
-    def _radio_conflicts(self, link: LinkConfig) -> Iterator[Conflict]:
-        """Yield an access or a modulation that cannot carry the bits or amplitudes of the scheme, and biased sums."""
-        scheme, access, modulation = self.scheme, link.access, link.modulation
-        for key, asked in (
-            ("power.policy", link.power.policy == "mse-optimal"),
-            ("receiver.scaling", link.receiver.scaling == "mmse"),
-            ("power.budget", link.power.budget is not None),
-        ):
-            if asked:
-                problem = (
-                    f"{key} is for the mean of federated averaging; Langevin sampling needs every gradient in full, in "
-                    "noise of the same power"
-                )
-                remedy = f"leave link.{key} out, or write algorithm: fedavg"
-                yield Conflict(f"link.{key} learning.algorithm", problem, remedy)
-        needed = self.access or "auto"
-        if access not in ("auto", needed, "noma" if needed == "orthogonal" else needed):
-            problem = f"scheme {scheme} needs access {needed}, the access is {access}"
-            remedy = f"write access: {needed}, or access: auto{self.sends.instead}"
-            yield Conflict("link.access learning.scheme", problem, remedy)
-        if modulation != "auto" and not self.sends.carried_by(modulation):
-            what = "one-bit gradients" if self.sends.one_bit else "amplitudes"
-            problem = f"scheme {scheme} sends {what}{' that add up' * self.superposes}, which {modulation} cannot carry"
-            yield Conflict("link.modulation learning.scheme", problem, "write modulation: auto")
-        if self.superposes and link.receiver.combining != "mrc":
-            problem = (
-                "flmc takes the receiver's noise as that of Langevin sampling, and combining "
-                f"{link.receiver.combining} changes its power from round to round"
-            )
-            remedy = "write combining: mrc, or algorithm: fedavg"
-            yield Conflict("link.receiver.combining learning.algorithm", problem, remedy)
-
-    def _bound_conflicts(self, link: LinkConfig) -> Iterator[Conflict]:
-        """Yield what the bounds of Zhang et al. 2022 do not hold for: more than one uncoded symbol at one antenna."""
-        if not self.superposes and not link.plain:
-            problem = (
-                "the privacy bound (16) holds for one uncoded symbol per bit at one antenna; codes, antennas, "
-                "repetitions and unequal carriers give the server more information than it assumes"
-            )
-            remedy = "write privacy: none, or an uncoded link"
-            keys = "privacy link.coding link.receiver.num_antennas link.packets link.ofdm link.channel"
-            yield Conflict(keys, problem, remedy)
-        if self.superposes and link.receiver.num_antennas > 1:
-            count = link.receiver.num_antennas
-            problem = f"the privacy bound holds for one antenna, and {count} show the server each symbol as many times"
-            remedy = "write privacy: none, or num_antennas: 1"
-            yield Conflict("privacy link.receiver.num_antennas", problem, remedy)
-        if self.superposes and link.mixes_carriers:
-            problem = (
-                "clipping, frequency offsets and waveforms in the time domain spill symbols over other carriers, which "
-                "the bound ignores"
-            )
-            remedy = "write privacy: none"
-            keys = "privacy link.impairments.cfo_hz link.impairments.clipping_db link.ofdm.domain"
-            yield Conflict(keys, problem, remedy)
+        return all_conflicts(self, link=link, privacy=privacy)
 
     def privacy_conflict(self, privacy: Mechanism | None) -> Conflict | None:
         if privacy is None or isinstance(privacy, AmplitudeMechanism):
@@ -217,23 +226,15 @@ class FlmcConfig(Learning):
         return Conflict("privacy.mechanism privacy learning.algorithm", f"mechanism {privacy.mechanism} {what}", remedy)
 
     def budget_conflicts(self, *, link: LinkConfig, privacy: Any) -> Iterator[Conflict]:
-        """See `Learning`: a budget relies on the noise of the receiver."""
-        if not self.uses_radio:
-            problem = f"scheme {self.scheme} sends nothing, so that a budget has nothing to limit"
-            yield Conflict("privacy.budget learning.scheme", problem, "write privacy: none, or scheme: digital")
-            return
-        reason = uncreditable(self, link=link)
-        if reason is not None and link.error_model != "error_free":
-            problem = f"a budget relies on the receiver's noise, but {reason}"
-            remedy = "write privacy: none, or an uncoded bpsk or qpsk link of error_model: measured"
-            yield Conflict("privacy.budget link.error_model link.modulation link.coding", problem, remedy)
-        elif link.csi != "perfect" or link.error_model == "error_free":
-            unknown = "unknown with an estimated channel and without a channel"
-            problem = f"a budget limits the received amplitude, which is {unknown}"
-            remedy = "write link.csi: perfect and link.error_model: measured"
-            yield Conflict("privacy.budget link.csi link.error_model", problem, remedy)
-        elif privacy.calibrated:
-            amplitude_caps(self, budget=privacy.budget, noise_power=sure_noise_power(link, privacy=privacy))
+        """See `Learning`: a budget relies on the noise of the receiver, or on the draws of one-bit gradients."""
+        return budget_conflicts(self, link=link, privacy=privacy)
+
+    def settled(self, *, link: LinkConfig, privacy: Mechanism | None) -> Self:
+        """See `Learning`: behind a code the slope of the one-bit quantizer is what a budget leaves."""
+        budget = None if privacy is None else privacy.budget
+        if budget is None or not budget.calibrate or not hides_alone(self, link=link):
+            return self
+        return self.model_copy(update={"quantizer_slope": slope_within(self, budget=budget)})
 
     def build(self, *, link: LinkConfig, privacy: Any, seed: int, trials: tuple[int, ...]) -> Trials:
         from fl.algorithms.flmc_trials import FlmcTrials
@@ -257,7 +258,7 @@ class FlmcConfig(Learning):
     def describe(self, label: Label, *, link: LinkConfig) -> list[str]:
         return [
             f"{self.task.name}, {self.task.num_samples} samples, {self.num_values()} parameters, "
-            f"{self.num_devices} devices, {self.rounds} rounds",
+            f"{plural(self.num_devices, 'device')}, {plural(self.rounds, 'round')}",
             *attack_in_words(self.attack, self.num_devices, label),
         ]
 
@@ -267,9 +268,20 @@ class FlmcConfig(Learning):
         return nobody_honest(self.attack, num_devices=self.num_devices)
 
     def depends_on(self, path: str) -> bool:
-        return super().depends_on(path) and (self.sends.one_bit or path != "learning.quantizer_slope")
+        key, unread = path.removeprefix("learning."), set[str]()
+        if not self.sends_signs:
+            unread |= {"quantizer_slope"}
+        if self.levels is None:
+            unread |= {"quantizer_range", "quantizer_symbols"}
+        if self.levels is None or not self.levels.planes or not self.superposes:
+            unread |= {"plane_amplitudes"}
+        if not self.sends.one_bit:
+            unread |= {"quantizer_bits"}
+        return super().depends_on(path) and (not path.startswith("learning.") or key not in unread)
 
     def findings(self, facts: PointFacts) -> Iterator[str]:
+        if (excess := self.one_bit_excess) is not None:
+            yield f"{one_bit_noise(excess)}, and no SNR lowers it; {self._shorter_step()}"
         if math.isfinite(facts.metrics.get("mse", 0.0)) and not facts.growth > 2.0:
             return
         far = f"samples are {facts.growth:.3g} times as far from the truth as at the start"
@@ -291,21 +303,37 @@ class FlmcConfig(Learning):
         held = "" if cap == "none" else f" and the amplitude is held down by the cap of {cap}"
         yield f"{far}{held}: {remedy}{shorter}"
 
+    def warnings(self) -> Iterator[str]:
+        if (excess := self.one_bit_excess) is not None:
+            yield f"learning.step_size: {one_bit_noise(excess)} at {self.step_size:g}; {self._shorter_step()}"
+
+    def _shorter_step(self) -> str:
+        return f"write learning.step_size: {self.longest_sampling_step:.3g} or less, or auto"
+
     def num_values(self) -> int:
         """Return the number of parameters m."""
         return self.task.dimension
 
     def payload_bits(self) -> int:
-        return self.task.dimension
+        return self.task.dimension * (1 if self.levels is None else self.levels.uses)
 
     def bytes_per_trial(self, link: LinkConfig) -> int:
         m, devices = self.task.dimension, self.num_devices
         records = 8 * self.rounds * (_SERIES + (_LINK_SERIES * devices if self.detects else 0))
-        radio = devices * m * (64 * self.uses_radio + 48 * (self.attack is not None))
+        symbols = self.payload_bits() if self.uses_radio else m
+        radio = devices * symbols * (64 * self.uses_radio + 48 * (self.attack is not None))
         probed = link.error_model in ("iid", "iid-mean") or (link.error_model != "error_free" and self.debias)
         probe = devices * link.probe_bits // 2 if self.detects and probed else 0
         samples = 0 if self.uses_radio else 8 * self.rounds * m  # drawn at once by scheme exact
-        return self.task.bytes_per_trial(devices) + 2 * records + radio + probe + samples
+        kept = 2 * 8 * self.rounds * m * self.record_samples
+        blocks, _ = blocking(self.rounds - self.burn_in, dimension=m)
+        return self.task.bytes_per_trial(devices) + 2 * records + radio + probe + samples + kept + 6 * 8 * blocks * m
 
     def numbers_stored_per_round(self) -> int:
-        return 4 + (5 * self.num_devices if self.detects else 0)
+        samples = self.task.dimension if self.record_samples else 0
+        return 4 + samples + (5 * self.num_devices if self.detects else 0)
+
+
+def one_bit_noise(excess: float) -> str:
+    """Say by how much one-bit noise exceeds the noise that Langevin sampling needs."""
+    return f"one-bit noise alone has {excess:.2g} times the variance that Langevin sampling needs"

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fl.algorithms.amplitude_caps import Sampling
     from fl.algorithms.flmc import Algorithm
     from fl.algorithms.one_bit import StochasticOneBit
+    from fl.algorithms.stochastic_levels import StochasticLevels
     from fl.learning.flmc import FlmcConfig
     from fl.tasks.regression import PosteriorTask
     from phy.config import LinkConfig
@@ -72,12 +73,18 @@ class Sending(FlmcScheme):
     hidden_by: ClassVar[str]
     unprotected: ClassVar[float]
 
+    def without_noise(self, config: FlmcConfig) -> float:
+        """Return the ledger's parameter where no noise of the receiver counts."""
+        return self.unprotected if config.levels is None else config.levels.unprotected
+
     def payload_bound(self, config: FlmcConfig) -> float:
         """Return the largest magnitude of a number before it is scaled to the receive amplitude."""
         return 1.0 if self.one_bit else config.gradient_bound
 
-    def codec(self, config: FlmcConfig) -> StochasticOneBit | None:
+    def codec(self, config: FlmcConfig) -> StochasticOneBit | StochasticLevels | None:
         """Return the quantizer of gradients; None for amplitudes."""
+        if config.levels is not None:
+            return config.levels.codec
         if not self.one_bit:
             return None
         from fl.algorithms.one_bit import StochasticOneBit
@@ -160,12 +167,14 @@ class Analog(Sending):
 
 
 class OneBit(Sending):
-    """Base of schemes that send one bit per entry: +-1 with log odds of at most a l."""
+    """Base of schemes that send bits: one per entry, +-1 with log odds of at most a l, or those of levels."""
 
     one_bit = True
     equation, hidden_by, unprotected = 16, "two mixtures of Gaussians in every entry", math.inf
 
     def _release(self, config: FlmcConfig, parameter: float | None) -> Release:
+        if config.levels is not None:
+            return config.levels.release(parameter)
         return Release(
             kind="superposed-bits",
             unit="device",
@@ -175,15 +184,21 @@ class OneBit(Sending):
         )
 
     def parameter(self, config: FlmcConfig, amplitude: ArrayLike, *, noise_power: float) -> F64:
+        if config.levels is not None:
+            return config.levels.parameter(amplitude, noise_power=noise_power)
         return np.asarray(amplitude, np.float64) / math.sqrt(noise_power)
 
     def relative_amplitude(self, config: FlmcConfig, parameter: F64) -> F64:
-        return parameter
+        return parameter if config.levels is None else config.levels.relative_amplitude(parameter)
 
     def event(self, config: FlmcConfig, relative_amplitude: float) -> Event:
+        if config.levels is not None:
+            return config.levels.event(relative_amplitude)
         return SuperposedBit(amplitude=relative_amplitude, entry_bound=config.quantizer_slope * config.gradient_bound)
 
     def delta_of(self, config: FlmcConfig, *, amplitude: float, noise_power: float) -> Callable[[float], Any]:
+        if config.levels is not None:
+            return config.levels.delta_of(amplitude=amplitude, noise_power=noise_power)
         return partial(
             digital_delta,
             quantizer_slope=config.quantizer_slope,
@@ -191,8 +206,10 @@ class OneBit(Sending):
             **self._setting(config, amplitude=amplitude, noise_power=noise_power),
         )
 
-    def largest_loss(self, config: FlmcConfig) -> float:
-        """See `Sending.largest_loss`: m a l."""
+    def largest_loss(self, config: FlmcConfig) -> float | None:
+        """See `Sending.largest_loss`: m a l; levels have none."""
+        if config.levels is not None:
+            return None
         return digital_loss_bound(
             dimension=config.num_values(), gradient_bound=config.gradient_bound, quantizer_slope=config.quantizer_slope
         )

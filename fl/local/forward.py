@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from fl.local.taps import LinearTap, ScaleTap, Tap, Window
+from fl.local.convolution import Window, convolve
+from fl.local.rounding import rounded, rounded_weights
+from fl.local.taps import LinearTap, ScaleTap, Tap
 from phy.numerics.lazy_tensorflow import tf
 from phy.numerics.random import threefry
 
@@ -28,6 +30,7 @@ class Pass:
     - `keys`: of dropout, uint32 `[D, 2]`, one per (seed, trial, round, step, device); None at test;
     - `first`: number of the first sample of the slice in its step;
     - `precision`: number format of what convolutions and dense layers multiply and return;
+    - `rounds`: these layers multiply and return float32 rounded to bfloat16, see `fl/local/rounding.py`;
     - `taps`, `random_layers`, `entries` (numbers in all layers' outputs): filled in on the way.
     """
 
@@ -37,20 +40,24 @@ class Pass:
     keys: Any | None = None
     first: Any | None = None
     precision: str = "float32"
+    rounds: bool = False
     taps: list[Tap] = field(default_factory=list)
     random_layers: int = 0
     entries: int = 0
 
     def keep(self, tap: Tap) -> Any:
-        """Watch the tap's output and hand it on."""
+        """Watch the tap's output and return what the next layer gets."""
         if self.tape is not None:
             self.tape.watch(tap.output)
         self.taps.append(tap)
-        return tap.output
+        return rounded(tap.output) if self.rounds and isinstance(tap, LinearTap) else tap.output
 
     def operands(self, layer: Any, inputs: Any) -> tuple[Any, ...]:
         """Return inputs, kernels and biases (of all devices) as convolutions and dense layers multiply them."""
         kernel, bias = (None if v is None else self.parts[id(v)] for v in (layer.kernel, layer.bias))
+        if self.rounds:
+            weights = (None if v is None else rounded_weights(v) for v in (kernel, bias))
+            return rounded(inputs), *weights
         return tuple(None if v is None else tf.cast(v, self.precision) for v in (inputs, kernel, bias))
 
 
@@ -138,10 +145,10 @@ def _dense(layer: Any, inputs: Any, run: Pass) -> Any:
 
 def _conv(layer: Any, inputs: Any, run: Pass) -> Any:
     padding, (inputs, kernel, bias) = layer.padding.upper(), run.operands(layer, inputs)
-    output = tf.nn.conv2d(inputs, kernel[0], strides=layer.strides, padding=padding, dilations=layer.dilation_rate)
+    window = Window(kernel=layer.kernel_size, strides=layer.strides, dilation=layer.dilation_rate, padding=padding)
+    output = convolve(inputs, kernel[0], window)
     if bias is not None:
         output += bias[0]
-    window = Window(kernel=layer.kernel_size, strides=layer.strides, dilation=layer.dilation_rate, padding=padding)
     tap = LinearTap(output=output, inputs=inputs, kernel=layer.kernel, bias=layer.bias, window=window)
     return layer.activation(run.keep(tap))
 

@@ -17,6 +17,7 @@ from fl.local.forward import Pass, can_walk, has_convolutions, walk
 from fl.local.taps import LinearTap, inner_products
 from fl.models.federated import FederatedModel
 from fl.tasks.base import LearningError
+from phy.engines.choice import has_bfloat16_kernels
 from phy.numerics.lazy_tensorflow import tf
 from phy.numerics.random import threefry
 
@@ -72,17 +73,24 @@ class Gradient:
     shared: Callable[..., tuple[Any, Any, Any]] | None = None
 
 
+def number_format(local: LocalConfig) -> tuple[str, bool]:
+    """Return the dtype in which layers multiply, and True if they round float32 numbers to bfloat16 instead."""
+    rounds = local.precision == "bfloat16" and not has_bfloat16_kernels()
+    return "float32" if rounds else local.precision, rounds
+
+
 def compile_gradient(model: FederatedModel, *, local: LocalConfig, scale: float, shift: float) -> Gradient:
     """The gradient of a network by taps where every layer is known, else by vectorised per-sample gradients.
 
     Raises `LearningError` for bfloat16 in the latter.
     """
-    clip, l2, precision = local.clip, local.l2, local.precision
+    clip, l2 = local.clip, local.l2
+    precision, rounds = number_format(local)
     dry = _dry_run(model) if can_walk(model.network) else None
     if dry is None or not (clip is None or _has_one_tap_each(model, dry)):
-        if precision != "float32":
+        if local.precision != "float32":
             raise LearningError(
-                f"learning.local.precision is {precision}, but other layers with weights than Dense, Conv2D and "
+                f"learning.local.precision is {local.precision}, but other layers with weights than Dense, Conv2D and "
                 "GroupNormalization, and those used twice, train in float32; leave precision out"
             )
         by_sample = compile_by_sample(model, scale=scale, shift=shift, clip=clip, l2=l2)
@@ -97,7 +105,7 @@ def compile_gradient(model: FederatedModel, *, local: LocalConfig, scale: float,
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             parts = split_weights(model, weights)
             known = _by_identity(model, parts)
-            run = Pass(parts=known, num_devices=devices, keys=keys, first=first, precision=precision)
+            run = Pass(parts=known, num_devices=devices, keys=keys, first=first, precision=precision, rounds=rounds)
             if clip is None:
                 tape.watch(parts)
             else:
@@ -164,7 +172,8 @@ def compile_shared(model: FederatedModel, *, local: LocalConfig, scale: float, s
     Products of what goes into a layer and what comes back are taken device by device, all else at once: a call for each
     device has some eighty operations, often on 16 images. On an Intel Xeon both give the same bits.
     """
-    l2, precision = local.l2, local.precision
+    l2 = local.l2
+    precision, rounds = number_format(local)
 
     @tf.function(autograph=False)
     def call(weights: Any, images: Any, labels: Any, mask: Any, first: Any, keys: Any) -> Any:
@@ -172,7 +181,9 @@ def compile_shared(model: FederatedModel, *, local: LocalConfig, scale: float, s
         pixels = unit_pixels(tf.reshape(images, [devices * rows, *images.shape[2:]]), scale=scale, shift=shift)
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             known = _by_identity(model, split_weights(model, weights))
-            run = Pass(parts=known, num_devices=1, tape=tape, keys=keys, first=first, precision=precision)
+            run = Pass(
+                parts=known, num_devices=1, tape=tape, keys=keys, first=first, precision=precision, rounds=rounds
+            )
             logits = tf.cast(walk(model.network, pixels, run), tf.float32)
             # Device by device, as the exponential rounds the last numbers of an array otherwise.
             own = zip(tf.unstack(labels), tf.split(logits, devices), strict=True)

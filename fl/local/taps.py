@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from fl.local.convolution import Window, kernel_gradient
 from phy.numerics.lazy_tensorflow import tf
 
 _THIN = 8
@@ -29,55 +30,6 @@ Sums = Mapping[int, Any]
 
 Norms = tuple[Any, Callable[[Any, int], Sums]]
 """||dloss_i / dparameters||^2 `[D m]`, and a function of (c `[D m]`, D): the sum of the gradients with weights c."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Window:
-    """Kernel, strides, dilation and padding ("VALID", "SAME") of a convolution, rows before columns."""
-
-    kernel: tuple[int, int]
-    strides: tuple[int, int]
-    dilation: tuple[int, int]
-    padding: str
-
-    def seen(self, images: Any, size: tuple[int, int], *, joined: bool) -> list[Any]:
-        """Inputs of all P output pixels, an image of `size`, from `images` `[N, H, W, C]`.
-
-        One `[N, P, C]` per place of the kernel, row by row, or with `joined` one `[N, P, kernel columns * C]` per row.
-        """
-        samples, (high, wide) = images.shape[0], size
-        images = tf.pad(images, [(0, 0), *self._margins(images.shape[1:3], size), (0, 0)])
-        lefts, tops = (
-            range(0, many * gap, gap) for many, gap in zip(self.kernel[::-1], self.dilation[::-1], strict=True)
-        )
-        (down, across), seen = self.strides, []
-        columns = [images[:, :, left : left + (wide - 1) * across + 1 : across] for left in lefts]
-        if joined:
-            columns = [tf.concat(columns, axis=3)]
-        for top in tops:
-            rows = slice(top, top + (high - 1) * down + 1, down)
-            seen += [tf.reshape(column[:, rows], [samples, high * wide, -1]) for column in columns]
-        return seen
-
-    def gradient(self, images: Any, back: Any, *, shape: Any) -> Any:
-        """The gradient of the kernel, of `shape`, summed over `images` `[N, H, W, C]`, from what comes `back`."""
-        return tf.raw_ops.Conv2DBackpropFilter(
-            input=images,
-            filter_sizes=list(shape),
-            out_backprop=back,
-            strides=[1, *self.strides, 1],
-            padding=self.padding,
-            dilations=[1, *self.dilation, 1],
-        )
-
-    def _margins(self, size: tuple[int, int], out: tuple[int, int]) -> list[tuple[int, int]]:
-        """Zeros before and after, rows and columns; TensorFlow's "SAME" puts the odd one behind."""
-        margins = []
-        for axis in range(2):
-            needed = (out[axis] - 1) * self.strides[axis] + (self.kernel[axis] - 1) * self.dilation[axis] + 1
-            total = max(needed - size[axis], 0) if self.padding == "SAME" else 0
-            margins.append((total // 2, total - total // 2))
-        return margins
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +101,7 @@ class LinearTap:
             kernel = tf.matmul(*tall, transpose_a=True)
         else:
             own = zip(inputs, backs, strict=True)
-            kernel = tf.stack([self.window.gradient(*one, shape=self.kernel.shape) for one in own])
+            kernel = tf.stack([kernel_gradient(*one, self.window, shape=self.kernel.shape) for one in own])
         sums = {id(self.kernel): _float32(kernel)}
         if self.bias is not None:
             each = tf.stack([tf.reduce_sum(one, axis=range(len(one.shape) - 1)) for one in backs])

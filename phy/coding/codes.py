@@ -12,11 +12,13 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import tensorflow as tf
 
+from phy.coding.convolutional import polynomials_of
 from phy.coding.kernel_codes import KernelCode, kernel_code
-from phy.coding.plan import TURBO_MEMORY, Coding, PacketPlan, ldpc_mother_bits
+from phy.coding.plan import Coding, PacketPlan, ldpc_mother_bits
 from phy.coding.polar.graph import PolarCode
 from phy.coding.repetition import Repetition
 from phy.coding.trellis import TrellisEncoder
+from phy.coding.turbo.sizes import TAIL_STEPS
 from phy.config.coding import CodingConfig
 
 _TURBO_LLR_MAX = 20.0
@@ -46,6 +48,11 @@ def block_code(coding: Coding, plan: PacketPlan, *, bits_per_symbol: int, fused:
         return Repetition(plan.block_bits, plan.block_bits)
     if fused and coding.fusible:
         return OnHost(kernel_code(coding, plan, bits_per_symbol=bits_per_symbol), plan)
+    if coding.only_in_kernels:
+        raise ValueError(
+            f"Sionna's blocks have code {coding.code} by Sionna's conventions, coding.standard is 3gpp; write "
+            "coding.standard: sionna, or engine: auto"
+        )
     if coding.code == "repetition":
         return Repetition(plan.block_bits, plan.coded_block_bits)
     if coding.code == "convolutional":
@@ -80,7 +87,7 @@ class OnHost:
 
 
 class Convolutional:
-    """Terminated feed-forward code, Viterbi on soft values (`ViterbiDecoder`, polynomials of `ConvEncoder`)."""
+    """Terminated feed-forward code, Viterbi on soft values (`ViterbiDecoder`)."""
 
     xla = True
 
@@ -88,10 +95,12 @@ class Convolutional:
         from sionna.phy.fec.conv import ConvEncoder, ViterbiDecoder
 
         rate: Literal[2, 3] = 2 if coding.rate > 0.4 else 3
-        encoder = ConvEncoder(rate=1 / rate, constraint_length=coding.constraint_length, terminate=True)
+        length = coding.constraint_length
+        chosen = polynomials_of(rate, length, standard=coding.standard)
+        encoder = ConvEncoder(gen_poly=tuple(f"{one:0{length}b}" for one in chosen), terminate=True)
         self._encode = TrellisEncoder(encoder.gen_poly, recursive=False)
         self.decode = tf.function(ViterbiDecoder(encoder=encoder, method="soft_llr").__call__)
-        states = 2 ** (coding.constraint_length - 1)
+        states = 2 ** (length - 1)
         # Branch metrics, path metrics and traceback of every step.
         self.decoder_floats = (2**rate + 2 * states) * (plan.coded_block_bits // rate)
 
@@ -101,7 +110,7 @@ class Convolutional:
 
 
 class Turbo:
-    """3GPP turbo code (TS 36.212 5.1.3.2, terminated), `TurboDecoder` with the exact BCJR algorithm.
+    """Turbo code as Sionna reads TS 36.212 5.1.3.2, terminated, `TurboDecoder` with the exact BCJR algorithm.
 
     The encoder is written out: Sionna's unrolls every bit, and takes 12 s to compile at 1024 bits where this one
     takes a fraction of a second.
@@ -113,7 +122,7 @@ class Turbo:
         from sionna.phy.fec.turbo import TurboDecoder, TurboEncoder
 
         outputs: Literal[2, 3] = 2 if coding.rate > 0.4 else 3
-        encoder = TurboEncoder(rate=1 / outputs, constraint_length=TURBO_MEMORY + 1, terminate=True)
+        encoder = TurboEncoder(rate=1 / outputs, constraint_length=TAIL_STEPS + 1, terminate=True)
         self._component = TrellisEncoder(encoder.gen_poly, recursive=True)
         self._interleaver = encoder.internal_interleaver
         self._decoder = tf.function(TurboDecoder(encoder, num_iter=coding.iterations, algorithm="map").__call__)
@@ -121,7 +130,7 @@ class Turbo:
         steps = plan.coded_block_bits // outputs
         self._sent = np.flatnonzero(np.resize(pattern, (steps, 3)).ravel())
         # Forward state probabilities, branch metrics and messages of every step, twice.
-        self.decoder_floats = 2 * (2**TURBO_MEMORY + 8) * steps
+        self.decoder_floats = 2 * (2**TAIL_STEPS + 8) * steps
 
     def encode(self, bits: Any) -> Any:
         rows, length = bits.shape

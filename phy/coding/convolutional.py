@@ -18,12 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.coding.soft_lanes import LANES, quantise, run_lanes, to_lanes
+from phy.config.coding import CodingStandard
 from phy.numerics.compiled import aligned_zeros, inlined, lean_kernel
 
 POLYNOMIALS: dict[tuple[int, int], tuple[int, ...]] = {
     (2, 3): (0o5, 0o7),
-    (2, 4): (0o15, 0o13),
-    (2, 5): (0o23, 0o33),
+    (2, 4): (0o15, 0o17),
+    (2, 5): (0o23, 0o35),
     (2, 6): (0o65, 0o57),
     (2, 7): (0o133, 0o171),
     (2, 8): (0o345, 0o237),
@@ -31,11 +32,19 @@ POLYNOMIALS: dict[tuple[int, int], tuple[int, ...]] = {
     (3, 4): (0o13, 0o15, 0o17),
     (3, 5): (0o25, 0o33, 0o37),
     (3, 6): (0o47, 0o53, 0o75),
-    (3, 7): (0o171, 0o145, 0o133),
+    (3, 7): (0o133, 0o145, 0o175),
     (3, 8): (0o225, 0o331, 0o367),
 }
-"""Generators by (outputs, constraint length), the current bit highest: T. K. Moon, Error Correction Coding, 2005,
-Table 12.1, as in Sionna's `ConvEncoder`."""
+"""Generators of the largest free distance by (outputs, constraint length), the current bit highest.
+
+T. K. Moon, Error Correction Coding, 2005, Table 12.1; K. J. Larsen, IEEE Trans. Inf. Theory 19, 1973."""
+SIONNA_POLYNOMIALS: dict[tuple[int, int], tuple[int, ...]] = {
+    **POLYNOMIALS,
+    (2, 4): (0o15, 0o13),
+    (2, 5): (0o23, 0o33),
+    (3, 7): (0o171, 0o145, 0o133),
+}
+"""Those of `ConvEncoder` of Sionna 1.2.2; these three differ from the table."""
 
 _WORD = 16
 """Decisions of one lane in one word."""
@@ -46,6 +55,12 @@ _NONE, _ONE, _SIGN = np.uint16(0), np.uint16(1), np.uint16(15)
 _HERE, _SHIFT = np.int16(1), np.int16(15)
 
 
+def polynomials_of(outputs: int, constraint_length: int, *, standard: CodingStandard) -> tuple[int, ...]:
+    """Return those of the table, or the ones of Sionna 1.2.2 under `sionna`."""
+    table = POLYNOMIALS if standard == "3gpp" else SIONNA_POLYNOMIALS
+    return table[outputs, constraint_length]
+
+
 @dataclass(frozen=True)
 class ConvolutionalCode:
     """Feed-forward code of rate 1 / `outputs` that starts in and returns to the zero state."""
@@ -53,11 +68,12 @@ class ConvolutionalCode:
     block_bits: int
     outputs: int
     constraint_length: int
+    standard: CodingStandard = "3gpp"
 
     @property
     def polynomials(self) -> tuple[int, ...]:
         """Generator polynomials, the current bit highest."""
-        return POLYNOMIALS[self.outputs, self.constraint_length]
+        return polynomials_of(self.outputs, self.constraint_length, standard=self.standard)
 
     def encode(self, bits: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Bits `[n, block_bits]` to `[n, (block_bits + K - 1) outputs]`, both in {0, 1}."""

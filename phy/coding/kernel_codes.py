@@ -12,9 +12,12 @@ from phy.coding.convolutional import ConvolutionalCode
 from phy.coding.ldpc.decoder import LdpcDecoder
 from phy.coding.ldpc.encoder import LdpcEncoder
 from phy.coding.ldpc.plan import LdpcPlan, plan_ldpc
+from phy.coding.ldpc.transport import LdpcTransportBlock
 from phy.coding.plan import PacketPlan, ldpc_mother_bits
 from phy.coding.polar.code import PolarCode
-from phy.coding.turbo.code import TurboCode
+from phy.coding.polar.transport import PolarTransport
+from phy.coding.turbo.code import punctured_code
+from phy.coding.turbo.transport import TurboTransport
 from phy.config.coding import CodingConfig
 
 
@@ -32,7 +35,7 @@ class KernelCode(Protocol):
 
 @dataclass(frozen=True)
 class Ldpc:
-    """5G LDPC (TS 38.212 5.3.2, 5.4.2); code words equal Sionna's.
+    """One block of 5G LDPC (TS 38.212 5.3.2) with the rate matching of Sionna, whose code words it has.
 
     `iterations` is the limit of layered iterations with 8-bit values; decoding stops at a code word. The error rate is
     no worse than with as many iterations of flooding belief propagation, and equal if both converge.
@@ -80,18 +83,30 @@ class Repeated:
         return self.code.decode(copies.sum(axis=1))
 
 
-def kernel_code(coding: CodingConfig, plan: PacketPlan, *, bits_per_symbol: int) -> KernelCode:
-    """Return the code of one block of `plan`, for a `coding` that is `fusible`."""
+def kernel_code(
+    coding: CodingConfig, plan: PacketPlan, *, bits_per_symbol: int, versions: tuple[int, ...] = ()
+) -> KernelCode:
+    """Return the code of one block of `plan`, for a `coding` that is `fusible`.
+
+    `versions` as of `LdpcTransportBlock` are those of incremental redundancy, none for equal attempts.
+    """
+    if plan.segments is not None:
+        sent = versions or (coding.redundancy_version,)
+        return LdpcTransportBlock(plan.segments, plan.block_bits, sent, coding.iterations, buffered=bool(versions))
     block_bits, coded_bits = plan.block_bits, plan.coded_block_bits
     if coding.code == "repetition":
         return Repeated(Uncoded(), block_bits, coded_bits)
     outputs = 2 if coding.rate > 0.4 else 3
     if coding.code == "convolutional":
-        return ConvolutionalCode(block_bits, outputs, coding.constraint_length)
+        return ConvolutionalCode(block_bits, outputs, coding.constraint_length, coding.standard)
+    if coding.code == "turbo" and coding.standard == "3gpp":
+        return TurboTransport(block_bits, coded_bits, bits_per_symbol, coding.iterations, coding.redundancy_version)
     if coding.code == "turbo":
-        return TurboCode(block_bits, outputs, coding.iterations)
+        return punctured_code(block_bits, outputs, coding.iterations)
+    if coding.code == "polar5g" and coding.standard == "3gpp":
+        return PolarTransport(block_bits, coded_bits, coding.list_size)
     if coding.code == "polar5g":
-        return PolarCode(block_bits, coded_bits, coding.list_size)
+        return PolarCode(block_bits, coded_bits, coding.list_size, coding.standard)
     mother_bits = ldpc_mother_bits(block_bits, coded_bits, bits_per_symbol)
     code = Ldpc(plan_ldpc(block_bits, mother_bits, bits_per_symbol=bits_per_symbol), coding.iterations)
     return code if mother_bits == coded_bits else Repeated(code, mother_bits, coded_bits)

@@ -11,6 +11,7 @@ import tensorflow as tf
 from phy.coding.codes import block_code
 from phy.coding.crc import PacketCrc
 from phy.coding.plan import INTERLEAVER_SEED, Coding, PacketPlan, plan_packet
+from phy.coding.transport.scrambling import sequence_of
 
 
 @lru_cache(maxsize=64)
@@ -43,7 +44,8 @@ class PacketCodec:
         self._code = block_code(coding, plan, bits_per_symbol=bits_per_symbol, fused=fused)
         self.xla = self._code.xla
         self.decoder_floats_per_packet = plan.num_blocks * self._code.decoder_floats + plan.coded_bits
-        self._crc = PacketCrc(crc, message_bits=plan.payload_bits) if crc else None
+        self._crc = PacketCrc(crc, message_bits=plan.payload_bits + plan.stuffing_bits) if crc else None
+        self._sequence = None if coding == "none" else sequence_of(coding.scrambling, plan.coded_bits)
         self._permutation = None
         if coding != "none" and coding.interleaver == "random":
             generator = np.random.Generator(np.random.Philox(key=INTERLEAVER_SEED))
@@ -65,7 +67,7 @@ class PacketCodec:
     def _information(self, bits: Any) -> Any:
         """Payload bits to blocks, `[n * num_blocks, block_bits]` float32."""
         plan, rows = self.plan, bits.shape[0]
-        information = tf.cast(bits, tf.float32)
+        information = tf.pad(tf.cast(bits, tf.float32), [[0, 0], [0, plan.stuffing_bits]])
         if self._crc is not None:
             information = self._crc.append(information)
         information = tf.pad(information, [[0, 0], [0, plan.filler_bits]])
@@ -77,11 +79,14 @@ class PacketCodec:
         coded = tf.reshape(coded, [coded.shape[0] // plan.num_blocks, plan.num_blocks * plan.coded_block_bits])
         if self._permutation is not None:
             coded = tf.gather(coded, self._permutation, axis=1)
-        return tf.cast(tf.pad(coded, [[0, 0], [0, plan.padding_bits]]), tf.int32)
+        sent = tf.cast(tf.pad(coded, [[0, 0], [0, plan.padding_bits]]), tf.int32)
+        return sent if self._sequence is None else tf.bitwise.bitwise_xor(sent, self._sequence.astype(np.int32))
 
     def _blocks(self, llrs: Any) -> Any:
         """LLRs of packets to those of coded blocks."""
         plan, rows = self.plan, llrs.shape[0]
+        if self._sequence is not None:
+            llrs = llrs * (1.0 - 2.0 * self._sequence).astype(np.float32)
         coded = llrs[:, : plan.num_blocks * plan.coded_block_bits]
         if self._permutation is not None:
             coded = tf.gather(coded, np.argsort(self._permutation), axis=1)
@@ -92,6 +97,6 @@ class PacketCodec:
         plan = self.plan
         rows = decided.shape[0] // plan.num_blocks
         information = tf.reshape(decided, [rows, plan.num_blocks * plan.block_bits])
-        information = information[:, : plan.payload_bits + plan.crc_bits]
+        information = information[:, : plan.payload_bits + plan.stuffing_bits + plan.crc_bits]
         accepted = tf.ones([rows], tf.bool) if self._crc is None else self._crc.holds(information)
         return tf.cast(information[:, : plan.payload_bits], tf.int32), accepted

@@ -1,7 +1,8 @@
 """Split of a packet into code blocks: pure arithmetic, so that a scenario is checked without TensorFlow.
 
 A packet of `payload_bits` gets its CRC, then zero filler bits until it is `num_blocks` equal blocks of `block_bits`;
-each becomes `coded_block_bits`, and zero padding completes the last symbol.
+each becomes `coded_block_bits`, and zero padding completes the last symbol. Under `standard: 3gpp` a block of `turbo`
+and `polar5g` is a transport block, which these codes cut into code blocks of their own as their standards do.
 """
 
 from __future__ import annotations
@@ -10,6 +11,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
+from phy.coding.ldpc.segmentation import LdpcSegments, base_graph_of, segment
+from phy.coding.polar import sizes as polar_sizes
+from phy.coding.transport.block_size import smallest_allocation
+from phy.coding.turbo import sizes as turbo_sizes
 from phy.config.coding import CRC_BITS, CodingConfig
 
 Coding = Literal["none"] | CodingConfig
@@ -22,14 +27,16 @@ LDPC_MAX_RATE = Fraction(948, 1024)
 LDPC_SHORT_RATE = Fraction(8, 9)
 """Largest rate of blocks up to 292 bits (base graph 2): at 948/1024 belief propagation leaves some of them undecided
 without any noise, measured from 12 to 299 bits."""
+LDPC_SHORT_BITS = 292
 LDPC_MOTHER_RATE = Fraction(1, 5)
 """Lowest rate of base graph 2; below it the code word is repeated."""
-TURBO_MEMORY = 3
-"""Shift register of the 3GPP turbo code, TS 36.212 5.1.3.2.1."""
+TURBO_MAX_RATE = Fraction(93, 100)
+"""Largest rate at which a receiver of LTE must decode, TS 36.213 7.1.7."""
 
 _SMALLEST_BLOCK = {"repetition": 1, "convolutional": 1, "turbo": 40, "polar5g": 12, "ldpc5g": 12}
+# Of Sionna's polar encoder.
 _POLAR_MAX_INFORMATION, _POLAR_MIN_CODED, _POLAR_MAX_CODED = 1013, 18, 1088
-_POLAR_RATES = (Fraction(1, 8), Fraction(9, 10))
+_POLAR_SLOWEST = Fraction(1, 8)
 _TRELLIS_RATES = (Fraction(1, 2), Fraction(1, 3))
 # A whole packet as one trellis would hold its every state at every bit; the tail costs a longer block nothing.
 _CONVOLUTIONAL_BLOCK = 1024
@@ -39,8 +46,10 @@ _CONVOLUTIONAL_BLOCK = 1024
 class PacketPlan:
     """Sizes of one packet on its way through a code, all in bits.
 
-    `payload_bits + crc_bits + filler_bits = num_blocks * block_bits` and
-    `num_blocks * coded_block_bits + padding_bits = coded_bits`, a multiple of the bits per symbol.
+    `payload_bits + stuffing_bits + crc_bits + filler_bits = num_blocks * block_bits` and
+    `num_blocks * coded_block_bits + padding_bits = coded_bits`, a multiple of the bits per symbol. Stuffing completes
+    a transport block size of TS 38.214. Code blocks by TS 38.212 are `segments`, of different coded lengths; the whole
+    transport block is then the one block of the packet.
     """
 
     payload_bits: int
@@ -50,6 +59,8 @@ class PacketPlan:
     block_bits: int
     coded_block_bits: int
     padding_bits: int
+    stuffing_bits: int = 0
+    segments: LdpcSegments | None = None
 
     @property
     def coded_bits(self) -> int:
@@ -77,6 +88,8 @@ def plan_packet(coding: Coding, *, payload_bits: int, bits_per_symbol: int, crc:
     if problem is not None:
         raise ValueError("; ".join(problem))
     crc_bits = 0 if crc is None else CRC_BITS[crc]
+    if coding != "none" and coding.cuts_by_standard:
+        return _by_standard(coding, payload_bits=payload_bits, bits_per_symbol=bits_per_symbol, crc_bits=crc_bits)
     information = payload_bits + crc_bits
     if coding == "none":
         num_blocks, block_bits, coded_block_bits = 1, information, information
@@ -91,6 +104,37 @@ def plan_packet(coding: Coding, *, payload_bits: int, bits_per_symbol: int, crc:
         block_bits=block_bits,
         coded_block_bits=coded_block_bits,
         padding_bits=-num_blocks * coded_block_bits % bits_per_symbol,
+    )
+
+
+def _by_standard(coding: CodingConfig, *, payload_bits: int, bits_per_symbol: int, crc_bits: int) -> PacketPlan:
+    """LDPC under TS 38.212: A is the payload, or the next transport block size of TS 38.214 5.1.3.2."""
+    rate = exact_rate(coding)
+    if coding.transport_block == "ts38214":
+        symbols, transport = smallest_allocation(payload_bits, rate=rate, bits_per_symbol=bits_per_symbol)
+    else:
+        transport = payload_bits
+        # The scheduler chooses how many symbols are sent: enough that belief propagation decodes small blocks.
+        held = min(rate, LDPC_SHORT_RATE) if transport <= LDPC_SHORT_BITS else rate
+        symbols = _ceil((transport + crc_bits) / held / bits_per_symbol)
+    information = transport + crc_bits
+    segments = segment(
+        information,
+        base_graph=base_graph_of(transport, rate),
+        coded_bits=symbols * bits_per_symbol,
+        bits_per_symbol=bits_per_symbol,
+        tbs_lbrm_bits=coding.tbs_lbrm_bits,
+    )
+    return PacketPlan(
+        payload_bits=payload_bits,
+        crc_bits=crc_bits,
+        filler_bits=0,
+        num_blocks=1,
+        block_bits=information,
+        coded_block_bits=symbols * bits_per_symbol,
+        padding_bits=0,
+        stuffing_bits=transport - payload_bits,
+        segments=segments,
     )
 
 
@@ -110,10 +154,15 @@ def coding_problem(
 def _rate_problem(coding: CodingConfig) -> tuple[str, str] | None:
     rate = exact_rate(coding)
     said = f"{coding.code} cannot do rate {coding.rate:.4g}"
-    if coding.code in ("convolutional", "turbo") and rate not in _TRELLIS_RATES:
+    by_standard = coding.standard == "3gpp"
+    trellis = coding.code == "convolutional" or (coding.code == "turbo" and not by_standard)
+    if trellis and rate not in _TRELLIS_RATES:
         return (f"{said}; it has the rates 1/2 and 1/3", "write rate: 1/2, or rate: 1/3, or code: ldpc5g for any other")
-    if coding.code == "polar5g" and not _POLAR_RATES[0] <= rate <= _POLAR_RATES[1]:
-        return (f"{said}; it has rates from 1/8 to 9/10", "write rate: 1/2, or code: ldpc5g")
+    if coding.code == "turbo" and rate > TURBO_MAX_RATE:
+        return (f"{said}; its largest is 0.93 (TS 36.213 7.1.7)", "write rate: 9/10 or less, or coding: none")
+    slowest, fastest = polar_sizes.SMALLEST_RATE if by_standard else _POLAR_SLOWEST, polar_sizes.LARGEST_RATE
+    if coding.code == "polar5g" and not slowest <= rate <= fastest:
+        return (f"{said}; it has rates from {slowest} to {fastest}", "write rate: 1/2, or code: ldpc5g")
     if coding.code == "ldpc5g" and rate > LDPC_MAX_RATE:
         return (f"{said}; its largest is 948/1024 (TS 38.212 5.4.2.1)", "write rate: 8/9 or less, or coding: none")
     return None
@@ -122,7 +171,7 @@ def _rate_problem(coding: CodingConfig) -> tuple[str, str] | None:
 def _block_problem(coding: CodingConfig) -> tuple[str, str] | None:
     if coding.block_length == "auto":
         return None
-    smallest, largest = _SMALLEST_BLOCK[coding.code], largest_block(coding)
+    smallest, largest = _smallest_block(coding), largest_block(coding)
     if smallest <= coding.block_length and (largest is None or coding.block_length <= largest):
         return None
     limits = f"from {smallest} to {largest}"
@@ -132,10 +181,16 @@ def _block_problem(coding: CodingConfig) -> tuple[str, str] | None:
     )
 
 
+def _smallest_block(coding: CodingConfig) -> int:
+    return 1 if coding.code == "turbo" and coding.standard == "3gpp" else _SMALLEST_BLOCK[coding.code]
+
+
 def largest_block(coding: CodingConfig) -> int | None:
     """Most information bits of one block at this rate, None without a limit."""
     if coding.code == "turbo":
-        return 6144
+        return turbo_sizes.SIZES[-1]
+    if coding.code == "polar5g" and coding.standard == "3gpp":
+        return polar_sizes.largest_block(exact_rate(coding))
     if coding.code == "polar5g":
         return min(_POLAR_MAX_INFORMATION, int(_POLAR_MAX_CODED * exact_rate(coding)))
     if coding.code == "ldpc5g":
@@ -147,23 +202,29 @@ def largest_block(coding: CodingConfig) -> int | None:
 def _segments(coding: CodingConfig, information: int) -> tuple[int, int]:
     if coding.block_length != "auto":
         return -(-information // coding.block_length), coding.block_length
+    if coding.code == "turbo" and coding.standard == "3gpp":
+        return 1, information
     largest = _CONVOLUTIONAL_BLOCK if coding.code == "convolutional" else largest_block(coding) or information
     num_blocks = -(-information // largest)
-    return num_blocks, max(-(-information // num_blocks), _SMALLEST_BLOCK[coding.code])
+    return num_blocks, max(-(-information // num_blocks), _smallest_block(coding))
 
 
 def _coded_block_bits(coding: CodingConfig, block_bits: int, bits_per_symbol: int) -> int:
     rate = exact_rate(coding)
-    if coding.code == "ldpc5g" and block_bits <= 292:
+    if coding.code == "ldpc5g" and block_bits <= LDPC_SHORT_BITS:
         rate = min(rate, LDPC_SHORT_RATE)
     if coding.code == "convolutional":
         return (block_bits + coding.constraint_length - 1) * rate.denominator
+    if coding.code == "turbo" and coding.standard == "3gpp":
+        return turbo_sizes.coded_bits_of(block_bits, rate, bits_per_symbol)
     if coding.code == "turbo":
         # Four tail symbols of three bits (TS 36.212 5.1.3.2.2), punctured with the rest.
-        return (block_bits + -(-4 * TURBO_MEMORY // 3)) * rate.denominator
+        return (block_bits + turbo_sizes.TAIL_STEPS + 1) * rate.denominator
+    if coding.code == "polar5g" and coding.standard == "3gpp":
+        return polar_sizes.coded_bits_of(block_bits, rate)
     coded = _ceil(block_bits / rate)
     if coding.code == "polar5g":
-        return max(coded, block_bits + polar_crc_bits(block_bits), _POLAR_MIN_CODED)
+        return max(coded, block_bits + polar_sizes.crc_bits(block_bits), _POLAR_MIN_CODED)
     if coding.code == "ldpc5g":
         return _whole_symbols(coded, block_bits, bits_per_symbol)
     return coded
@@ -183,11 +244,6 @@ def ldpc_mother_bits(block_bits: int, coded_block_bits: int, bits_per_symbol: in
     """Length of the code word that is sent, or repeated cyclically where the rate is below 1/5."""
     longest = int(block_bits / LDPC_MOTHER_RATE) // bits_per_symbol * bits_per_symbol
     return min(coded_block_bits, longest)
-
-
-def polar_crc_bits(block_bits: int) -> int:
-    """The polar code's own CRC in the uplink, TS 38.212 6.3.1.2.1."""
-    return 6 if block_bits < 20 else 11
 
 
 def _ceil(value: Fraction) -> int:

@@ -48,3 +48,8 @@ CodeRate = Annotated[
     WithJsonSchema(_RATE_OR_FRACTION),
 ]
 """Information bits over coded bits; a fraction such as `1/2` may be written."""
+
+
+def word_or_mapping(value: object) -> str:
+    """Return the form in which a section is written: a word, or a mapping of keys."""
+    return "word" if isinstance(value, str) else "mapping"

@@ -97,6 +97,11 @@ class ChannelConfig(Frozen):
         default=0.0,
         description="speed of the devices, Doppler shift times c over carrier frequency [m/s]; at most 540 km/h",
     )
+    movement: Literal["horizontal", "space"] = Field(
+        default="horizontal",
+        description="direction of the velocity in a cdl model, drawn with the channel: horizontal: azimuth uniform in "
+        "the plane, as TR 38.901 evaluates; space: zenith uniform too, as Sionna draws it, with slower fading",
+    )
     gain: AmplitudeGain | Annotated[tuple[AmplitudeGain, ...], Field(min_length=1)] = Field(
         default=1.0,
         description="amplitude gain h, one for all devices or one per device; 1: power is received as it is sent",
@@ -126,6 +131,11 @@ class ChannelConfig(Frozen):
             raise ValueError(
                 f"speed_m_s {self.speed_m_s:g} acts on a flat channel under coherence: doppler only, the coherence "
                 f"is {self.coherence}; write coherence: doppler, or leave speed_m_s out"
+            )
+        if self.movement != "horizontal" and not self.model.startswith("cdl"):
+            raise ValueError(
+                f"movement {self.movement} belongs to the rays of a cdl model, the model is {self.model}; leave "
+                "movement out, or write model: cdl-c"
             )
         if self.coherence == "symbol" and selective:
             raise ValueError(f"{self.model} has no coherence symbol; write coherence: packet")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
-from phy.config.base import CodeRate, Frozen, Modulation
+from phy.config.base import CodeRate, Frozen, Modulation, word_or_mapping
 
 CodeName = Literal["repetition", "convolutional", "turbo", "polar5g", "ldpc5g"]
 LdpcUpdate = Literal["boxplus-phi", "boxplus", "minsum", "offset-minsum"]
+CodingStandard = Literal["3gpp", "sionna"]
 
 
 _OWNERS: dict[str, tuple[CodeName, ...]] = {
@@ -17,21 +18,49 @@ _OWNERS: dict[str, tuple[CodeName, ...]] = {
     "check_update": ("ldpc5g",),
     "list_size": ("polar5g",),
     "constraint_length": ("convolutional",),
+    "standard": ("ldpc5g", "polar5g", "turbo", "convolutional"),
+    "redundancy_version": ("ldpc5g", "turbo"),
+    "transport_block": ("ldpc5g",),
+    "tbs_lbrm_bits": ("ldpc5g",),
 }
+_OTHER_IN_SIONNA: tuple[CodeName, ...] = ("ldpc5g", "polar5g", "turbo")
+"""Codes of a standard that Sionna 1.2.2 has with other lengths, bits or base graphs."""
+_OF_3GPP = ("redundancy_version", "transport_block", "tbs_lbrm_bits")
+"""Keys whose values other than the default only standard 3gpp has."""
 
 
 LARGEST_FUSED_LIST = 16
 """The fused decoder of polar codes holds the bits of all paths at a position in 16 bits."""
 
 
+class ScramblingConfig(Frozen):
+    """Scrambling of coded bits as on the uplink data channel, TS 38.211 6.3.1.1; all devices have the same n_RNTI."""
+
+    n_rnti: Annotated[int, Field(ge=0, le=65535, strict=True)] = Field(
+        default=1, description="radio network temporary identifier of the device; 1 is the first that a cell may give"
+    )
+    n_id: Annotated[int, Field(ge=0, le=1023, strict=True)] = Field(
+        default=0, description="scrambling identity; 0 as of cell 0"
+    )
+
+
+Scrambling = Annotated[
+    Annotated[Literal["none"], Tag("word")] | Annotated[ScramblingConfig, Tag("mapping")],
+    Discriminator(word_or_mapping),
+]
+
+
 class CodingConfig(Frozen):
     """One channel code; a key of another code must keep its default.
 
     - `repetition`: the block repeated cyclically to any rate, soft combining;
-    - `convolutional`: terminated, of `constraint_length`, Viterbi on soft values; rates 1/2 and 1/3;
-    - `turbo`: 3GPP TS 36.212, BCJR; rates 1/3 and 1/2;
-    - `polar5g`: TS 38.212 5.3.1, SC list decoding with the code's own CRC; rates 1/8 to 9/10;
-    - `ldpc5g`: TS 38.212 5.3.2, flooding belief propagation; rates up to 948/1024, below 1/5 by repetition.
+    - `convolutional`: terminated, of `constraint_length` and the largest free distance, Viterbi on soft values; rates
+      1/2 and 1/3;
+    - `turbo`: 3GPP TS 36.212 5.1.2 to 5.1.4.1, BCJR; any rate up to 0.93;
+    - `polar5g`: TS 38.212 6.3.1, uplink control, SC list decoding with the code's own CRC; rates up to 9/10;
+    - `ldpc5g`: TS 38.212 5.3.2, layered belief propagation (by Sionna flooding); rates up to 948/1024.
+
+    Under `standard: sionna` turbo has rates 1/3 and 1/2 alone, and polar5g rates from 1/8 and no parity-check bits.
     """
 
     code: CodeName = Field(description="channel code; ldpc5g and polar5g: 3GPP TS 38.212, turbo: TS 36.212")
@@ -56,6 +85,31 @@ class CodingConfig(Frozen):
         default=5,
         description="constraint length (convolutional); 5 is a convention: 16 states, a moderate load for Viterbi",
     )
+    standard: CodingStandard = Field(
+        default="3gpp",
+        description="3gpp: TS 38.212 for ldpc5g and polar5g, TS 36.212 for turbo, tabulated polynomials for "
+        "convolutional; sionna: the conventions of Sionna 1.2.2, with which published curves of Sionna are made",
+    )
+    redundancy_version: Annotated[int, Field(ge=0, le=3, strict=True)] = Field(
+        default=0,
+        description="redundancy version of the first attempt (ldpc5g and turbo under 3gpp): where in the circular "
+        "buffer of TS 38.212 5.4.2.1 or TS 36.212 5.1.4.1.2 it starts; 0 has the information bits",
+    )
+    transport_block: Literal["payload", "ts38214"] = Field(
+        default="payload",
+        description="bits of a packet before its CRC (ldpc5g under 3gpp): those of the payload, or the next size of "
+        "TS 38.214 5.1.3.2, filled with zeros; payload adds nothing",
+    )
+    tbs_lbrm_bits: Annotated[int, Field(ge=24, le=1 << 24, strict=True)] | None = Field(
+        default=None,
+        description="TBS_LBRM of TS 38.212 5.4.2.1 (ldpc5g under 3gpp), which limits the circular buffer [bits]; no "
+        "limit if left out",
+    )
+    scrambling: Scrambling = Field(
+        default="none",
+        description="none, or {n_rnti: .., n_id: ..}: coded bits scrambled by the Gold sequence of TS 38.211 5.2.1; "
+        "payloads are random bits without it too",
+    )
     interleaver: Literal["none", "random"] = Field(
         default="none",
         description="permutation of the coded bits of a packet, across its code blocks; none: codes of 5G "
@@ -72,6 +126,44 @@ class CodingConfig(Frozen):
         Min-sum rules stay with Sionna: their losses are wanted, and the fused decoder does not have them.
         """
         return self.list_size <= LARGEST_FUSED_LIST and self.check_update in ("boxplus", "boxplus-phi")
+
+    @property
+    def only_in_kernels(self) -> bool:
+        """True if Sionna's blocks do not have the code: by the standard it differs from theirs."""
+        return self.standard == "3gpp" and self.code in _OTHER_IN_SIONNA
+
+    @property
+    def cuts_by_standard(self) -> bool:
+        """True if TS 38.212 5.2.2 and 5.4.2 give the code blocks and their lengths."""
+        return self.code == "ldpc5g" and self.standard == "3gpp"
+
+    @model_validator(mode="after")
+    def _keys_belong_to_the_standard(self) -> CodingConfig:
+        for key in _OF_3GPP:
+            value = getattr(self, key)
+            if self.standard == "sionna" and value != type(self).model_fields[key].default:
+                raise ValueError(
+                    f"{key} {value} is of standard 3gpp, the standard is sionna; leave {key} out, or write standard: "
+                    "3gpp"
+                )
+        if self.only_in_kernels and self.list_size > LARGEST_FUSED_LIST:
+            raise ValueError(
+                f"list_size {self.list_size} is of Sionna's decoder, which has codes of standard sionna only; write "
+                f"standard: sionna, or list_size: {LARGEST_FUSED_LIST} or less"
+            )
+        if not self.cuts_by_standard:
+            return self
+        if self.check_update in ("minsum", "offset-minsum"):
+            raise ValueError(
+                f"check_update {self.check_update} is of Sionna's decoder, which has codes of standard sionna only; "
+                "write standard: sionna, or check_update: boxplus"
+            )
+        if self.block_length != "auto":
+            raise ValueError(
+                f"block_length {self.block_length} is not free under standard 3gpp: TS 38.212 5.2.2 cuts a packet; "
+                "leave block_length out, or write standard: sionna"
+            )
+        return self
 
     @model_validator(mode="after")
     def _list_is_a_power_of_two(self) -> CodingConfig:
@@ -98,7 +190,8 @@ class PacketConfig(Frozen):
     - `drop`: a packet whose CRC fails is thrown away, and the receiver knows which bits are missing;
     - `retransmit`: it is sent again, up to `max_retransmissions` times, each attempt decoded alone; if all
       fail it is dropped;
-    - `retransmit-combine`: the same with Chase combining of the soft values of all attempts.
+    - `retransmit-combine`: the same with the soft values of all attempts added: of the same bits (Chase combining),
+      or of redundancy versions 0, 2, 3 and 1 in turn (incremental redundancy, TS 38.212 5.4.2.1).
     """
 
     policy: Literal["accept", "drop", "retransmit", "retransmit-combine"] = Field(
@@ -110,6 +203,11 @@ class PacketConfig(Frozen):
         description="generator polynomial of TS 38.212 5.1; auto: none under accept, else CRC16 up to 3824 bits and "
         "CRC24A above",
     )
+    combining: Literal["chase", "incremental-redundancy"] = Field(
+        default="chase",
+        description="bits of a retransmission under retransmit-combine: the same ones, which every code has, or other "
+        "bits of the circular buffer (ldpc5g under 3gpp)",
+    )
     max_retransmissions: Annotated[int, Field(ge=1, le=64, strict=True)] = Field(
         default=3, description="attempts after the first, at most; 3 is a convention: 4 attempts in all"
     )
@@ -118,6 +216,15 @@ class PacketConfig(Frozen):
     def _errors_are_noticed(self) -> PacketConfig:
         if self.policy != "accept" and self.crc == "none":
             raise ValueError(f"policy {self.policy} notices packets in error by their CRC; leave crc out")
+        return self
+
+    @model_validator(mode="after")
+    def _combining_is_of_combined_attempts(self) -> PacketConfig:
+        if self.combining != "chase" and self.policy != "retransmit-combine":
+            raise ValueError(
+                f"combining {self.combining} is of policy retransmit-combine, the policy is {self.policy}; leave "
+                "combining out, or write policy: retransmit-combine"
+            )
         return self
 
     def crc_name(self, payload_bits: int) -> str | None:
@@ -134,9 +241,10 @@ CRC_POLYNOMIALS = {
     "crc11": (11, 10, 9, 5, 0),
     "crc16": (16, 12, 5, 0),
     "crc24a": (24, 23, 18, 17, 14, 11, 10, 7, 6, 5, 4, 3, 1, 0),
+    "crc24b": (24, 23, 6, 5, 1, 0),
 }
-"""Powers of x in the generator polynomials of TS 38.212 5.1."""
-CRC_BITS = {name: powers[0] for name, powers in CRC_POLYNOMIALS.items()}
+"""Powers of x in the generator polynomials of TS 38.212 5.1; crc24b is that of code blocks."""
+CRC_BITS = {name: powers[0] for name, powers in CRC_POLYNOMIALS.items() if name != "crc24b"}
 
 _MCS_TABLE_1: tuple[tuple[Modulation, float], ...] = (
     *(("qpsk", r / 1024) for r in (120, 157, 193, 251, 308, 379, 449, 526, 602, 679)),

@@ -17,15 +17,12 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from phy.config.access import CsiError, CsiEstimation, ImpairmentsConfig, NomaConfig, ReceiverConfig
-from phy.config.base import BITS_PER_SYMBOL, Access, ErrorModel, Frozen, Modulation
+from phy.config.base import BITS_PER_SYMBOL, Access, ErrorModel, Frozen, Modulation, word_or_mapping
 from phy.config.channel import ChannelConfig
 from phy.config.coding import NUM_MCS, CodingConfig, PacketConfig, mcs_entry
-from phy.config.ofdm import OfdmConfig
+from phy.config.delays import delay_tables
+from phy.config.ofdm import ON_GRID, OfdmConfig
 from phy.config.power import PowerConfig, PowerPolicy
-
-
-def _word_or_mapping(value: object) -> str:
-    return "word" if isinstance(value, str) else "mapping"
 
 
 def _kind_of_csi(value: object) -> str:
@@ -37,10 +34,10 @@ def _kind_of_csi(value: object) -> str:
 
 # The form is chosen before it is read, so that an error in one form is not reported as the other.
 Coding = Annotated[
-    Annotated[Literal["none"], Tag("word")] | Annotated[CodingConfig, Tag("mapping")], Discriminator(_word_or_mapping)
+    Annotated[Literal["none"], Tag("word")] | Annotated[CodingConfig, Tag("mapping")], Discriminator(word_or_mapping)
 ]
 Ofdm = Annotated[
-    Annotated[Literal["none"], Tag("word")] | Annotated[OfdmConfig, Tag("mapping")], Discriminator(_word_or_mapping)
+    Annotated[Literal["none"], Tag("word")] | Annotated[OfdmConfig, Tag("mapping")], Discriminator(word_or_mapping)
 ]
 Csi = Annotated[
     Annotated[Literal["perfect"], Tag("word")]
@@ -205,7 +202,17 @@ class LinkConfig(Frozen):
     def mixes_carriers(self) -> bool:
         """True if a symbol reaches other resource elements of an OFDM grid than its own."""
         impaired = self.impairments.cfo_hz > 0.0 or self.impairments.clipping_db is not None
-        return self.ofdm != "none" and (impaired or self.ofdm.domain == "time")
+        return self.ofdm != "none" and (impaired or self.interferes)
+
+    @property
+    def interferes(self) -> bool:
+        """True if the waveforms of `domain: time` interfere: paths beyond the prefix, or motion within a symbol."""
+        channel, ofdm = self.channel, self.ofdm
+        if ofdm == "none" or ofdm.domain != "time":
+            return False
+        last_s = delay_tables()[channel.model].delays.max() * channel.delay_spread_s if channel.selective else 0.0
+        late = last_s / ofdm.sample_s - ofdm.cyclic_prefix_length > ON_GRID
+        return late or (channel.fades and channel.max_doppler_hz > 0.0)
 
     @property
     def fusible(self) -> bool:
@@ -220,6 +227,13 @@ class LinkConfig(Frozen):
         coded = isinstance(link.coding, CodingConfig) and link.coding.fusible
         has_any = self.plain or coded or self.fusible_packets
         return has_any and link.modulation in BITS_PER_SYMBOL
+
+    @property
+    def only_in_kernels(self) -> bool:
+        """True if Sionna's blocks do not have the code of this link."""
+        coding = self.resolve_mcs().coding
+        coded = isinstance(coding, CodingConfig) and coding.only_in_kernels and self.access != "superposition"
+        return coded and self.error_model != "error_free"
 
     @property
     def on_gpu(self) -> bool:

@@ -8,14 +8,18 @@ from pydantic import Field, model_validator
 
 from phy.config.base import Frozen
 
+ON_GRID = 1e-6
+"""Part of a sample by which rounding may move a delay that lies on a sample."""
+
 
 class OfdmConfig(Frozen):
     """One slot of `num_symbols` OFDM symbols of `num_subcarriers`, a whole number of slots per packet.
 
     A pilot symbol carries known QPSK symbols on every carrier in use; with several devices on one grid (NOMA) their
     pilots lie on interleaved carriers (orthogonal in frequency). `domain: frequency` multiplies every carrier by the
-    channel at that carrier, as if the prefix were always long enough; `domain: time` passes samples through the
-    channel, with a real prefix, so that inter-symbol and inter-carrier interference show.
+    channel at that carrier, as if the prefix were always long enough; `domain: time` delays the waveform behind a real
+    prefix, so that inter-symbol and inter-carrier interference show. Where all paths lie within the prefix and the
+    channel holds for a symbol there is none, and both domains give the same numbers.
     """
 
     num_subcarriers: Annotated[int, Field(ge=4, le=4096, strict=True)] = Field(

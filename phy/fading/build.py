@@ -42,6 +42,7 @@ def _build(channel: ChannelConfig, num_antennas: int) -> Propagation:
             delay_spread_s=channel.delay_spread_s,
             carrier_frequency_hz=channel.carrier_frequency_hz,
             speed_m_s=channel.speed_m_s,
+            movement=channel.movement,
             num_antennas=num_antennas,
         )
     if channel.coherence == "doppler" and channel.fades:

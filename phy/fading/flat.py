@@ -51,9 +51,9 @@ class FlatFading:
         drawn = _draw_kernel(self)(key, tf.range(columns))
         return tf.broadcast_to(drawn, shape)
 
-    def time_correlation(self, lag_s: NDArray[np.float64]) -> NDArray[np.complex128]:
+    def path_correlation(self, lag_s: NDArray[np.float64]) -> NDArray[np.complex128]:
         """Ones; where every instant is a new draw, the power of the fixed path at any lag but 0."""
-        lag = np.asarray(lag_s, float)
+        lag = np.asarray(lag_s, float)[None]
         if not (self.law.fades and self.per_instant):
             return np.ones(lag.shape, np.complex128)
         k = self.law.rician_k or 0.0

@@ -4,13 +4,13 @@ Each tap is Xiao, Zheng and Beaulieu's sum of sinusoids ("Novel sum-of-sinusoids
 Rician fading channels", IEEE Trans. Wireless Commun. 2006, (6), (7) and (11)), as in Sionna's `TDL`:
 
     h_a(t) = sqrt(P / S) sum_s exp(i (2 pi f_D t cos(alpha_s) + phi_{a,s}))
-             + sqrt(P_los) exp(i (2 pi f_D t cos(pi/4) + phi_0)),
+             + sqrt(P_los) exp(i (2 pi 0.7 f_D t + phi_0)),
     alpha_s = (2 pi s + theta_s) / S,  theta, phi, phi_0 uniform on [-pi, pi)
 
 Angles are shared by the antennas, phases are not, so antennas fade independently; the direct path (first tap of D and
-E, Rician fading) has one phase for all. Under the same keys the numbers equal those of Sionna's block with
-`override_generator`, up to rounding. With S waves the density of |h|^2 at 0 is that of Rayleigh fading less 1 / (2 S):
-2.5 percent for Sionna's 20 waves.
+E, Rician fading) has one phase for all, and 0.7 of the largest Doppler shift (TR 38.901 7.7.2). Under the same keys the
+numbers equal those of Sionna's block with `override_generator` and its direct path at arccos(0.7), up to rounding. With
+S waves the density of |h|^2 at 0 is that of Rayleigh fading less 1 / (2 S): 2.5 percent for Sionna's 20 waves.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.config.delays import delay_tables
-from phy.fading.correlation import LOS_ANGLE_TURNS, clarke_correlation
+from phy.fading.correlation import LOS_DOPPLER, clarke_correlation
 from phy.fading.waves import PlaneWaves
 from phy.numerics.generator_override import CounterGenerator
 from phy.numerics.lazy_tensorflow import tf
@@ -87,9 +87,16 @@ def tapped_delay_line(
         delays_s=profile.delays * delay_spread_s,
         powers=profile.powers,
         draw=lambda key: _kernel(profile, doppler_hz, num_waves, num_antennas)(key),
-        correlation=partial(clarke_correlation, doppler_hz=doppler_hz, los_power=profile.direct),
+        correlation=partial(_correlation, profile, doppler_hz),
         moves=doppler_hz > 0.0,
     )
+
+
+def _correlation(profile: Profile, doppler_hz: float, lag_s: NDArray[np.float64]) -> NDArray[np.complex128]:
+    """Clarke's of every tap, the first with its direct path."""
+    direct = np.zeros(len(profile.delays))
+    direct[0] = profile.direct / profile.powers[0]
+    return np.stack([clarke_correlation(lag_s, doppler_hz=doppler_hz, los_power=share) for share in direct])
 
 
 @lru_cache(maxsize=64)
@@ -113,7 +120,7 @@ def _kernel(profile: Profile, doppler_hz: float, num_waves: int, num_antennas: i
         first = np.zeros((1, num_antennas, num_paths, 1), np.complex64)
         first[:, :, 0] = profile.direct**0.5
         direct = first * phasor(numbers.uniform([rows, 1, 1, 1], -0.5, 0.5))
-        along = np.float32(doppler_hz * np.cos(2.0 * np.pi * LOS_ANGLE_TURNS))
+        along = np.float32(LOS_DOPPLER * doppler_hz)
         return tf.concat([weights, direct], axis=3), tf.pad(doppler, [[0, 0], [0, 0], [0, 1]], constant_values=along)
 
     return draw

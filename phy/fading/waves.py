@@ -29,7 +29,7 @@ class PlaneWaves:
 
     - `draw(key)`: keys `[n, 2]` to weights `[n, antennas, paths, waves]` complex64 and Doppler shifts
       `[n, paths, waves]` float32 [Hz]; a compiled call of its own, so that nothing is drawn twice;
-    - `correlation(lag_s)`: see `Propagation.time_correlation`;
+    - `correlation(lag_s)`: see `Propagation.path_correlation`;
     - `moves`: without motion the sum is taken once and holds at every instant.
     """
 
@@ -48,10 +48,10 @@ class PlaneWaves:
         still = tf.reduce_sum(weights, axis=-1)[..., None]
         return tf.broadcast_to(still, tf.concat([tf.shape(still)[:-1], tf.shape(instants_s)[1:]], axis=0))
 
-    def time_correlation(self, lag_s: NDArray[np.float64]) -> NDArray[np.complex128]:
-        """E[h(t) conj(h(t + lag))] of the sum over paths, elementwise; all ones without motion."""
+    def path_correlation(self, lag_s: NDArray[np.float64]) -> NDArray[np.complex128]:
+        """See `Propagation.path_correlation`."""
         lag = np.asarray(lag_s, float)
-        return self.correlation(lag) if self.moves else np.ones(lag.shape, np.complex128)
+        return self.correlation(lag) if self.moves else np.ones((len(self.powers), *lag.shape), np.complex128)
 
 
 @lru_cache(maxsize=1)

@@ -13,25 +13,29 @@ estimates G = a g h at every data symbol, slot by slot and antenna by antenna.
 
   which costs no solve and takes sigma^2 of each row as a number. R_f has no more eigenvalues than the channel has
   paths. Error variance (a g)^2 diag(R_dd - R_dp (R_pp + sigma^2 I)^-1 R_pd) (Kay, "Fundamentals of Statistical Signal
-  Processing: Estimation Theory", 1993, (12.20) and (12.21)).
+  Processing: Estimation Theory", 1993, (12.20) and (12.21)). Where paths move differently the covariance is no such
+  product: see `joint_estimation`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.frontends.resource_grid import Grid
 from phy.numerics.lazy_tensorflow import tf
-from phy.stages import Propagation
+
+if TYPE_CHECKING:
+    from phy.frontends.resource_grid import Grid
+    from phy.stages import Propagation
 
 _NEGLIGIBLE = 1e-9
 """Share of the channel's energy in dropped eigenvalues: far below the resolution of single precision."""
 
-_TINY = np.float32(1e-30)
+TINY = np.float32(1e-30)
+"""Least power that estimators divide by."""
 
 
 class PilotEstimator(Protocol):
@@ -138,13 +142,14 @@ class Modes:
 class LinearMmse(PilotEstimator):
     """LMMSE over time and frequency from the statistics of the channel model; see the module.
 
+    All paths have the same correlation over time; `joint_estimation.linear_mmse` chooses the estimator.
     `response` `[paths, carriers]` complex: what a unit path does to every carrier. `over_time` and `over_frequency`
     (of every user) are the modes of the two covariances.
     """
 
     def __init__(self, grid: Grid, *, propagation: Propagation, response: NDArray[np.complex128]) -> None:
         instants = grid.middles_s[: grid.ofdm.num_symbols]
-        in_time = propagation.time_correlation(instants[None, :] - instants[:, None])
+        in_time = propagation.path_correlation(instants[None, :] - instants[:, None])[0]
         level, vectors = np.linalg.eigh((in_time + np.conj(in_time.T)) / 2.0)
         time_roots = vectors * np.sqrt(np.maximum(level, 0.0))
         frequency_roots = (response * np.sqrt(propagation.powers)[:, None]).T
@@ -164,7 +169,7 @@ class LinearMmse(PilotEstimator):
             energy = np.float32(np.abs(pilots[0, 0]) ** 2)
             strength = (arrival[:, user] ** 2)[:, None, None]
             level = tf.constant(np.outer(over.eigenvalues, along.eigenvalues).astype(np.float32))
-            total = tf.maximum(strength * energy * level + noise_power, _TINY)
+            total = tf.maximum(strength * energy * level + noise_power, TINY)
             # Pilots weigh their conjugate once: z / s = y p* / s^2, and 1 / s^2 goes into the shrinking below.
             known = received[..., user :: self._users] * tf.constant(np.conj(pilots))
             modes = tf.einsum("raspf,fj->raspj", known, tf.constant(np.conj(along.vectors)))

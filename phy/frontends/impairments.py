@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from phy.config import ImpairmentsConfig, OfdmConfig
+from phy.frontends.windows import CLOCK_DRAW, CLOCK_PHASES
 from phy.numerics.random import complex_normal, phasor, threefry
 
 _PHASE, _DELAY, _FREQUENCY = range(3)
@@ -66,6 +67,18 @@ def draw_offsets(
     if config.cfo_hz > 0.0:
         frequency = turns(_FREQUENCY, config.cfo_hz * sample_s, -1.0)
     return Offsets(phase, delay, frequency)
+
+
+def clock_phase(key: Any) -> Any:
+    """Phases u of sample clocks in `phy.frontends.windows` (TensorFlow).
+
+    Keys `[..., 2]` uint32 of impairments to `[n]` float32.
+    """
+    flat = tf.reshape(key, [-1, 2])
+    zero = tf.zeros_like(flat[:, 0])
+    word, _ = threefry((flat[:, 0], flat[:, 1]), (zero, zero + np.uint32(CLOCK_DRAW)), tf.bitwise)
+    steps = tf.bitwise.right_shift(word, np.uint32(16))
+    return (tf.cast(steps, tf.float32) + 0.5) / np.float32(CLOCK_PHASES)
 
 
 def impair_grid(

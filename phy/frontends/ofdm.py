@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from phy.config import ChannelConfig, CsiEstimation, LinkConfig, OfdmConfig
 from phy.frontends import air
-from phy.frontends.estimation import LeastSquares, LinearMmse, PilotEstimator
+from phy.frontends.estimation import LeastSquares, PilotEstimator
 from phy.frontends.impairments import draw_offsets, impair_grid
+from phy.frontends.joint_estimation import linear_mmse
 from phy.frontends.resource_grid import Grid
 from phy.stages import Frontend, Launch, Observation, Propagation
 
@@ -198,4 +199,4 @@ def _estimator(
         return None
     if config.csi.estimator == "ls":
         return LeastSquares(grid)
-    return LinearMmse(grid, propagation=propagation, response=response)
+    return linear_mmse(grid, propagation=propagation, response=response)

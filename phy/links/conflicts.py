@@ -13,7 +13,7 @@ from phy.config.link import LinkConfig
 from phy.links.antennas import antenna_conflicts
 
 MAX_LAGS = 1024
-"""Longest filter that the time domain unrolls."""
+"""Latest path in the time domain [samples]: its cost grows with what falls behind the prefix."""
 
 
 def link_conflicts(link: LinkConfig, *, num_devices: int, payload_bits: int) -> Iterator[Conflict]:
@@ -91,6 +91,13 @@ def _silence(link: LinkConfig) -> Iterator[Conflict]:
 def engine_conflicts(link: LinkConfig) -> Iterator[Conflict]:
     """Yield a conflict if the requested engine does not support the link."""
     open_yet = link.access == "auto" or link.modulation == "auto"
+    if link.engine == "sionna" and link.only_in_kernels:
+        yield Conflict(
+            "engine coding.standard coding mcs",
+            "engine sionna has this code by the conventions of Sionna 1.2.2 only, coding.standard is 3gpp",
+            "write coding.standard: sionna, or engine: auto",
+        )
+        return
     if link.engine == "fused" and not link.fusible and not open_yet:
         yield Conflict(
             "engine",
@@ -203,7 +210,7 @@ def _waveform(link: LinkConfig) -> Iterator[Conflict]:
         if lags > MAX_LAGS:
             yield Conflict(
                 "channel.delay_spread_s ofdm.domain ofdm.num_subcarriers",
-                f"in the time domain {channel.model} is a filter of {lags:.0f} samples, at most {MAX_LAGS}",
+                f"the last path of {channel.model} is {lags:.0f} samples late, in the time domain at most {MAX_LAGS}",
                 "write ofdm.domain: frequency, or a smaller delay_spread_s",
             )
 
@@ -345,6 +352,21 @@ def _policies(link: LinkConfig) -> Iterator[Conflict]:
             f"retransmit-combine adds up soft values, and the flips of error model {link.error_model} have none",
             "write packets.policy: retransmit, or error_model: measured",
         )
+    coding = link.resolve_mcs().coding
+    if link.packets.combining == "incremental-redundancy":
+        if not (isinstance(coding, CodingConfig) and coding.cuts_by_standard):
+            yield Conflict(
+                "packets.combining coding.standard coding",
+                "incremental redundancy sends other bits of the circular buffer of TS 38.212, which only code ldpc5g "
+                "of standard 3gpp has here",
+                "write combining: chase, or coding: {code: ldpc5g}",
+            )
+        elif link.access == "noma":
+            yield Conflict(
+                "packets.combining access",
+                "incremental redundancy is not built for noma, whose receiver adds soft values of the same bits",
+                "write combining: chase, or access: orthogonal",
+            )
     yield from link.control.conflicts(link)
     if link.error_model == "analytic" and link.access == "noma":
         yield Conflict(

@@ -1,4 +1,4 @@
-"""Settings of a link that are allowed, and that degrade it or leave out a part of it."""
+"""Settings of a link that are allowed, and that degrade it, leave out a part of it, or leave the standard."""
 
 from __future__ import annotations
 
@@ -6,14 +6,20 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from phy.coding.plan import LDPC_SHORT_BITS, LDPC_SHORT_RATE
 from phy.config.coding import CodingConfig
 from phy.config.delays import interference_share, power_delay_profile
 from phy.config.link import LinkConfig
 
+_NEAREST_M, _FARTHEST_RURAL_M = 10.0, 5000.0
+"""Ends of TR 38.901 Table 7.4.1-1, the second one for RMa without line of sight."""
+
 
 def link_warnings(link: LinkConfig) -> Iterator[str]:
-    """Yield one sentence per setting that degrades the link."""
+    """Yield one sentence per setting that degrades the link or leaves the standard."""
     yield from _closed_form(link.resolve_mcs())
+    yield from _leaves_standard(link.resolve_mcs())
+    yield from _beyond_the_path_loss(link)
     channel, ofdm = link.channel, link.ofdm
     if ofdm == "none":
         return
@@ -49,6 +55,56 @@ def link_warnings(link: LinkConfig) -> Iterator[str]:
         f"link.ofdm.cyclic_prefix_length: the last path of {channel.model} comes {delays_s.max() * 1e6:.3g} us late, "
         f"the prefix lasts {ofdm.prefix_s * 1e6:.3g} us; {what}"
     )
+
+
+def _leaves_standard(link: LinkConfig) -> Iterator[str]:
+    """Codes of 3GPP with the conventions of a library, or at another rate than the one that is written."""
+    coding = link.coding
+    if not isinstance(coding, CodingConfig) or link.access == "superposition":
+        return
+    if coding.standard == "sionna":
+        yield (
+            f"link.coding.standard: sionna has code {coding.code} by the conventions of Sionna 1.2.2, which leave the "
+            "standard (docs/conformance.md says where, and what that costs); write standard: 3gpp to follow it"
+        )
+    elif coding.cuts_by_standard and coding.transport_block == "payload":
+        bits, held = 8 * link.packet_size_bytes, float(LDPC_SHORT_RATE)
+        if bits <= LDPC_SHORT_BITS and coding.rate > held:
+            yield (
+                f"link.coding.rate: packets of {bits} bits are sent at rate 8/9, not {coding.rate:.3g}: at that rate "
+                "belief propagation leaves bits of small codes undecided without any noise (docs/conformance.md); "
+                "write rate: 8/9, or transport_block: ts38214 to follow TS 38.214"
+            )
+
+
+def _beyond_the_path_loss(link: LinkConfig) -> Iterator[str]:
+    """Distances outside TR 38.901 Table 7.4.1-1, at which its formulas go on."""
+    cell = link.channel.cell
+    if cell is None:
+        return
+    nearest, farthest = cell.min_distance_m, cell.radius_m
+    key, remedy = "min_distance_m", "write min_distance_m: 10 or more"
+    if cell.positions_m is not None:
+        distances = [float(np.hypot(*xy)) for xy in cell.positions_m]
+        nearest, farthest = min(distances), max(distances)
+        key, remedy = "positions_m", "move the device away from the server"
+    if cell.reference_distance_m < min(nearest, _NEAREST_M):
+        nearest, key, remedy = (
+            cell.reference_distance_m,
+            "reference_distance_m",
+            "write reference_distance_m: 10 or more",
+        )
+    if nearest < _NEAREST_M:
+        yield (
+            f"link.channel.cell.{key}: {nearest:.3g} m is nearer than the 10 m at which the path loss of TR 38.901 "
+            f"Table 7.4.1-1 begins; its formulas are used below that, outside the standard; {remedy}"
+        )
+    if cell.scenario == "rma" and cell.line_of_sight != "always" and farthest > _FARTHEST_RURAL_M:
+        yield (
+            f"link.channel.cell: a device at {farthest:.4g} m is beyond the 5000 m at which the path loss of rma "
+            "without line of sight ends (TR 38.901 Table 7.4.1-1); its formula is used beyond, outside the standard; "
+            "write radius_m: 5000, or line_of_sight: always"
+        )
 
 
 def _closed_form(link: LinkConfig) -> Iterator[str]:

@@ -15,7 +15,7 @@ from phyloop.arguments import checked
 from phyloop.flower.directions import Downlink, Senders, Uplink, Upload
 from phyloop.flower.pending import Pending, Sent, trains, transmissions
 from phyloop.flower.settings import LinkSource, read_settings
-from phyloop.links import in_words
+from phyloop.wording import in_words
 from scenarios.studies.flower.store import FlowerStore, RoundOfClients
 
 if TYPE_CHECKING:

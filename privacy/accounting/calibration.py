@@ -141,7 +141,8 @@ def calibrated(
     With a weight w_r for every round and one strength s for all, the strength of a round is x_r = s sqrt(w_r), for the
     squares of small losses add up: a `gaussian` noise multiplier 1 / x_r (the squares of whose inverses add up exactly,
     Dong, Roth and Su 2022), epsilon x_r of `laplace` and `pure`, log odds x_r of `flipped-bits`, p_r = 1 / (1 + e^x_r),
-    amplitude x_r of `superposed-bits`. s is the largest of which the accountant finds at most epsilon, to 0.4 %.
+    amplitude x_r of `superposed-bits` and `superposed-levels`. s is the largest of which the accountant finds at most
+    epsilon, to 0.4 %.
 
     math.inf if the budget allows any amplitude. Flips are at least as frequent as 1e-12, which then spends less.
     Raises PrivacyError if no strength fits, for weights that are not positive, and as `account` does.
@@ -200,7 +201,7 @@ def _strength(
         kept = [one for one in released if not isinstance(one.event, NoRelease)]
         return account(kept, delta=delta, accountant=budget.accountant) if kept else 0.0
 
-    if kind == "superposed-bits" and spent(math.inf) <= budget.epsilon:
+    if kind in ("superposed-bits", "superposed-levels") and spent(math.inf) <= budget.epsilon:
         return math.inf
     most = math.log(1.0 / _LEAST_FLIPS) / math.sqrt(values.max()) if kind == "flipped-bits" else math.inf
     start = _guess(kind, delta, budget.epsilon, coordinates * float(values @ counts), dict(facts))
@@ -213,7 +214,9 @@ def _guess(kind: Kind, delta: float, epsilon: float, total: float, facts: Mappin
     tail = math.sqrt(2.0 * math.log(1.0 / max(delta, 1e-300)))
     mu = math.sqrt(tail * tail + 2.0 * epsilon) - tail
     each = mu / math.sqrt(max(total, 1e-300))
-    return each / (2.0 * max(math.tanh(facts["entry_bound"] / 2.0), 1e-6)) if kind == "superposed-bits" else each
+    if kind == "superposed-bits":
+        return each / (2.0 * max(math.tanh(facts["entry_bound"] / 2.0), 1e-6))
+    return each / (2.0 * facts["share"]) if kind == "superposed-levels" else each
 
 
 def _largest(spent: Callable[[float], float], epsilon: float, *, start: float, most: float) -> float:

@@ -49,6 +49,8 @@ def event_of(kind: Kind, parameter: float, facts: Mapping[str, float]) -> Event:
         return NoRelease() if value == 0.5 else FlippedBit(flip_probability=float(value))
     if kind == "superposed-bits":
         return _superposed(float(value), facts)
+    if kind == "superposed-levels":
+        return _rounded_to_levels(float(value), facts)
     if value == 0.0:
         return NoRelease()
     if math.isinf(value):
@@ -218,3 +220,18 @@ def _superposed(amplitude: float, facts: Mapping[str, float]) -> Event:
     from privacy.events.superposed import SuperposedBit
 
     return SuperposedBit(amplitude=amplitude, entry_bound=bound)
+
+
+def _rounded_to_levels(amplitude: float, facts: Mapping[str, float]) -> Event:
+    if missing := [name for name in ("levels", "share") if name not in facts]:
+        raise PrivacyError(f"a ledger of superposed levels has no fact {missing[0]!r}; give L = 2^b, and l / r.")
+    levels, share = int(facts["levels"]), float(facts["share"])
+    if amplitude == 0.0:
+        return NoRelease()
+    if math.isinf(amplitude):
+        # Without noise two levels are randomized response; of more the ends share none.
+        bounded = levels == 2 and share < 1.0
+        return PureEpsilon(epsilon=math.log1p(share) - math.log1p(-share)) if bounded else Unprotected()
+    from privacy.events.levels import SuperposedLevels
+
+    return SuperposedLevels(amplitude=amplitude, levels=levels, share=share)

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from pydantic import Discriminator, Tag
 
-from privacy.config.amplitude import AmplitudeBudget, AmplitudeMechanism, AnalogTail, PrivacyConfig, ReceiverMechanism
+from privacy.config.amplitude import (
+    AmplitudeBudget,
+    AmplitudeMechanism,
+    AnalogCap,
+    DigitalCap,
+    PrivacyConfig,
+    ReceiverMechanism,
+)
 from privacy.config.base import BudgetConfig, Calibrated, Mechanism, SchemeBudget, Training, UploadMechanism
 from privacy.config.bit_flipping import BitFlippingBudget, BitFlippingConfig, FlippedBits
 from privacy.config.clipped_update import ClippedUpdate, DeviceNoise, ReceiverNoise
@@ -59,7 +66,7 @@ else:
 __all__ = [
     "AmplitudeBudget",
     "AmplitudeMechanism",
-    "AnalogTail",
+    "AnalogCap",
     "AnyPrivacyConfig",
     "BitFlippingBudget",
     "BitFlippingConfig",
@@ -67,6 +74,7 @@ __all__ = [
     "Calibrated",
     "ClippedUpdate",
     "DeviceNoise",
+    "DigitalCap",
     "FlippedBits",
     "GaussianBudget",
     "GaussianConfig",

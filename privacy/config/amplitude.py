@@ -11,7 +11,8 @@ from privacy.config.base import Calibrated, Decibels, Epsilon, Mechanism
 if TYPE_CHECKING:
     from privacy.events.claims import Claim
 
-AnalogTail = Literal["corrected", "as-printed"]
+DigitalCap = Literal["exact", "cancelled", "printed"]
+AnalogCap = Literal["exact", "corrected", "printed"]
 
 
 class ReceiverMechanism(Mechanism):
@@ -71,11 +72,22 @@ class PrivacyConfig(AmplitudeMechanism):
     delta: Annotated[float, Field(ge=1e-12, lt=1, allow_inf_nan=False)] = Field(
         default=0.01, description="delta of each round of each device; 0.01 as in Zhang et al. 2022"
     )
-    analog_tail: AnalogTail = Field(
-        default="corrected",
-        description="T(x) of Zhang et al. 2022 (21), with the factor 1/2 that the print lacks, or as printed; "
-        "corrected: the printed bound is loose",
+    digital_cap: DigitalCap = Field(
+        default="exact",
+        description="what delta bounds of a round of bits: the hockey-stick divergence, which is (epsilon, delta)-DP "
+        "(exact), or the probability of a larger loss, with the others' symbols cancelled (cancelled) or as in "
+        "Zhang et al. 2022 (16) (printed); exact: the most that the bound allows",
     )
+    analog_cap: AnalogCap = Field(
+        default="exact",
+        description="the same for amplitudes: the hockey-stick divergence of the Gaussian mechanism (exact), or T(x) "
+        "of Zhang et al. 2022 (21), with the factor 1/2 that the print lacks (corrected) or without (printed); exact: "
+        "the most that the bound allows",
+    )
+
+    def form(self, *, analog: bool) -> DigitalCap | AnalogCap:
+        """Return the form of the cap in force, for amplitudes or for bits."""
+        return self.analog_cap if analog else self.digital_cap
 
     @property
     def stated_delta(self) -> float:
@@ -88,10 +100,11 @@ class PrivacyConfig(AmplitudeMechanism):
         return self
 
     def published(self, *, delta: float, analog: bool) -> tuple[Claim, ...]:
-        """See `AmplitudeMechanism.published`."""
+        """See `AmplitudeMechanism.published`; none of the exact forms, whose rounds the accountants prove."""
         from privacy.events.published import flmc_claim
 
-        return (flmc_claim(epsilon=self.epsilon, delta=delta, analog=analog),)
+        form = self.form(analog=analog)
+        return () if form == "exact" else (flmc_claim(epsilon=self.epsilon, delta=delta, analog=analog, form=form),)
 
 
 class AmplitudeBudget(Calibrated, AmplitudeMechanism):

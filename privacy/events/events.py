@@ -95,7 +95,9 @@ class Spending:
     count: int
 
 
-Kind = Literal["none", "unprotected", "gaussian", "laplace", "pure", "flipped-bits", "superposed-bits"]
+Kind = Literal[
+    "none", "unprotected", "gaussian", "laplace", "pure", "flipped-bits", "superposed-bits", "superposed-levels"
+]
 """Kind of a ledger, which defines its parameter:
 
 - `gaussian`: noise multiplier, standard deviation over l2 distance of neighbours;
@@ -103,6 +105,8 @@ Kind = Literal["none", "unprotected", "gaussian", "laplace", "pure", "flipped-bi
 - `flipped-bits`: probability of a wrong bit, independent of all others;
 - `superposed-bits`: received amplitude of one +-1 in the unit of sqrt(noise power), bits drawn by a quantizer whose
   log odds are at most `facts["entry_bound"]`; Zhang et al. 2022;
+- `superposed-levels`: received amplitude of the outermost of `facts["levels"]` levels, rounded to without a bias,
+  gradients reaching the share `facts["share"]` of their range; `privacy.events.levels`;
 - `none`, `unprotected`: no parameter.
 """
 

@@ -20,8 +20,16 @@ BROKEN = (ONE_STEP,)
 """Assumptions that are written down only where the run breaks them."""
 
 
-def flmc_claim(*, epsilon: float, delta: float, analog: bool) -> Claim:
-    """Pr(|loss| > epsilon) = delta in the worst round of one device; Zhang et al. 2022, (16) and (20)-(21)."""
+FLMC_SOURCES = {
+    ("digital", "cancelled"): "Zhang et al. 2022, (15) with the other devices' symbols cancelled",
+    ("digital", "printed"): "Zhang et al. 2022, (16)",
+    ("analog", "corrected"): "Zhang et al. 2022, (20)-(21) with the factor 1/2",
+    ("analog", "printed"): "Zhang et al. 2022, (20)-(21) as printed",
+}
+
+
+def flmc_claim(*, epsilon: float, delta: float, analog: bool, form: str) -> Claim:
+    """Pr(|loss| > epsilon) = delta in the worst round of one device, by a `form` of `FLMC_SOURCES`."""
     return Claim(
         epsilon=epsilon,
         delta=delta,
@@ -30,7 +38,7 @@ def flmc_claim(*, epsilon: float, delta: float, analog: bool) -> Claim:
         unit="device",
         scope="round",
         standing="as published",
-        source=f"Zhang et al. 2022, {'(20)-(21)' if analog else '(16)'}",
+        source=FLMC_SOURCES["analog" if analog else "digital", form],
         channel_credited=True,
     )
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,14 @@ from numpy.typing import ArrayLike, NDArray
 from privacy.errors import PrivacyError, require_count, require_positive
 from privacy.mechanisms.flmc_analog import analog_amplitude_cap, analog_delta
 from privacy.mechanisms.flmc_digital import digital_amplitude_cap, digital_delta, digital_loss_bound
+from privacy.mechanisms.superposition.gaussian import gaussian_cap, gaussian_delta
+from privacy.mechanisms.superposition.levels import (
+    LevelPair,
+    largest_amplitude,
+    one_bit_pair,
+    round_delta,
+    round_tail,
+)
 
 if TYPE_CHECKING:
     from privacy.config import PrivacyConfig
@@ -68,9 +76,12 @@ class RoundPrivacy:
     """One round of FLMC under an (epsilon, delta) bound, per device; Zhang et al. 2022, III.B and III.C.
 
     dimension m is the number of gradient entries, gradient_bound l their clip, quantizer_slope a that of
-    Phi(g) = 1 / (1 + exp(-a g)) (digital alone), num_devices K those who superpose on one resource (digital
-    alone; 2 for a device received on its own), noise_power N0 that of the real noise per entry. Raises
-    PrivacyError for values out of range.
+    Phi(g) = 1 / (1 + exp(-a g)) (digital alone), num_devices K those who superpose on one resource (for the printed
+    form of digital alone; 2 for a device received on its own), noise_power N0 that of the real noise per entry. What
+    counts is the whole round: all m entries of one device at +-l. Raises PrivacyError for values out of range.
+
+    `config.digital_cap` and `config.analog_cap` say what delta bounds: the hockey-stick divergence (exact), or
+    Pr(|L| > epsilon) by an equation of the paper. The former is at most the latter, so that exact is the largest cap.
     """
 
     config: PrivacyConfig
@@ -90,34 +101,42 @@ class RoundPrivacy:
             gradient_bound=self.gradient_bound, quantizer_slope=self.quantizer_slope, noise_power=self.noise_power
         )
 
+    @property
+    def entry(self) -> LevelPair:
+        """What one entry sends under gradients +l and -l (digital)."""
+        return one_bit_pair(entry_bound=self.quantizer_slope * self.gradient_bound)
+
     def amplitude_cap(self) -> float:
-        """The largest A with Pr(|L| <= epsilon) >= 1 - delta, by (16) if digital and (20) if analog."""
+        """The largest A that keeps the bound, by the form in force."""
+        epsilon, delta, form = self.config.epsilon, self.config.delta, self._form
+        setting = {"dimension": self.dimension, "gradient_bound": self.gradient_bound, "noise_power": self.noise_power}
         if self.kind == "analog":
-            return analog_amplitude_cap(
-                self.config.epsilon,
-                self.config.delta,
-                dimension=self.dimension,
-                gradient_bound=self.gradient_bound,
-                noise_power=self.noise_power,
-                tail=self.config.analog_tail,
-            )
-        return digital_amplitude_cap(
-            self.config.epsilon,
-            self.config.delta,
-            dimension=self.dimension,
-            gradient_bound=self.gradient_bound,
-            quantizer_slope=self.quantizer_slope,
-            num_devices=self.num_devices,
-            noise_power=self.noise_power,
-        )
+            if form == "exact":
+                return gaussian_cap(epsilon, delta) / float(self._distance(1.0))
+            return analog_amplitude_cap(epsilon, delta, tail=form, **setting)
+        if form == "printed":
+            slope, devices = self.quantizer_slope, self.num_devices
+            return digital_amplitude_cap(epsilon, delta, quantizer_slope=slope, num_devices=devices, **setting)
+        spent = round_delta if form == "exact" else round_tail
+        relative = largest_amplitude(self.entry, epsilon=epsilon, delta=delta, dimension=self.dimension, spent=spent)
+        return relative * math.sqrt(self.noise_power)
+
+    @property
+    def _form(self) -> Any:
+        return self.config.form(analog=self.kind == "analog")
+
+    def _distance(self, amplitude: ArrayLike) -> NDArray[np.float64]:
+        """mu = 2 A l sqrt(m / N0) of the Gaussian mechanism of analog FLMC, of the shape of A."""
+        scale = 2.0 * self.gradient_bound * math.sqrt(self.dimension / self.noise_power)
+        return np.asarray(amplitude, np.float64) * scale
 
     def delta_spent(self, amplitude: ArrayLike) -> NDArray[np.float64]:
-        """Pr(|L| > config.epsilon) at every amplitude, of the same shape; Zhang et al. 2022 (16) or (21).
+        """delta at config.epsilon of every amplitude, of the same shape, by the form in force.
 
         The last axis holds the rounds of one trial, and the result of a row does not depend on other rows. Analog has a
-        closed form. Digital is `digital_delta` for rows of up to 8 distinct amplitudes and at the cap, otherwise an
-        interpolation with a relative error of 1e-3 for delta in [1e-10, 0.5] and of 1e-2 above. Raises PrivacyError for
-        an amplitude that is negative or not finite.
+        closed form. Digital is computed for rows of up to 8 distinct amplitudes and at the cap, otherwise interpolated
+        with a relative error of 1e-3 for delta in [1e-10, 0.5] and of 1e-2 above. Raises PrivacyError for an amplitude
+        that is negative or not finite.
         """
         values = _amplitudes(amplitude)
         if values.size == 0 or self.config.epsilon >= self.loss_bound():
@@ -130,13 +149,15 @@ class RoundPrivacy:
     def _spent(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         if self.kind == "digital":
             return np.array([self._row(row) for row in rows])
+        if self._form == "exact":
+            return gaussian_delta(self.config.epsilon, self._distance(rows))
         return analog_delta(
             self.config.epsilon,
             amplitude=rows,
             dimension=self.dimension,
             gradient_bound=self.gradient_bound,
             noise_power=self.noise_power,
-            tail=self.config.analog_tail,
+            tail=self._form,
         )
 
     def _row(self, row: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -160,6 +181,10 @@ class RoundPrivacy:
 
 @lru_cache(maxsize=4096)
 def _exact(privacy: RoundPrivacy, amplitude: float) -> float:
+    if (form := privacy.config.digital_cap) != "printed":
+        spent = round_delta if form == "exact" else round_tail
+        relative = amplitude / math.sqrt(privacy.noise_power)
+        return spent(privacy.entry, privacy.config.epsilon, amplitude=relative, dimension=privacy.dimension)
     return digital_delta(
         privacy.config.epsilon,
         amplitude=amplitude,

@@ -6,21 +6,21 @@ the worst pair of data sets the entries differ by 2 l, and the loss over m entri
     L ~ N(x, 2 x),   x = 2 m A^2 l^2 / N0,
 
 which is unbounded. A^2 l^2 and noise_power N0 are powers at the receiver, in one unit; epsilon and losses are in nats.
+The exact delta of that Gaussian mechanism is `superposition.gaussian.gaussian_delta` at distance mu = sqrt(2 x).
 """
 
 from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from privacy.errors import PrivacyError, require_count, require_positive, require_probability
 
-if TYPE_CHECKING:
-    from privacy.config import AnalogTail
+AnalogTail = Literal["corrected", "printed"]
 
 
 def analog_delta(
@@ -35,7 +35,7 @@ def analog_delta(
     """delta = max(0, 1 - T(2 m A^2 l^2 / N0)) for amplitudes of any shape; Zhang et al. 2022 (11) with (21).
 
     T(x) = c [erf((eps - x) / (2 sqrt x)) - erf((-eps - x) / (2 sqrt x))], c = 1/2 with tail 'corrected', which makes T
-    the probability of |L| <= eps; 'as-printed' has c = 1. Relative accuracy is kept for tiny delta ('corrected').
+    the probability of |L| <= eps; 'printed' has c = 1. Relative accuracy is kept for tiny delta ('corrected').
     Raises PrivacyError.
     """
     require_count(dimension=dimension)
@@ -75,9 +75,9 @@ def analog_amplitude_cap(
 
 def _multiple(tail: AnalogTail) -> float:
     """Ratio of the selected T(x) to the probability Pr(|L| <= epsilon)."""
-    multiples = {"corrected": 1.0, "as-printed": 2.0}
+    multiples = {"corrected": 1.0, "printed": 2.0}
     if tail not in multiples:
-        raise PrivacyError(f"analog tail is {tail!r}, but it must be 'corrected' or 'as-printed'; choose one.")
+        raise PrivacyError(f"analog tail is {tail!r}, but it must be 'corrected' or 'printed'; choose one.")
     return multiples[tail]
 
 

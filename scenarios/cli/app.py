@@ -329,14 +329,13 @@ def index(
 @app.command()
 def privacy(
     folder: FolderArgument,
-    delta: Annotated[
-        float | None, option("--delta", "D", "delta of the whole run [default: the scenario's, else 1e-5].")
-    ] = None,
+    delta: Annotated[float | None, option("--delta", "D", "delta of the run [default: its own, or 1e-5].")] = None,
     accountant: Annotated[
         list[str] | None, option("--accountant", "NAME", "basic, advanced, renyi, pld or exact; repeatable.")
     ] = None,
     relation: Annotated[str | None, option("--relation", "R", "replace-one or add-or-remove-one.")] = None,
     everything: Annotated[bool, flag("--all", "Every accountant, not the strongest alone.")] = False,
+    by: Annotated[str | None, option("--by", "round", "The epsilon of all rounds so far, over the rounds.")] = None,
     csv: Annotated[Path | None, option("--csv", "FILE", "Write all claims to a CSV file.")] = None,
     allow_code: AllowCodeOption = False,
 ) -> None:
@@ -344,9 +343,8 @@ def privacy(
     from scenarios.cli.claims import account_run
 
     with code_allowed(allow_code):
-        account_run(
-            folder, delta=delta, accountants=accountant or (), relation=relation, everything=everything, csv_file=csv
-        )
+        options = {"delta": delta, "relation": relation}
+        account_run(folder, accountants=accountant or (), everything=everything, by=by, csv_file=csv, **options)
 
 
 @app.command()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,32 +12,51 @@ from rich.markup import escape
 
 from scenarios.files.replacement import writing
 from scenarios.plan.points import Plan
-from scenarios.report.claims import FlippingTable, PointClaims, claim_table, summary_table
-from scenarios.report.settings import setting_in_words
+from scenarios.report.claims import HEADS, FlippingTable, PointClaims, claim_table, summary_table
+from scenarios.report.settings import setting_in_words, short_setting
 from scenarios.report.tables.table import Table, csv_text, say
+from scenarios.schema.errors import ScenarioError
 from scenarios.studies.accounts import Accounts, account
 
 
 def account_run(
-    folder: Path, *, accountants: Sequence[str], everything: bool, csv_file: Path | None, **options: Any
+    folder: Path,
+    *,
+    accountants: Sequence[str],
+    everything: bool,
+    csv_file: Path | None,
+    by: str | None = None,
+    **options: Any,
 ) -> None:
-    """Print the claims on a run, and write them to `csv_file`; `options` are further ones of `account`."""
-    accounts = account(folder, accountants=accountants, **options)
+    """Print the claims on a run, and write them to `csv_file`; `options` are further ones of `account`.
+
+    With `by` "round" the epsilon of all rounds so far is printed and written instead.
+    """
+    if by not in (None, "round"):
+        raise ScenarioError(file=folder, key="--by", value=by, problem="is not known", remedy="write --by round")
+    accounts = account(folder, accountants=accountants, by_round=by == "round", **options)
+    if by == "round":
+        _show_rounds(accounts)
+        if csv_file is not None:
+            _write_csv(csv_file, accounts.columns_by_round, accounts.rows_by_round())
+        return
     everything = everything or bool(accountants)
     _show(accounts.plan, accounts.claims, everything=everything)
     for one in accounts.flipping if everything else ():
         _show_flipping(accounts.plan, one)
     if csv_file is not None:
-        _write_csv(csv_file, accounts)
+        _write_csv(csv_file, accounts.columns, accounts.rows())
 
 
 def _show(plan: Plan, found: Sequence[PointClaims], *, everything: bool) -> None:
     """A row per sweep point, or `everything`: each scope and accountant, and why one has no claim."""
     table, footnotes = claim_table(plan, found) if everything else summary_table(plan, found)
-    if everything:  # the source follows from the accountant
-        rows = tuple(row[:-1] for row in table.rows)
-        words = [head for head in table.columns if head not in ("ε", "δ")]
-        table = replace(table, columns=table.columns[:-1], rows=rows, wrapped=words)
+    if everything:  # the source follows from the accountant, and one column tells the sweep points apart
+        settings = [", ".join(short_setting(plan, one.point)) for one in found for _ in one.claims]
+        rows = tuple((words, *row[-len(HEADS) : -1]) for words, row in zip(settings, table.rows, strict=True))
+        heads = ("setting", *HEADS[:-1])
+        words = [head for head in heads if head not in ("ε", "δ")]
+        table = replace(table, columns=heads, rows=rows, wrapped=words, left=(*table.left, "setting"))
     table, fixed = table.without_constants()
     most = max(one.trials for one in found)
     what = "claims on" if everything else "epsilon of all rounds together of"
@@ -45,7 +64,8 @@ def _show(plan: Plan, found: Sequence[PointClaims], *, everything: bool) -> None
     say(f"[bold]{name}[/bold]: {what} the worst device of {most} trial{'s' if most != 1 else ''}", markup=True)
     if any(fixed.values()):
         alike = "; ".join(f"{head}: {text}" for head, text in fixed.items() if text)
-        say(f"All {'claims' if everything else f'{len(found)} sweep points'}: {alike}")
+        points = f"All {len(found)} sweep points" if len(found) > 1 else "The sweep point"
+        say(f"{'All claims' if everything else points}: {alike}")
     if len(table.columns) > 1:
         table.print()
     for number, sentence in enumerate(footnotes, start=1):
@@ -87,6 +107,24 @@ def _show_flipping(plan: Plan, one: FlippingTable) -> None:
     Table(columns=heads, rows=rows, left=words, wrapped=words).print()
 
 
-def _write_csv(path: Path, accounts: Accounts) -> None:
+def _show_rounds(accounts: Accounts) -> None:
+    """A row per sweep point: the epsilon of all rounds up to some of them."""
+    plan, spent = accounts.plan, accounts.spent
+    numbers = sorted({number for one in spent for number in one.rounds})
+    heads = ("setting", "δ", *(f"round {number}" for number in numbers))
+    rows = []
+    for one in spent:
+        known = dict(zip(one.rounds, one.proved, strict=True))
+        last = one.proved[-1]
+        cells = (known[number].number if number in known else "" for number in numbers)
+        delta = "" if math.isinf(last.epsilon) else f"{last.delta:.3g}"
+        rows.append((setting_in_words(plan, one.point) or plan.points[0].scenario.name, delta, *cells))
+    say(f"{plan.points[0].scenario.name}: ε proved for all rounds so far, of the worst device of all trials")
+    Table(columns=heads, rows=tuple(rows), left=heads[:1], wrapped=heads[:1]).print()
+    if any("∞" in row for row in rows):
+        say("∞: no guarantee at this δ.")
+
+
+def _write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
     with writing(path.parent, "claims"):
-        path.write_text(csv_text(accounts.columns, accounts.rows()), encoding="utf-8", newline="\r\n")
+        path.write_text(csv_text(columns, rows), encoding="utf-8", newline="\r\n")

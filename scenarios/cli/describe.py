@@ -106,13 +106,17 @@ def _cell(value: object) -> str:
 
 def _uploads(plan: Plan, points: Sequence[Point]) -> Listing:
     private = any(_protected(point.scenario) for point in points)
+    known = any(any(_upload(point.scenario)) for point in points)  # not of the network of a plug-in before it is built
+    sizes = ("numbers", "bits", "airtime") if known else ()
     heads = ("mechanism", "epsilon", "kappa", "target p", "sigma") if private else ()
     return Listing(
-        title="What one device sends in a round:",
+        title="What one device sends in a round:"
+        if known
+        else "What one device sends is known once the network is built.",
         plan=plan,
         points=points,
-        heads=("numbers", "bits", "airtime", *heads),
-        cells=lambda scenario: (*_upload(scenario), *(_privacy(scenario) if private else ())),
+        heads=(*sizes, *heads),
+        cells=lambda scenario: (*(_upload(scenario) if known else ()), *(_privacy(scenario) if private else ())),
         left=heads[:2],
     )
 

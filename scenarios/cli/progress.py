@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from rich.progress import Task
 
 _LOG_EVERY_S = 15.0
-_SURE_S = 60.0
-"""The time left is told after so many seconds of work, or a hundredth of all [s]."""
+_SURE_S, _SURE = 300.0, 5.0
+"""The time left is told after so many seconds of work [s], or so many per cent of all: the first sweep points compile,
+which later ones need not."""
 
 
 @dataclass
@@ -41,7 +42,7 @@ class _Speed:
     def left(self, task: Task) -> str:
         """The time left in words, empty while it is not known."""
         seconds = self.last - (self.first or 0.0)
-        if not self.units or task.finished or (task.percentage < 1.0 and seconds < _SURE_S):
+        if not self.units or task.finished or (task.percentage < _SURE and seconds < _SURE_S):
             return ""
         return time_left(seconds * (task.remaining or 0.0) / self.units)
 

@@ -22,12 +22,11 @@ def print_comparison(found: Comparison, *, out: Path) -> None:
     for run in found.runs:
         if run.missing:
             say(printable(f"{run.name}: {run.missing}."))
+    for what, sentence in found.summary:
+        say(printable(f"{what}: {sentence}"))
     _print("Settings that differ", found.settings)
     for metric, table in found.results.items():
         _print(axis_label(metric), table)
-    for what, sentence in found.summary:
-        print()
-        say(printable(f"{what}: {sentence}"))
     if not found.summary:
         say(UNMATCHED)
     with writing(out.parent, "the page"):

@@ -83,11 +83,11 @@ def run_study(
 
 
 def _shown(study: Study, store: Store) -> dict[str, Any]:
-    """Results and notices; among these, that a folder holds more than its report shows."""
+    """Answers, results and notices; among these, that a folder holds more than its report shows."""
     others = len(_others(study, store))
     kept = f"{store.folder} also keeps {others} task{'s' * (others != 1)} of other settings or trials"
     told = f"{kept}; figures, report and {RESOLVED} are those of this scenario alone"
-    return {"results": study.results(store), "notices": (*study.notices(store), *([told] if others else ()))}
+    return {**study.shown(store), "notices": (*study.notices(store), *([told] if others else ()))}
 
 
 def _others(study: Study, store: Store) -> list[str]:

@@ -54,7 +54,8 @@ class ReportPaths:
 class Outcome:
     """Result of a study: tasks planned, computed now, found done, failed; and the report.
 
-    - `results`: a row per sweep point, of studies that show no rows as they go on;
+    - `answers`: sentences on what follows from the results; `results`: rows of sweep points, of studies that show none
+      as they go on; `more`: sweep points that `results` leaves to the report;
     - `notices`: sentences, without their full stop, on what went wrong in sweep points and tasks;
     - `complete`: everything was there already, report included, and nothing was written.
     """
@@ -64,7 +65,9 @@ class Outcome:
     found: int
     failed: int
     report: ReportPaths
+    answers: tuple[str, ...] = ()
     results: Table | None = None
+    more: int = 0
     notices: tuple[str, ...] = ()
     complete: bool = False
 
@@ -130,9 +133,9 @@ class Study(ABC):
         """Sentences on single tasks, see `Outcome`."""
         return ()
 
-    def results(self, store: Store) -> Table | None:
-        """Results of every sweep point, see `Outcome`."""
-        return None
+    def shown(self, store: Store) -> Mapping[str, Any]:
+        """Fields `answers`, `results` and `more` of the outcome, see `Outcome`."""
+        return {}
 
     @abstractmethod
     def show(self, outcome: Outcome, *, seconds: float) -> None:

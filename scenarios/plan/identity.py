@@ -15,6 +15,18 @@ from scenarios.schema.schema import SCHEMA_VERSION, Scenario
 EXECUTION_MODE = "xla-float32"
 """Execution mode of tasks. It is part of the identity: eager mode and XLA draw other numbers from one seed."""
 
+AUTO_OF_BITS = "auto, at most 2 / (mu + L) and a / K"
+"""The automatic step of one-bit gradients, which was longer in earlier tasks."""
+
+_LATER_OF_FLMC: dict[str, Any] = {
+    "quantizer_bits": 1,
+    "quantizer_range": None,
+    "quantizer_symbols": "pam",
+    "plane_amplitudes": "significance",
+    "record_samples": False,
+}
+"""Later keys of FLMC, and the value that older tasks had."""
+
 _PARTS = {"link", "learning", "privacy", "seed"}
 
 
@@ -27,6 +39,9 @@ def physics(scenario: Scenario) -> dict[str, Any]:
     parts = resolve_auto(scenario).model_dump(mode="json", include=_PARTS)
     leave_out_later_of_link(parts["link"])
     _leave_out_later_keys(parts["learning"])
+    learning: Any = scenario.learning
+    if getattr(learning, "step_size", None) == "auto" and learning.sends.one_bit:
+        parts["learning"]["step_size"] = AUTO_OF_BITS
     scheme = scenario.learning.upload_scheme
     if scheme is not None and not scheme.uses_codec and not scenario.learning.links():
         parts["learning"]["codec"] = {"name": "binary32"}  # one word for every codec that is not used
@@ -48,10 +63,14 @@ def physics(scenario: Scenario) -> dict[str, Any]:
     }
 
 
+_LATER_OF_CODING = {"redundancy_version": 0, "transport_block": "payload", "tbs_lbrm_bits": None, "scrambling": "none"}
+
+
 def leave_out_later_of_link(link: dict[str, Any]) -> None:
     """Drop later keys of a link with the value that older links had.
 
-    The engine if it is `sionna`, the only engine at first, or `auto`, which means no radio.
+    The engine if it is `sionna`, the only engine at first, or `auto`, which means no radio. Codes had the conventions
+    of Sionna.
     """
     if link["engine"] in ("sionna", "auto"):
         del link["engine"]
@@ -63,6 +82,14 @@ def leave_out_later_of_link(link: dict[str, Any]) -> None:
         del link["power"]["budget"]
     if not link["impairments"]["estimated"]:
         del link["impairments"]["estimated"]
+    if link["packets"]["combining"] == "chase":
+        del link["packets"]["combining"]
+    if coding := mapping(link["coding"]):
+        if coding["standard"] == "sionna" or coding["code"] == "repetition":
+            del coding["standard"]
+        for key, usual in _LATER_OF_CODING.items():
+            if coding[key] == usual:
+                del coding[key]
 
 
 def _leave_out_later_keys(learning: dict[str, Any]) -> None:
@@ -71,6 +98,12 @@ def _leave_out_later_keys(learning: dict[str, Any]) -> None:
         leave_out_later_of_link(downlink)
     if learning["algorithm"] == "flmc" and learning["attack"] is None:
         del learning["attack"]
+    if learning["algorithm"] == "flmc":
+        for key, usual in _LATER_OF_FLMC.items():
+            if learning[key] == usual:
+                del learning[key]
+        if learning["task"].get("preconditioned") is False:
+            del learning["task"]["preconditioned"]
     if "stem" in (model := learning.get("model") or {}):
         model["function"] = None  # a key of earlier tasks
     for key, usual in (("decay_steps", None), ("precision", "float32")):

@@ -44,8 +44,17 @@ class Plan:
         return tuple(task_ids(physics_json(point.scenario), trials=range(self.trials)) for point in self.points)
 
 
+_REPLACED = ("link.mcs",)
+"""Keys that a resolved link has under other names: of an MCS index it has modulation and code rate."""
+
+
 def value_of(point: Point, path: str) -> Any:
-    """The resolved value at a dotted path as plain data, None if this sweep point has no such key."""
+    """The resolved value at a dotted path as plain data, None if this sweep point has no such key.
+
+    An MCS index is as the sweep set it, though the link has its modulation and rate instead.
+    """
+    if path in _REPLACED and path in point.settings:
+        return point.settings[path]
     value: Any = point.scenario
     for part in path.split("."):
         if part not in getattr(type(value), "model_fields", ()):

@@ -9,7 +9,7 @@ from fl.config.learning import algorithms
 from fl.config.measured import Measured, joined
 from scenarios.plan.points import Plan, swept_keys, value_of
 from scenarios.report.published import Published, lists_in, of_plan, points_at, words_at
-from scenarios.report.tables.quantities import LINK_STUDY, SHARES
+from scenarios.report.tables.quantities import EPSILON, LINK_STUDY, SHARES
 from scenarios.schema.errors import KeyPath, ScenarioError, dotted, flow, items_of, listing, mark_of, shorten, together
 from scenarios.schema.loader import LoadedScenario
 from scenarios.schema.messages.nearest import nearest, nearest_words
@@ -56,6 +56,8 @@ def _of_figure(place: _Place, figure: FigureConfig) -> Iterator[ScenarioError]:
     axes, rates, of_devices = measured.axes, measured.rates, measured.per_device
     follows = figure.x in axes
     of_trials, of_rounds = measured.per_trial, (*measured.per_round, *of_devices)
+    if figure.x == "round" and not of_link:
+        of_rounds = (*of_rounds, EPSILON)
     series = figure.series_paths
     settings = [("series", path) for path in series if path != "device"]
     settings += [("panels", figure.panels or "label"), *(("where", path) for path in figure.where)]

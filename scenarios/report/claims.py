@@ -17,10 +17,10 @@ from privacy.errors import PrivacyError
 from privacy.events.claims import Accountant, Claim
 from privacy.events.events import Relation
 from privacy.events.merging import side_by_side
-from privacy.evidence import USUAL_DELTA
 from privacy.mechanisms.bit_flipping import AES_BLOCK_BITS
 from privacy.mechanisms.sound_bit_flipping import AccountRow, StatedSensitivity, bit_flipping_rows
 from scenarios.plan.points import Plan, Point
+from scenarios.report.answers.proofs import Proved, best_proof, is_private, scenario_delta
 from scenarios.report.html import Part
 from scenarios.report.settings import point_table, short_setting
 from scenarios.report.tables.table import Table, in_groups
@@ -35,7 +35,8 @@ _MUCH_LESS = 0.9
 """Share of a budget below which a run says that it used less."""
 
 MOST_POINTS = 60
-"""Beyond this many sweep points the page has their range alone, by the fastest accountant that treats every event."""
+"""Beyond this many sweep points the page has their range alone; beyond this many different ledgers, claims are those of
+the fastest accountant that treats every event."""
 
 MOST_ROWS = 40
 """Of a table that is not folded."""
@@ -79,21 +80,6 @@ def gather_claims(
                 known[key] = claims_of(point, ledgers, delta=wanted, accountants=accountants, relation=relation)
             ended_early = sum(one.failure is not None for one in store.read_tasks(list(accounts)).values())
             yield replace(known[key], point=point, ended_early=ended_early)
-
-
-def proved_epsilons(store: Store, plan: Plan) -> dict[int, str]:
-    """The smallest proved epsilon of the run, by index of the points with a privacy section; `∞` where none holds."""
-    chosen = replace(plan, points=tuple(point for point in plan.points if point.scenario.mechanism is not None))
-    proved = {}
-    try:
-        for one in gather_claims(store, chosen):
-            held = (c for c in one.claims if c.scope == "run" and c.accountant != "paper" and c.standing == "proved")
-            best = min(held, key=_rank, default=None)
-            infinite = best is None or math.isinf(best.epsilon)
-            proved[one.point.index] = "∞" if best is None or infinite else f"{best.epsilon:.4g}, δ = {best.delta:.3g}"
-    except PrivacyError:  # phyloop privacy gives the reason
-        return proved
-    return proved
 
 
 def broken_budgets(store: Store, plan: Plan) -> Iterator[str]:
@@ -149,13 +135,6 @@ def claims_of(
     return PointClaims(point=point, trials=len(accounts), claims=tuple(found), left_out=tuple(left_out))
 
 
-def scenario_delta(point: Point) -> float:
-    """delta as the scenario's own privacy part says it, else 1e-5."""
-    privacy, budget = point.scenario.mechanism, point.scenario.budget
-    delta = getattr(privacy, "delta", None) if budget is None else budget.delta
-    return USUAL_DELTA if delta is None else delta
-
-
 def strongest(claims: Sequence[Claim]) -> tuple[Claim, ...]:
     """Of the proved claims with the same scope and credits the smallest epsilon, then delta; published ones stay.
 
@@ -170,8 +149,14 @@ def strongest(claims: Sequence[Claim]) -> tuple[Claim, ...]:
 
 
 def _rank(claim: Claim) -> tuple[float, float, int]:
+    """Return what orders proved claims: epsilon to six digits, delta, and the accountant that is believed first."""
     digits = claim.epsilon if math.isinf(claim.epsilon) else float(f"{claim.epsilon:.6g}")
     return digits, claim.delta, _PREFERRED.index(claim.accountant)
+
+
+def proved_epsilons(found: Sequence[PointClaims]) -> dict[int, Proved]:
+    """Return what is proved of every sweep point that asks for privacy and has claims, by its index."""
+    return {one.point.index: best_proof(one.claims) for one in found if is_private(one.point)}
 
 
 def _worst(claims: Iterator[Claim]) -> Iterator[Claim]:
@@ -242,6 +227,7 @@ def flipping_tables(store: Store, plan: Plan, *, delta: float | None = None) -> 
 
 # --- rows and page --------------------------------------------------------------------------------
 
+OF_A_ROUND = "ε of a round"
 HEADS = ("scope", "ε", "δ", "of δ for evidence", "accountant", "neighbours differ in", "channel", "standing", "source")
 
 
@@ -253,9 +239,13 @@ def claim_table(plan: Plan, found: Sequence[PointClaims]) -> tuple[Table, tuple[
 
 
 def summary_table(plan: Plan, found: Sequence[PointClaims]) -> tuple[Table, tuple[str, ...]]:
-    """Return the smallest proved and the published epsilon of every sweep point, and the footnotes."""
+    """Return the smallest proved and the published epsilon of every sweep point, and the footnotes.
+
+    Where a bound holds per round, what its worst round truly spends stands beside.
+    """
     notes: list[str] = []
     rows = []
+    per_round = any(getattr(one.point.scenario.mechanism, "of_rounds", None) is not None for one in found)
     for one in found:
         published = [claim for claim in one.claims if claim.accountant == "paper"]
         proved = [claim for claim in one.claims if claim.accountant != "paper" and claim.scope == "run"]
@@ -275,11 +265,20 @@ def summary_table(plan: Plan, found: Sequence[PointClaims]) -> tuple[Table, tupl
             + f" {_marks(claim, notes)}".rstrip()
             for claim in published
         )
-        rows.append((short_setting(plan, one.point), (*cells, printed)))
-    heads = ("setting", "of one", "proved ε", "δ", "proof", "published ε")
+        spent = (_epsilon_of_a_round(one.claims),) if per_round else ()
+        rows.append((short_setting(plan, one.point), (*cells[:3], *spent, cells[3], printed)))
+    of_round = (OF_A_ROUND,) if per_round else ()
+    heads = ("setting", "of one", "proved ε", "δ", *of_round, "proof", "published ε")
     left = ("setting", "of one", "proof", "published ε")
     wrapped = ("setting", "proof", "published ε")
     return Table(columns=heads, rows=tuple(in_groups(rows)), left=left, wrapped=wrapped), tuple(notes)
+
+
+def _epsilon_of_a_round(claims: Sequence[Claim]) -> str:
+    """The smallest proved epsilon of the worst round."""
+    held = [one for one in claims if one.accountant != "paper" and one.scope == "round" and one.standing == "proved"]
+    best = min(held, key=_rank, default=None)
+    return "" if best is None else "∞" if math.isinf(best.epsilon) else f"{best.epsilon:.4g}"
 
 
 def _marks(claim: Claim, notes: list[str]) -> str:
@@ -318,12 +317,24 @@ def strongest_claims(store: Store, plan: Plan) -> tuple[tuple[PointClaims, ...],
     """Return the strongest claims of every sweep point that released something protected, and why there are none."""
     if not _protected(store, plan):
         return (), ""
-    accountants: tuple[Accountant, ...] = ("exact", "pld", "renyi") if len(plan.points) <= MOST_POINTS else ("renyi",)
+    accountants: tuple[Accountant, ...] = ("exact", "pld", "renyi") if _few_ledgers(store, plan) else ("renyi",)
     try:
         found = gather_claims(store, plan, accountants=accountants)
         return tuple(replace(one, claims=strongest(one.claims)) for one in found), ""
     except PrivacyError as error:
         return (), str(error)
+
+
+def _few_ledgers(store: Store, plan: Plan) -> bool:
+    """Whether the sweep points have few different ledgers: equal ones are accounted once."""
+    if len(plan.points) <= MOST_POINTS:
+        return True
+    known: set[bytes] = set()
+    for ids in plan.task_ids:
+        known.add(pickle.dumps([*store.read_accounts(ids).values()]))
+        if len(known) > MOST_POINTS:
+            return False
+    return True
 
 
 def claimed_and_proved(found: Sequence[PointClaims], plan: Plan) -> Iterator[tuple[str, str]]:
@@ -340,7 +351,9 @@ def claimed_and_proved(found: Sequence[PointClaims], plan: Plan) -> Iterator[tup
         yield "Claimed privacy", f"ε {_span(epsilons)} per {scope}, as published ({_points(len(epsilons))})."
     finite = [epsilon for epsilon in proved if math.isfinite(epsilon)]
     if finite:
-        fast = ", by the Rényi accountant; another may prove a smaller ε" if len(plan.points) > MOST_POINTS else ""
+        by = {claim.accountant for one in found for claim in one.claims} - {"paper"}
+        many = len(plan.points) > MOST_POINTS and by == {"renyi"}
+        fast = ", by the Rényi accountant; another may prove a smaller ε" if many else ""
         yield "Proved privacy", f"ε {_span(finite)} for the whole run ({_points(len(finite))}){fast}."
     if len(proved) > len(finite):
         yield "Not proved", f"no finite ε holds for the whole run at {_points(len(proved) - len(finite))}."

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from math import hypot, isclose, isfinite
 from typing import Any
 
-from scenarios.report.answers import ROUNDING, Difference, Values
+from fl.words import plural
+from scenarios.report.answers.differences import ROUNDING, Difference, Values, largest_clear
 from scenarios.report.figures.draw import draw
 from scenarios.report.figures.drawing import Curve, Drawing
 from scenarios.report.figures.interactive import describe
@@ -184,7 +185,8 @@ def _table(pairs: Sequence[_Pair], first: Compared, *, paired: Mapping[str, bool
     heads = ("setting", first.name, *others, "difference", "trials", "clear")
     rows = tuple(
         (
-            "; ".join(filter(None, (x.setting, x.own and f"{first.name}: {x.own}", y.own and f"{run.name}: {y.own}"))),
+            "; ".join(filter(None, (x.setting, x.own and f"{first.name}: {x.own}", y.own and f"{run.name}: {y.own}")))
+            or "the run",
             x.text,
             *(run.name, y.text)[-len(others) :],
             str(one.mean or ""),
@@ -204,11 +206,11 @@ def _in_short(pairs: Sequence[_Pair]) -> str:
     if all(verdict == "equal" for *_, verdict in known):
         return "equal in all trials at all sweep points."
     clear = [mean.mean for _, mean, verdict in known if verdict == "yes"]
-    x, largest, _ = max(known, key=lambda one: abs(one[1].mean))
-    where = f" ({x.setting})" if x.setting else ""
+    apart = {str(number): one for number, (_, _, _, one) in enumerate(pairs)}
+    phrase, number = largest_clear(apart)
+    where = f" ({setting})" if (setting := pairs[int(number)][1].setting) else ""
     signs = f" ({sum(d > 0 for d in clear)} larger, {sum(d < 0 for d in clear)} smaller)" if clear else ""
-    points = f"{len(known)} sweep point{'s' if len(known) > 1 else ''}"
-    return f"a clear difference at {len(clear)} of {points}{signs}; the largest is {largest}{where}."
+    return f"a clear difference at {len(clear)} of {plural(len(known), 'sweep point')}{signs}; {phrase}{where}."
 
 
 def _joined(runs: Sequence[Compared], config: FigureConfig) -> Drawing:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from fl.config.learning import PointFacts
+from fl.words import plural
 from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, value_of
 from scenarios.report.settings import short_setting
@@ -75,7 +76,7 @@ def failed_trials(failures: Sequence[str], *, of: int) -> str:
     reasons = [re.sub(r"^(before )?round \d+: ", "", one) for one in failures]
     kinds = [_without_numbers(one) for one in reasons]
     commonest, times = Counter(kinds).most_common(1)[0]
-    return f"{times} of {of} trials failed: {reasons[kinds.index(commonest)]}"
+    return f"{times} of {plural(of, 'trial')} failed: {reasons[kinds.index(commonest)]}"
 
 
 def _without_numbers(sentence: str) -> str:
@@ -114,9 +115,9 @@ def silent_trials(store: Store, plan: Plan) -> tuple[str, ...]:
             sent, empty = measured.get("rounds_sent", float(rounds)), measured.get("empty_rounds", 0.0)
             if budget is not None and not budget.calibrate and sent < rounds:
                 what = "where it stopped" if budget.action == "stop" else "after which nobody sent"
-                held = f"the budget of epsilon {budget.epsilon:g} held {sent:.0f} of {rounds} rounds"
+                held = f"the budget of epsilon {budget.epsilon:g} held {sent:.0f} of {plural(rounds, 'round')}"
                 found.append(f"{where}: {held}, {what}")
             elif empty:
                 what = "which left the model as it was"
-                found.append(f"{where}: nothing arrived in {empty:.0f} of {rounds} rounds, {what}")
+                found.append(f"{where}: nothing arrived in {empty:.0f} of {plural(rounds, 'round')}, {what}")
     return tuple(found)

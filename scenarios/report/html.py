@@ -39,8 +39,8 @@ class Part:
     """A part of a section, in this order: heading, text, small text, list, links, table, lines of code; or a picture.
 
     In text, `word` is code and **word** is bold. `links` are words and the path of another page. `items` begin with
-    bold words, or none. With `fold` the part is closed behind these words. `curves` describes a figure that a browser
-    draws; its picture is for paper, and where no script runs.
+    bold words, or none. With `fold` the part is closed behind these words. On a phone, rows of a table are `cards` if
+    asked for. `curves` describes a figure that a browser draws; its picture is for paper, and where no script runs.
     """
 
     head: str = ""
@@ -48,6 +48,7 @@ class Part:
     soft: str = ""
     items: Sequence[tuple[str, str]] = ()
     numbered: bool = False
+    cards: bool = False
     links: Sequence[tuple[str, Path]] = ()
     table: Table | None = None
     code: str = ""

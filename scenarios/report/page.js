@@ -185,7 +185,7 @@ class Curves {
       const silent = curve.spots.y.flatMap((value, i) => (value === null ? [i] : []));
       if (silent.length) {  // an upper limit alone
         const view = new Bokeh.CDSView({ filter: new Bokeh.IndexFilter({ indices: silent }) });
-        const arrow = { source, view, size: 9, marker: "inverted_triangle", line_color: colour, fill_color: paper };
+        const arrow = { source, view, size: 7 + 3 * (curve.series % 4), marker: "inverted_triangle", line_color: colour, fill_color: paper };
         touched.push(keep(plot.scatter(field("x"), field("high"), arrow)));
       }
     }

@@ -11,8 +11,8 @@ from scenarios.engine.study import ReportPaths
 from scenarios.files.replacement import writing
 from scenarios.plan.points import Plan, Point
 from scenarios.report import rows
-from scenarios.report.answers import answer
-from scenarios.report.claims import MOST_ROWS, claim_parts, claimed_and_proved, strongest_claims
+from scenarios.report.answers.answer import answer
+from scenarios.report.claims import MOST_ROWS, claim_parts, claimed_and_proved, proved_epsilons, strongest_claims
 from scenarios.report.figures.curves import arrange
 from scenarios.report.figures.draw import write_figures
 from scenarios.report.figures.drawing import Drawing
@@ -22,7 +22,7 @@ from scenarios.report.findings import read_findings, silent_trials
 from scenarios.report.html import FIGURES, Page, Part, counted, data_uri, pictures, write_page
 from scenarios.report.published import COLUMNS, agreeing, number_of, read_published, read_reference, write_published
 from scenarios.report.settings import cells_of, links_on_air, point_table, setting_in_words
-from scenarios.report.tables.summaries import INTERVALS, PointSummary, summarise
+from scenarios.report.tables.summaries import INTERVALS, UPPER_LIMIT, PointSummary, summarise
 from scenarios.report.tables.table import Table
 from scenarios.schema.labels.labels import axis_label
 from scenarios.store.store import Store
@@ -35,7 +35,7 @@ OF_METRICS = (
     "measured."
 )
 OF_RATES = (
-    f"Counts over all devices, rounds and whole trials; rate [{INTERVALS}]; without an error only its upper limit."
+    f"Counts over all devices, rounds and whole trials; rate [{INTERVALS}]; without an error only its {UPPER_LIMIT}."
 )
 OF_PRIVACY = "Per device, over all rounds of a trial."
 OF_FLIPS = (
@@ -74,7 +74,7 @@ def write_report(folder: Path, plan: Plan, *, store: Store) -> ReportPaths:
     wrong = read_findings(store, plan, summaries)
     flips = any(one.protects == "bits" for point in plan.points if (one := point.scenario.mechanism) is not None)
     claims, why = strongest_claims(store, plan)
-    first, *best = answer(plan, summaries) or [Part()]
+    first, *best = answer(plan, summaries, proved=proved_epsilons(claims)).parts()
     private = claimed_and_proved(claims, plan)
     sections: dict[str, Sequence[Part]] = {
         "In short": [replace(first, items=[*first.items, *private]), *best],

@@ -16,12 +16,13 @@ from fl.config.measured import PRIVACY
 from phy.measure.burstiness import Burstiness
 from phy.measure.independence import Independence, assess, verdict
 from privacy.mechanisms.flip_plans import CLAMP_WORDS
-from scenarios.plan.points import Plan, Point
+from scenarios.plan.points import Plan, Point, is_number, is_shown, value_of
+from scenarios.report.figures.curves import NO_SETTINGS, applies, labels_of
 from scenarios.report.figures.draw import draw
 from scenarios.report.figures.drawing import Curve, Drawing, Spot
 from scenarios.report.figures.learning import figures_of
 from scenarios.report.figures.style import render
-from scenarios.report.settings import point_table, setting_in_words, short_setting
+from scenarios.report.settings import point_table, said, setting_in_words, short_setting
 from scenarios.report.tables.quantities import CODED, RATES, word_of
 from scenarios.report.tables.summaries import PointSummary, done_series, told_by
 from scenarios.report.tables.table import Table, in_groups
@@ -68,22 +69,70 @@ def _cell(summary: PointSummary, name: str) -> str | None:
 def results_table(
     plan: Plan, summaries: Sequence[PointSummary], *, proved: Mapping[int, str] = MappingProxyType({})
 ) -> Table:
-    """A row per point: its setting, trials, and the first two of what the figures draw and the bit error rate.
+    """A row per point: its setting, trials, and numbers of the figures, or else the main metric and the bit error rate.
 
-    `proved`: the epsilon of the run by index of the point, in a column of its own where there is one.
+    Of a figure with budgets these are the numbers within each, ascending. `proved`: the epsilon of the run by index of
+    the point, in a column of its own where there is one.
     """
     measured = {name: None for s in summaries for name in (*s.metrics, *s.rates)}
-    drawn = (name for config in figures_of(plan, measured) for name in told_by(config))
-    names = [name for name in dict.fromkeys([*drawn, "bit_error_rate"]) if name in measured][:2]
+    main = [name for point in plan.points[:1] for name in point.scenario.learning.measured().per_trial[:1]]
+    figures = figures_of(plan, measured)
+    budgets = next(([*reversed(told_by(one)[:-1])] for one in figures if one.budgets), [])
+    drawn = [name for config in figures for name in told_by(config)]
+    names = [name for name in budgets if name in measured]
+    if not names:
+        names = [name for name in dict.fromkeys([*drawn, *main, "bit_error_rate"]) if name in measured][:2]
 
     def row(s: PointSummary) -> tuple[tuple[str, ...], tuple[str, ...]]:
         cells = (_cell(s, name) or str(s.rates.get(name, "")) for name in names)
         epsilon = (proved.get(s.point.index, ""),) if proved else ()
-        return short_setting(plan, s.point), (str(s.done), *cells, *epsilon)
+        setting = words.get(s.point.index) or short_setting(plan, s.point)
+        return setting if any(setting) else (s.point.scenario.name,), (str(s.done), *epsilon, *cells)
 
+    words = _words_of_curves(plan, figures, summaries)
     proof = ("proved ε of the run",) if proved else ()
-    heads = ("setting", "trials", *(fill(axis_label(name), HEAD_WIDTH) for name in names), *proof)
+    heads = ("setting", "trials", *proof, *(fill(axis_label(name), HEAD_WIDTH) for name in names))
     return Table(columns=heads, rows=tuple(in_groups(map(row, summaries))), left=heads[:1], wrapped=heads[:1])
+
+
+def _words_of_curves(
+    plan: Plan, figures: Sequence[FigureConfig], summaries: Sequence[PointSummary]
+) -> dict[int, tuple[str, ...]]:
+    """Curve and x of every point in the words of the first figure over a setting, by index; none if not unique."""
+    config = next((one for one in figures if one.x not in NO_SETTINGS), None)
+    if config is None:
+        return {}
+    words: dict[int, tuple[str, ...]] = {}
+    for s, (label, line) in zip(
+        summaries, labels_of(config, plan.swept_paths, [s.point for s in summaries]), strict=True
+    ):
+        panel = "" if config.panels is None or not applies(config.panels, s.point) else said(s.point, config.panels)
+        x = "" if line else said(s.point, config.x)
+        words[s.point.index] = (", ".join(filter(None, (label, panel))), x) if label or panel else (x or label,)
+    return words if len({*words.values()}) == len(words) else {}
+
+
+def few_of_each(plan: Plan, summaries: Sequence[PointSummary], *, most: int) -> tuple[PointSummary, ...]:
+    """Return at most `most` sweep points, of each curve of the first figure as many, from one end of x to the other."""
+    figures = figures_of(plan, {name for s in summaries for name in s.metrics})
+    if len(summaries) <= most or not figures:
+        return tuple(summaries[:most])
+    config = figures[0]
+    summaries = [s for s in summaries if is_shown(config, s.point)]
+    labels = labels_of(config, plan.swept_paths, [s.point for s in summaries])
+    curves: dict[tuple[str, str], list[PointSummary]] = {}
+    for s, (label, line) in zip(summaries, labels, strict=True):
+        panel = "" if config.panels is None or line else said(s.point, config.panels)
+        curves.setdefault((panel, label), []).append(s)
+    each = max(most // len(curves), 1)
+    chosen = set()
+    for some in curves.values():
+        values = [value_of(s.point, config.x) for s in some]
+        if all(map(is_number, values)):
+            some = [s for _, s in sorted(zip(values, some, strict=True), key=lambda pair: pair[0])]
+        ends = np.linspace(0, len(some) - 1, min(each, len(some))) if each > 1 else [len(some) - 1]
+        chosen |= {some[round(end)].point.index for end in ends}
+    return tuple(s for s in summaries if s.point.index in chosen)[:most]
 
 
 def rates_rows(plan: Plan, summaries: Sequence[PointSummary]) -> Table:

@@ -138,7 +138,7 @@ def columns_of_settings(points: Sequence[Point], swept_paths: Sequence[str]) -> 
     """Values of each swept path at the sweep points, in `column_cell`s; all as JSON if two have the same words."""
     found = {}
     for path in swept_paths:
-        values = [setting_of(point, path) for point in points]
+        values = [value_of(point, path) for point in points]
         texts = [canonical_json(value) for value in values]
         words = [column_cell(path, value) for value in values]
         alike = len({canonical_json(word) for word in words}) < len(set(texts))
@@ -154,15 +154,8 @@ def column_cell(path: str, value: Any) -> Any:
 def said(point: Point, path: str) -> str:
     """A setting of a point in words; of a mapping of the link what the sweep wrote, without the defaults beside it."""
     written = point.settings.get(path)
-    if path == "link.mcs" and written is not None:
-        return f"MCS {written}"
     as_written = path.startswith("link.") and isinstance(written, Mapping)
     return setting_label(path, written if as_written else value_of(point, path))
-
-
-def setting_of(point: Point, path: str) -> Any:
-    """The value of a path; an MCS index as it was swept, though the link has its modulation and rate instead."""
-    return point.settings.get(path) if path == "link.mcs" else value_of(point, path)
 
 
 _ENGINES = {"fused": "fused kernels", "sionna": "Sionna under XLA", "cuda": "kernels on a GPU"}

@@ -39,6 +39,7 @@ Privacy = Annotated[
 
 
 Axis = Literal["ebno_db", "esno_db", "snr_db"]
+Ebno = Literal["sent", "nominal"]
 
 MAX_VALUES = 1000
 USUAL_PACKET_ERRORS = 100
@@ -128,8 +129,8 @@ class MeasureConfig(Frozen):
     """What `phyloop link` measures: bit and packet error rates over one axis, a curve per point of the sweep.
 
     - `esno_db`: mean received energy per data symbol at one antenna over the complex noise power 2 N0;
-    - `ebno_db`: the same per payload bit, Es/N0 over (bits per symbol x code rate); pilots, prefixes, check sums and
-      retransmissions are not charged;
+    - `ebno_db`: the same per payload bit, Es/N0 over (bits per symbol x rate). The rate is that of `ebno`; pilots,
+      prefixes and retransmissions are not charged;
     - `snr_db`: Es/N0 over all antennas together, Es/N0 x number of antennas.
 
     The level is set through `link.power.snr_max_db`, so that a device of the mean power gain under `policy: fixed`
@@ -141,6 +142,11 @@ class MeasureConfig(Frozen):
         default="ebno_db",
         description="quantity on the x axis [dB]: Eb/N0, Es/N0, or SNR over all antennas; Eb/N0 compares modulations "
         "and code rates at equal energy per bit",
+    )
+    ebno: Ebno = Field(
+        default="sent",
+        description="rate that ebno_db charges: payload bits over bits on the air (sent), with check sums, tails, "
+        "filler and padding, or the code rate of link.coding (nominal); sent compares codes at equal energy",
     )
     values: Values = Field(description="values of the axis [dB], a list or {start, stop, step}")
     num_devices: Annotated[int, Field(ge=1, le=10_000, strict=True)] = Field(

@@ -11,8 +11,12 @@ from privacy.errors import PrivacyError
 from privacy.events.events import Relation
 from scenarios.plan.points import Plan, value_of
 from scenarios.report.claims import ACCOUNTANTS, FlippingTable, PointClaims, flipping_tables, gather_claims
+from scenarios.report.figures.privacy import Spent, spent_by_round
 from scenarios.schema.errors import ScenarioError, listing
 from scenarios.studies.folders import study_in
+
+MOST_ROUNDS = 6
+"""Rounds at which a terminal has the epsilon so far."""
 
 CSV_COLUMNS = (
     *("scope", "epsilon", "delta", "delta_evidence", "renyi_order", "accountant", "unit", "relation"),
@@ -27,11 +31,24 @@ class Accounts:
     plan: Plan
     claims: tuple[PointClaims, ...]
     flipping: tuple[FlippingTable, ...]
+    spent: tuple[Spent, ...] = ()
+
+    @property
+    def columns_by_round(self) -> tuple[str, ...]:
+        """Column names of `rows_by_round`."""
+        return (*self.plan.swept_paths, "round", "epsilon", "delta", "unit", "relation", "trials")
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Column names of `rows`."""
         return (*self.plan.swept_paths, *CSV_COLUMNS)
+
+    def rows_by_round(self) -> Iterator[dict[str, object]]:
+        """A row per sweep point and round: the epsilon proved for all rounds up to it."""
+        for one in self.spent:
+            settings = {path: value_of(one.point, path) for path in self.plan.swept_paths}
+            for number, proved in zip(one.rounds, one.proved, strict=True):
+                yield {**settings, "round": number, **vars(proved), "trials": one.trials}
 
     def rows(self) -> Iterator[dict[str, object]]:
         """A row per claim: the settings of its sweep point, the claim, and the number of trials."""
@@ -42,11 +59,14 @@ class Accounts:
                 yield {**settings, **vars(claim), **words, "trials": one.trials}
 
 
-def account(folder: Path, *, delta: float | None, accountants: Sequence[str], relation: str | None) -> Accounts:
+def account(
+    folder: Path, *, delta: float | None, accountants: Sequence[str], relation: str | None, by_round: bool = False
+) -> Accounts:
     """Account for a run from its ledgers, without running anything again.
 
-    `delta` None: that of the scenario, or 1e-5; no accountant: all of them; `relation` None: that of each ledger.
-    Raises ScenarioError for other names and values, and for a folder without a ledger.
+    `delta` None: that of the scenario, or 1e-5; no accountant: all of them; `relation` None: that of each ledger. With
+    `by_round` also the epsilon of all rounds up to some of them. Raises ScenarioError for other names and values, and
+    for a folder without a ledger.
     """
     relations = () if relation is None else (relation,)
     for key, given, known in (
@@ -69,9 +89,10 @@ def account(folder: Path, *, delta: float | None, accountants: Sequence[str], re
         try:
             found = tuple(gather_claims(store, plan, **options))
             flipping = tuple(flipping_tables(store, plan, delta=delta))
+            rounds = tuple(spent_by_round(store, plan, most=MOST_ROUNDS, **options)) if by_round else ()
         except PrivacyError as error:
             raise ScenarioError(file=folder, problem=str(error), remedy="choose other options") from error
     if not found:
         problem = "holds no ledger: nothing was sent, or it was written before ledgers were kept"
         raise ScenarioError(file=folder, problem=problem, remedy="run the scenario into a new folder")
-    return Accounts(plan=plan, claims=found, flipping=flipping)
+    return Accounts(plan=plan, claims=found, flipping=flipping, spent=rounds)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from fl.words import plural
 from phy.config.conflict import Conflict
 from scenarios.engine.limits import Cost, Room, estimate, refuse_disk, refuse_memory, room
 from scenarios.engine.study import default_folder
@@ -57,13 +58,11 @@ class Check:
         plan, link, parts = self.plan, self.link, {}
         if link is not None:
             curves = f"{len(link.curves)} curve{'s' if len(link.curves) != 1 else ''}"
-            points = f"{curves} x {len(link.measure.levels)} values = {link.num_points} points to measure"
+            points = f"{curves} x {len(link.measure.levels)} values = {plural(link.num_points, 'point')} to measure"
             parts["phyloop link"] = f"{points}, seed {link.seed}"
         if plan is not None:
             num_points, num_tasks = len(plan.points), len(plan.points) * plan.trials
-            product = (
-                f"{_counted(num_points, 'point')} x {_counted(plan.trials, 'trial')} = {_counted(num_tasks, 'task')}"
-            )
+            product = f"{plural(num_points, 'point')} x {plural(plan.trials, 'trial')} = {plural(num_tasks, 'task')}"
             parts["phyloop run"] = f"{product}, seed {plan.seed}"
         valid = f"{self.loaded.scenario.name} is valid"
         return "\n".join(
@@ -74,10 +73,6 @@ class Check:
         return "\n".join([self.verdict, *(f"warning: {sentence}" for sentence in self.warnings)])
 
     __repr__ = __str__
-
-
-def _counted(number: int, word: str) -> str:
-    return f"{number} {word}{'s' if number != 1 else ''}"
 
 
 def check(source: Source, *, memory_limit: str | None = None, **changes: Any) -> Check:

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from fl.config.measured import ALONG, LINK_RATES
+from fl.words import plural
 from scenarios.plan.identity import canonical_json
-from scenarios.plan.points import Plan, Point, is_number
+from scenarios.plan.points import Plan, Point, is_number, value_of
 from scenarios.report.comparison import Cell, Compared, Comparison, compared, settings_of
 from scenarios.report.figures.curves import arrange
 from scenarios.report.figures.learning import default_figures, figures_of, over_rounds
-from scenarios.report.settings import axes_of, said, setting_of
+from scenarios.report.settings import axes_of, said
 from scenarios.report.tables.summaries import PointSummary, rate_text, summarise
 from scenarios.schema.errors import ScenarioError, listing
 from scenarios.schema.labels.labels import axis_label
@@ -74,16 +75,17 @@ def _learning(name: str, study: LearningStudy, store: Store) -> Compared:
     plan, summaries = study.plan, summarise(store, study.plan)
     measured = {metric for summary in summaries for metric in summary.metrics}
     configs = (*figures_of(plan, measured), *default_figures(plan, measured))
+    main = [name for name in plan.points[0].scenario.learning.measured().per_trial[:1] if name in measured]
     axes = axes_of(plan)
     planned, done = len(study.ids), sum(summary.done for summary in summaries)
     return Compared(
         name=name,
         seed=plan.seed,
-        missing=f"{planned - done} of {planned} trials missing or failed" if done < planned else "",
+        missing=f"{planned - done} of {plural(planned, 'trial')} missing or failed" if done < planned else "",
         settings=settings_of(store.read_scenario().root),
         swept=plan.swept_paths,
         axes=(*sorted(axes, key=lambda path: not all(map(is_number, axes[path]))), *ALONG),
-        metrics=tuple(dict.fromkeys(config.y for config in configs)),
+        metrics=tuple(dict.fromkeys([*(config.y for config in configs), *main])),
         draw=lambda config: arrange(config, plan, summaries, along=partial(over_rounds, store, plan)),
         cells=partial(_learning_cells, plan, summaries),
     )
@@ -103,7 +105,7 @@ def _learning_cells(
     del by  # the axis of a run is one of its settings, or its rounds
     for summary in summaries:
         point, mean, rate = summary.point, summary.metrics.get(metric), summary.rates.get(metric)
-        key = canonical_json([setting_of(point, path) for path in shared])
+        key = canonical_json([value_of(point, path) for path in shared])
         setting, own = _words(point, plan.swept_paths, shared)
         if rate is not None:
             value, text = rate.errors / rate.total, str(rate)
@@ -140,7 +142,7 @@ def _link(name: str, study: LinkStudy, store: Store) -> Compared:
     return Compared(
         name=name,
         seed=plan.seed,
-        missing=f"{plan.num_points - done} of {plan.num_points} points not finished, or not needed"
+        missing=f"{plan.num_points - done} of {plural(plan.num_points, 'point')} not finished, or not needed"
         if done < plan.num_points
         else "",
         settings=settings_of(store.read_scenario().root),
@@ -160,7 +162,7 @@ def _link_cells(results: Results, metric: str, shared: Sequence[str], by: str) -
         if estimate is None:
             continue
         x = one.curve.budget.value_db(one.point.esno_db, cast(Axis, by))
-        settings = [setting_of(one.curve.point, path) for path in shared]
+        settings = [value_of(one.curve.point, path) for path in shared]
         setting, own = _words(one.curve.point, tuple(one.curve.point.settings), shared)
         yield Cell(
             key=canonical_json([*settings, f"{x:.6f}"]),

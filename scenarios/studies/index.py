@@ -56,7 +56,7 @@ def write_index(folder: Path) -> tuple[Path, int]:
     rows = tuple(_row(entry, keys[entry.scenario], within=folder) for entry in entries)
     table = Table(columns=HEADS, rows=rows, left=HEADS, wrapped=WRAPPED)
     head = Head(name=folder.resolve().name, facts=[counted(len(rows), "run")])
-    page = render_page(head, head, {"Runs": [Part(table=table), Part(soft=ABOUT)]})
+    page = render_page(head, head, {"Runs": [Part(table=table, cards=True), Part(soft=ABOUT)]})
     with writing(folder, "the index"):
         return replace_text(folder / INDEX, page), len(rows)
 

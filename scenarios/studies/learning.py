@@ -10,6 +10,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, Self
 
+from fl.words import plural
 from scenarios.engine.batch import Engine, Finished, InProcess, Job, batch_size
 from scenarios.engine.limits import Room, refuse_disk, refuse_memory
 from scenarios.engine.limits import room as make_room
@@ -18,15 +19,17 @@ from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
 from scenarios.files.log import event, logger
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
-from scenarios.report.claims import broken_budgets, proved_epsilons
+from scenarios.report.answers.answer import answer
+from scenarios.report.claims import broken_budgets, proved_epsilons, strongest_claims
 from scenarios.report.figures.drawing import Drawing
 from scenarios.report.findings import read_findings, silent_trials
 from scenarios.report.page import drawings, write_report
 from scenarios.report.published import without_others
-from scenarios.report.rows import results_table
+from scenarios.report.rows import few_of_each, results_table
 from scenarios.report.settings import setting_in_words
 from scenarios.report.tables.summaries import FEWEST_TRIALS, summarise
-from scenarios.report.tables.table import Table, say
+from scenarios.report.tables.table import say
+from scenarios.schema.errors import printable
 from scenarios.schema.loader import LoadedScenario, as_yaml, resolved_root
 from scenarios.store.checkpoints import CHECKPOINTS, CheckpointPolicy, discard
 from scenarios.store.store import Store
@@ -35,8 +38,8 @@ from scenarios.studies.folders import stored_scenario
 TASKS_NAMED = 8
 """Tasks of a job that the log names by the start of their id; it lists all of its trials."""
 
-MOST_RESULTS = 12
-"""Sweep points of which the terminal shows results."""
+MOST_RESULTS = 30
+"""Sweep points of which the terminal shows results, some of every curve."""
 
 _log = logger("run")
 
@@ -116,23 +119,30 @@ class LearningStudy(Study):
         findings = read_findings(store, self.plan, summarise(store, self.plan))
         return (*findings, *broken_budgets(store, self.plan), *silent_trials(store, self.plan))
 
-    def results(self, store: Store) -> Table:
-        first = replace(self.plan, points=self.plan.points[:MOST_RESULTS])
-        return results_table(
-            self.plan, summarise(store, self.plan)[:MOST_RESULTS], proved=proved_epsilons(store, first)
-        )
+    def shown(self, store: Store) -> Mapping[str, Any]:
+        summaries = summarise(store, self.plan)
+        proved = proved_epsilons(strongest_claims(store, self.plan)[0])
+        some = few_of_each(self.plan, summaries, most=MOST_RESULTS)
+        words = {index: str(one) for index, one in proved.items()}
+        return {
+            "answers": answer(self.plan, summaries, proved=proved).lines(),
+            "results": results_table(self.plan, some, proved=words),
+            "more": len(self.plan.points) - len(some),
+        }
 
     def show(self, outcome: Outcome, *, seconds: float) -> None:
+        for sentence in outcome.answers:
+            say(f"{printable(sentence)}\n")
         if outcome.results is not None and any(any(row[2:]) for row in outcome.results.rows):
             outcome.results.print()
-            more = len(self.plan.points) - MOST_RESULTS
-            left = f"... and {more} more sweep points: see the report. " if more > 0 else ""
+            left = f"... and {plural(outcome.more, 'more sweep point')}: see the report. " if outcome.more else ""
             say(f"{left}Brackets are 95 % intervals, of means from {FEWEST_TRIALS} trials on.\n")
         found = f", {outcome.found} found done" if outcome.found else ""
         if outcome.complete:
-            say(f"all {outcome.planned} tasks are finished: 0 computed{found}; phyloop report draws figures again")
+            all_done = "the task is" if outcome.planned == 1 else f"all {outcome.planned} tasks are"
+            say(f"{all_done} finished: 0 computed{found}; phyloop report draws figures again")
         else:
-            print(f"{outcome.planned} tasks: {outcome.computed} computed{found} in {seconds:.0f} s")
+            print(f"{plural(outcome.planned, 'task')}: {outcome.computed} computed{found} in {seconds:.0f} s")
         if outcome.failed:
             print(
                 f"phyloop: {outcome.failed} of {outcome.planned} tasks failed; the report names them and why, and "

@@ -20,20 +20,24 @@ CODES: dict[str, Coding] = {
     "none": "none",
     "repetition": CodingConfig(code="repetition", rate=0.4, interleaver="random"),
     "convolutional": CodingConfig(code="convolutional", rate=1 / 3, constraint_length=7),
-    "turbo": CodingConfig(code="turbo", rate=1 / 2, iterations=3, interleaver="random"),
+    "turbo": CodingConfig(code="turbo", rate=1 / 2, iterations=3, interleaver="random", standard="sionna"),
     # Its automatic block of 339 bits would be traced for 10 s; short ones are the same code.
-    "polar5g": CodingConfig(code="polar5g", rate=0.4, list_size=4, block_length=60),
-    "successive-cancellation": CodingConfig(code="polar5g", rate=0.7, list_size=1, block_length=50),
-    "ldpc5g": CodingConfig(code="ldpc5g", rate=8 / 9, interleaver="random"),
-    "ldpc5g-minsum": CodingConfig(code="ldpc5g", rate=0.2, check_update="minsum", block_length=500),
-    "ldpc5g-repeated": CodingConfig(code="ldpc5g", rate=120 / 1024, check_update="offset-minsum", block_length=400),
+    "polar5g": CodingConfig(code="polar5g", rate=0.4, list_size=4, block_length=60, standard="sionna"),
+    "successive-cancellation": CodingConfig(code="polar5g", rate=0.7, list_size=1, block_length=50, standard="sionna"),
+    "ldpc5g": CodingConfig(code="ldpc5g", rate=8 / 9, interleaver="random", standard="sionna"),
+    "ldpc5g-minsum": CodingConfig(code="ldpc5g", rate=0.2, check_update="minsum", block_length=500, standard="sionna"),
+    "ldpc5g-repeated": CodingConfig(
+        code="ldpc5g", rate=120 / 1024, check_update="offset-minsum", block_length=400, standard="sionna"
+    ),
     "fused-repetition": CodingConfig(code="repetition", rate=0.4, interleaver="random"),
     "fused-convolutional": CodingConfig(code="convolutional", rate=1 / 3, constraint_length=7),
     "fused-turbo": CodingConfig(code="turbo", rate=1 / 2, iterations=3, interleaver="random"),
+    "fused-turbo-of-sionna": CodingConfig(code="turbo", rate=1 / 2, iterations=3, standard="sionna"),
     "fused-polar5g": CodingConfig(code="polar5g", rate=0.4, list_size=4),
+    "fused-polar5g-of-sionna": CodingConfig(code="polar5g", rate=0.4, list_size=4, standard="sionna"),
     "fused-successive-cancellation": CodingConfig(code="polar5g", rate=0.7, list_size=1, block_length=50),
     "fused-ldpc5g": CodingConfig(code="ldpc5g", rate=8 / 9, interleaver="random"),
-    "fused-ldpc5g-repeated": CodingConfig(code="ldpc5g", rate=120 / 1024, block_length=400),
+    "fused-ldpc5g-repeated": CodingConfig(code="ldpc5g", rate=120 / 1024),
 }
 PACKETS = ((1, 1, None), (7, 2, "crc6"), (100, 4, "crc24a"), (1000, 6, "crc16"))
 LONG = (20_000, 8, "crc24a")
@@ -160,7 +164,7 @@ def test_a_codec_is_built_once() -> None:
 
 
 def test_a_codec_may_be_built_while_a_function_is_traced() -> None:
-    coding = CodingConfig(code="turbo", rate=1 / 3, iterations=2)
+    coding = CodingConfig(code="turbo", rate=1 / 3, iterations=2, standard="sionna")
 
     def there_and_back(bits: Any) -> Any:
         codec = build_codec(coding, payload_bits=44, bits_per_symbol=2, crc="crc16")

@@ -76,7 +76,12 @@ def test_uncoded_bits_are_those_of_the_fused_engine(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("modulation", "snr_db", "coding"),
-    [("qpsk", 5.0, {"rate": 0.5}), ("16qam", 10.0, {"rate": 0.75, "interleaver": "random", "demapper": "maxlog"})],
+    [
+        ("qpsk", 5.0, {"rate": 0.5}),
+        ("qpsk", 5.0, {"rate": 0.5, "standard": "sionna"}),
+        ("qpsk", -3.0, {"rate": 0.09, "scrambling": {"n_rnti": 5, "n_id": 7}}),
+        ("16qam", 10.0, {"rate": 0.75, "interleaver": "random", "demapper": "maxlog"}),
+    ],
 )
 def test_packets_with_ldpc_codes_are_those_of_the_fused_engine(
     modulation: str, snr_db: float, coding: dict[str, Any]
@@ -130,3 +135,24 @@ def test_a_missing_gpu_is_an_error_with_a_remedy(installed: bool, words: str, mo
     monkeypatch.setattr(device, "find_spec", lambda _: object() if installed else None)
     with pytest.raises(LinkError, match=words):
         compile_digital(link("cuda", **LINKS["qpsk, awgn"]), num_devices=1, num_bits=80)
+
+
+def test_code_blocks_of_different_length_lie_where_the_kernels_look_for_them() -> None:
+    """Words of the longest block, read at the places of a row, are what the codec sends; no GPU is needed."""
+    from phy.coding.ldpc.encoder import LdpcEncoder
+    from phy.config import CodingConfig
+    from phy.engines.cuda.packets import _words_of
+    from phy.engines.fused.packets.codec import BlockCodec, packet_codec
+
+    codec = packet_codec(CodingConfig(code="ldpc5g", rate=0.74), payload_bits=17000, bits_per_symbol=6, crc="crc24a")
+    assert isinstance(codec, BlockCodec)
+    words = _words_of(codec)
+    assert words.transport is not None
+    assert len(set(words.transport.segments.coded_bits)) == 2
+    payload = np.random.default_rng(3).integers(0, 256, (2, 2125), dtype=np.uint8)
+    protected = codec.protect(payload)
+    packed = words.blocks_of(protected)
+    blocks = np.unpackbits(packed, axis=1, count=words.num_bits).reshape(2 * words.num_blocks, -1)
+    coded = LdpcEncoder(words.plan).encode(blocks).reshape(2, -1)[:, words.places]
+    assert np.array_equal(np.packbits(coded, axis=1), codec.encode(payload))
+    assert np.array_equal(words.information_of(packed), protected)

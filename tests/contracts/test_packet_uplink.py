@@ -79,10 +79,13 @@ def link_of(access: str, code: str, channel: str, **changes: Any) -> LinkConfig:
     """BPSK at 60 dB, so that nothing but the chain itself can go wrong."""
     ofdm = {"ofdm": OFDM} if channel in SELECTIVE else {}
     noma = {"noma": {"detector": detector(channel)}} if access == "noma" else {}
+    coding = CODES[code]
+    if changes.get("engine") == "sionna" and code in ("turbo", "polar5g", "ldpc5g"):
+        coding = {**coding, "standard": "sionna"}  # which is all that this engine has of them
     return LinkConfig.model_validate(
         {
             "modulation": "bpsk",
-            "coding": CODES[code],
+            "coding": coding,
             "channel": CHANNELS[channel],
             "power": {"policy": "fixed", "snr_max_db": 60},
             "packets": {"crc": "crc16"},

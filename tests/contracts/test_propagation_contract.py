@@ -164,8 +164,25 @@ def autocorrelation(name: str, lag: int) -> NDArray[np.complex128]:
     return (h[..., 0] * h[..., lag].conj()).sum(axis=2).mean(axis=1)
 
 
+def over_time(which: Propagation) -> NDArray[np.complex128]:
+    """The declared correlation of the sum over uncorrelated paths."""
+    return np.asarray(which.powers @ which.path_correlation(INSTANTS.astype(float)))
+
+
+def test_every_path_has_the_correlation_it_declares(name: str) -> None:
+    which, h = propagation(name), drawn(name).astype(complex)
+    declared, lag = which.path_correlation(INSTANTS.astype(float)), len(INSTANTS) - 1
+    for path in range(len(which.powers)):
+        product = (h[:, :, path, 0] * h[:, :, path, lag].conj()).mean(axis=1) / which.powers[path]
+        for measured, expected in ((product.real, declared[path, lag].real), (product.imag, declared[path, lag].imag)):
+            if np.ptp(measured) < 1e-5:
+                np.testing.assert_allclose(measured, expected, atol=2e-5)
+            else:
+                assert abs(standard_errors_off(measured, expected)) < ERRORS_OF_A_CHECK
+
+
 def test_time_correlation_is_as_declared(name: str) -> None:
-    declared = propagation(name).time_correlation(INSTANTS.astype(float))
+    declared = over_time(propagation(name))
     assert declared.dtype == np.complex128
     assert declared[0] == pytest.approx(1.0, abs=1e-9)
     for lag in range(1, len(INSTANTS)):
@@ -180,7 +197,7 @@ def test_time_correlation_is_as_declared(name: str) -> None:
 @pytest.mark.parametrize("name", ["tdl-a", "tdl-e", "rician, doppler", "cdl-b"], scope="module")
 def test_the_time_correlation_check_sees_ten_percent_of_speed(name: str) -> None:
     faster = build_propagation(ChannelConfig(**{**CHANNELS[name], "speed_m_s": 33.0}), num_antennas=ANTENNAS)
-    declared = faster.time_correlation(INSTANTS.astype(float))
+    declared = over_time(faster)
     off = [
         max(
             abs(standard_errors_off(autocorrelation(name, lag).real, declared[lag].real)),

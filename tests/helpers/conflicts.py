@@ -43,7 +43,8 @@ CONFLICTS = {
     "a cutoff above all": _link("power: {policy: truncated-inversion, cutoff_db: 1}"),
     "silence within a transmission": _link(f"power: {{policy: truncated-inversion}}, {_SLOW}"),
     "an engine that lacks the link": _link(
-        "access: orthogonal, modulation: qpsk, engine: fused, coding: {code: ldpc5g, check_update: minsum}"
+        "access: orthogonal, modulation: qpsk, engine: fused, "
+        "coding: {code: ldpc5g, check_update: minsum, standard: sionna}"
     ),
     "a GPU that lacks the link": _link(
         "access: orthogonal, modulation: qpsk, engine: cuda, ofdm: {num_subcarriers: 16, cyclic_prefix_length: 4}"
@@ -106,10 +107,10 @@ CONFLICTS = {
         "access: noma, modulation: qpsk, noma: {group_size: 4}, "
         "ofdm: {num_subcarriers: 16, cyclic_prefix_length: 4, guard_carriers: [6, 7]}"
     ),
-    "a rate that a code lacks": _link("coding: {code: turbo, rate: 0.6}"),
+    "a rate that a code lacks": _link("coding: {code: convolutional, rate: 0.6}"),
     "a rate beyond polar codes": _link("coding: {code: polar5g, rate: 0.95}"),
     "a rate beyond LDPC": _link("coding: {code: ldpc5g, rate: 0.95}"),
-    "a block that is too short": _link("mcs: 28, coding: {code: ldpc5g, block_length: 11}"),
+    "a block that is too short": _link("mcs: 28, coding: {code: ldpc5g, block_length: 11, standard: sionna}"),
     "packets under independent flips": _link("error_model: iid, packets: {policy: drop}"),
     "a closed form of NOMA": _link("access: noma, modulation: qpsk, error_model: analytic"),
     "antennas in the time domain": _air(

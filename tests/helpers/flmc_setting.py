@@ -40,6 +40,11 @@ def paper_link(scheme: str, *, snr_max_db: float = 25.0, channel: dict | None = 
     return LinkConfig(**(settings | changes))
 
 
+def printed_bound(epsilon: float) -> PrivacyConfig:
+    """The bound on a round by the equations of the paper, (16) and the corrected (21)."""
+    return PrivacyConfig(epsilon=epsilon, digital_cap="printed", analog_cap="corrected")
+
+
 def run_paper(
     scheme: str,
     *,
@@ -52,7 +57,7 @@ def run_paper(
     return run_trials(
         paper_config(scheme, **learning),
         link=paper_link(scheme, snr_max_db=snr_max_db),
-        privacy=None if epsilon is None else PrivacyConfig(epsilon=epsilon),
+        privacy=None if epsilon is None else printed_bound(epsilon),
         seed=SEED,
         trials=trials,
     )

@@ -34,8 +34,9 @@ class FixedPaths:
         shape = [key.shape[0], *gains.shape, turning.shape[1]]
         return tf.broadcast_to(gains[None, :, :, None] * turning[:, None, None], shape)
 
-    def time_correlation(self, lag_s: NDArray[np.float64]) -> NDArray[np.complex128]:
-        return np.exp(-2j * np.pi * self.doppler_hz * np.asarray(lag_s))
+    def path_correlation(self, lag_s: NDArray[np.float64]) -> NDArray[np.complex128]:
+        turning = np.exp(-2j * np.pi * self.doppler_hz * np.asarray(lag_s))
+        return np.broadcast_to(turning, (len(self.powers), *turning.shape))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +56,8 @@ class ScatteredPaths:
         scaled = drawn * tf.constant(np.sqrt(self.powers).astype(np.complex64))
         return tf.repeat(scaled[..., None], instants_s.shape[1], axis=-1)
 
-    def time_correlation(self, lag_s: NDArray[np.float64]) -> NDArray[np.complex128]:
-        return np.ones(np.shape(lag_s), np.complex128)
+    def path_correlation(self, lag_s: NDArray[np.float64]) -> NDArray[np.complex128]:
+        return np.ones((len(self.powers), *np.shape(lag_s)), np.complex128)
 
 
 def link(channel: ChannelConfig | None = None, *, ofdm: OfdmConfig | str = "none", **more: Any) -> LinkConfig:

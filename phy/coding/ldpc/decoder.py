@@ -57,6 +57,10 @@ INPUT_MAX = 31.0
 """Channel values, like messages: two checks outvote a bit that was received wrong with certainty."""
 _LANES = 384
 """Most lanes of a group of frames: the longest column of TS 38.212."""
+_CHECKED_AT_ONCE = 6
+"""Layers whose parity checks are looked at together, frame by frame."""
+_FEW = 4
+"""A group whose undecided frames are at most one in as many is given up, and they begin again in full groups."""
 
 
 class Schedule(NamedTuple):
@@ -103,11 +107,29 @@ class LdpcDecoder:
         llrs = np.ascontiguousarray(llrs, np.float32)
         bits = np.empty((num_frames, plan.block_bits), np.uint8)
         used = np.zeros(num_frames, np.int32)
+        self._decode(llrs, np.arange(num_frames), bits, used, gives_up=self.early_stop and num_frames > frames)
+        late = np.flatnonzero(used == 0)
+        if late.size:
+            self._decode(llrs, late, bits, used, gives_up=False)
+        return bits, used
+
+    def _decode(
+        self,
+        llrs: NDArray[np.float32],
+        order: NDArray[np.int64],
+        bits: NDArray[np.uint8],
+        used: NDArray[np.int32],
+        *,
+        gives_up: bool,
+    ) -> None:
+        """Decode the frames of `order`, all of them unless `gives_up`; a frame that is not decided has used none."""
+        plan, frames = self.plan, self.frames_per_group
         lanes = _lanes(plan.lifting_size * frames)
 
         def run(first: int, last: int) -> None:
             _decode(
                 llrs,
+                order,
                 _schedule(plan, frames),
                 plan.lifting_size,
                 frames,
@@ -115,21 +137,22 @@ class LdpcDecoder:
                 plan.bits_per_symbol,
                 self.iterations,
                 self.early_stop,
+                gives_up,
                 first * frames,
-                min(last * frames, num_frames),
+                min(last * frames, len(order)),
                 bits,
                 used,
                 (
                     aligned_zeros(plan.num_columns * 2 * lanes, np.int8),
                     aligned_zeros(len(plan.column) * lanes, np.int8),
                     aligned_zeros(4 * _LANES, np.int8),
-                    aligned_zeros(plan.coded_bits, np.int8),
+                    aligned_zeros(len(plan.selected), np.int8),
+                    np.empty(len(plan.selected), np.float32),
                     np.empty(frames, np.int8),
                 ),
             )
 
-        run_tasks(run, num_tasks=-(-num_frames // frames), threads=available_threads())
-        return bits, used
+        run_tasks(run, num_tasks=-(-len(order) // frames), threads=available_threads())
 
 
 def _lanes(width: int) -> int:
@@ -221,12 +244,16 @@ def _iterate(posteriors: Any, messages: Any, found: Any, graph: Any, read: Any, 
 @inlined
 def _check(posteriors: Any, parity: Any, graph: Any, size: Any, frames: Any, lanes: Any, wrong: Any) -> None:
     """Make `wrong[f]` negative where a parity check of frame f fails; left early once all frames are so."""
-    for layer in range(len(graph.layer_start) - 1):
+    layers = len(graph.layer_start) - 1
+    for first in range(0, layers, _CHECKED_AT_ONCE):
         for lane in range(0, lanes, WIDTH):
-            signs = filled(np.int8(0))
-            for edge in range(graph.layer_start[layer], graph.layer_start[layer + 1]):
-                signs = exclusive_or(signs, load(posteriors, graph.check[np.uint64(edge)] + lane))
-            store(parity, lane, signs)
+            any_sign = filled(np.int8(0))
+            for layer in range(first, min(first + _CHECKED_AT_ONCE, layers)):
+                signs = filled(np.int8(0))
+                for edge in range(graph.layer_start[layer], graph.layer_start[layer + 1]):
+                    signs = exclusive_or(signs, load(posteriors, graph.check[np.uint64(edge)] + lane))
+                any_sign = maximum(any_sign, signs)  # unsigned: negative where one of the two is
+            store(parity, lane, any_sign)
         if frames == 1:
             any_wrong = np.int8(0)
             for lane in range(size):
@@ -250,10 +277,23 @@ def _steps(llr: Any) -> Any:
 
 
 @inlined
-def _select(llrs: Any, bits_per_symbol: Any, selected: Any) -> None:
+def _select(llrs: Any, bits_per_symbol: Any, selected: Any, sums: Any) -> None:
     """Channel values of symbols to rows of selected bits; the inverse of what the encoder does."""
     rows, columns = bits_per_symbol, len(llrs) // bits_per_symbol
-    if rows == 2:
+    if len(llrs) > len(selected):
+        sums[:] = np.float32(0.0)
+        for row in range(rows):
+            place = columns * row % len(selected)
+            done = 0
+            while done < columns:
+                many = min(columns - done, len(selected) - place)
+                for i in range(many):
+                    sums[np.uint64(place + i)] += llrs[np.uint64(rows * (done + i) + row)]
+                done += many
+                place = 0
+        for i in range(len(selected)):
+            selected[np.uint64(i)] = _steps(sums[np.uint64(i)])
+    elif rows == 2:
         for i in range(columns):
             u = np.uint64(i)
             selected[u] = _steps(llrs[u + u])
@@ -294,6 +334,7 @@ def _decide(posteriors: Any, rotation: Any, size: Any, frames: Any, lanes: Any, 
 @lean_kernel
 def _decode(
     llrs: Any,
+    order: Any,
     graph: Any,
     size: Any,
     frames: Any,
@@ -301,13 +342,14 @@ def _decode(
     bits_per_symbol: Any,
     iterations: Any,
     early_stop: Any,
+    gives_up: Any,
     first_frame: Any,
     last_frame: Any,
     bits: Any,
     used: Any,
     scratch: Any,
 ) -> None:
-    posteriors, messages, found, selected, wrong = scratch
+    posteriors, messages, found, selected, sums, wrong = scratch
     block_bits = bits.shape[1]
     num_columns = len(graph.rotation)
     width = size * frames
@@ -319,7 +361,7 @@ def _decode(
         for place in range(block_bits * frames, information * width):
             posteriors[place // width * 2 * lanes + place % width] = _KNOWN
         for frame in range(present):
-            _select(llrs[first + frame], bits_per_symbol, selected)
+            _select(llrs[order[first + frame]], bits_per_symbol, selected, sums)
             _spread(selected, graph.runs, frames, frame, posteriors)
         for column in range(num_columns):
             start = 2 * column * lanes
@@ -333,10 +375,10 @@ def _decode(
                 continue
             if iteration < iterations:
                 for frame in range(frames):
-                    wrong[frame] = 0 if frame < present and used[first + frame] == 0 else -1
+                    wrong[frame] = 0 if frame < present and used[order[first + frame]] == 0 else -1
                 _check(posteriors, found, graph, size, frames, lanes, wrong)
             for frame in range(present):
-                if used[first + frame] == 0 and (iteration == iterations or wrong[frame] >= 0):
+                if used[order[first + frame]] == 0 and (iteration == iterations or wrong[frame] >= 0):
                     _decide(
                         posteriors,
                         graph.rotation,
@@ -344,9 +386,9 @@ def _decode(
                         frames,
                         np.uint64(lanes),
                         np.uint64(frame),
-                        bits[first + frame],
+                        bits[order[first + frame]],
                     )
-                    used[first + frame] = iteration
+                    used[order[first + frame]] = iteration
                     open_frames -= 1
-            if open_frames == 0:
+            if open_frames == 0 or (gives_up and _FEW * open_frames <= present):
                 break

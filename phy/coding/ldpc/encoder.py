@@ -78,6 +78,7 @@ class LdpcEncoder:
             lanes,
             plan.information_columns,
             plan.bits_per_symbol,
+            len(plan.selected),
             coded,
             aligned_zeros(plan.num_columns * 2 * lanes, np.int8),
             aligned_zeros((CORE_LAYERS + 2) * lanes, np.int8),
@@ -128,8 +129,8 @@ def _interleave(selected: Any, bits_per_symbol: Any, sent: Any) -> None:
 
 @lean_kernel
 def _encode(
-    bits: Any, steps: Any, size: Any, lanes: Any, information: Any, bits_per_symbol: Any, coded: Any, word: Any,
-    sums: Any, selected: Any,
+    bits: Any, steps: Any, size: Any, lanes: Any, information: Any, bits_per_symbol: Any, num_selected: Any, coded: Any,
+    word: Any, sums: Any, selected: Any,
 ) -> None:  # fmt: skip
     read, start, known, first = steps.read, steps.start, steps.known, steps.first
     p1, p2 = 2 * lanes * information, 2 * lanes * (information + 1)
@@ -164,4 +165,6 @@ def _encode(
             one, place, length = steps.runs[run, 0], steps.runs[run, 1], steps.runs[run, 2]
             for bit in range(length):
                 selected[np.uint64(one + bit)] = np.uint8(word[np.uint64(place + bit)])
+        for bit in range(num_selected, len(selected)):
+            selected[np.uint64(bit)] = selected[np.uint64(bit - num_selected)]
         _interleave(selected, bits_per_symbol, coded[frame])

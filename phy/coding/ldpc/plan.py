@@ -5,19 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-BaseGraph = Literal[1, 2]
+from phy.coding.ldpc.segmentation import BaseGraph
 
 CORE_LAYERS = 4
 """Rows of the core, whose parity bits depend on each other; every later row has one parity bit of its own."""
 PUNCTURED_COLUMNS = 2
 """Columns that are never sent, TS 38.212 5.4.2.1."""
 
-_INFORMATION_COLUMNS: dict[BaseGraph, int] = {1: 22, 2: 10}
+INFORMATION_COLUMNS: dict[BaseGraph, int] = {1: 22, 2: 10}
 _SHAPE: dict[BaseGraph, tuple[int, int]] = {1: (46, 68), 2: (42, 52)}
 _LOWEST_RATE: dict[BaseGraph, tuple[int, int]] = {1: (1, 3), 2: (1, 5)}
 _LARGEST_BLOCK: dict[BaseGraph, int] = {1: 8448, 2: 3840}
@@ -35,8 +34,9 @@ class LdpcPlan:
 
     - `layer_start` `[num_layers + 1]` int32: edges of layer i are `layer_start[i] : layer_start[i + 1]`;
     - `column`, `shift` `[num_edges]` int32, `0 <= shift < lifting_size`;
-    - `selected` `[coded_bits]` int32: place `column * lifting_size + bit` in the code word of every bit that is sent.
-      Selected bits are written in `bits_per_symbol` rows and go on the air column by column.
+    - `selected` `[<= coded_bits]` int32: place `column * lifting_size + bit` in the code word of every bit that is
+      sent. Selected bits, from the first one again where they are fewer than `coded_bits`, are written in
+      `bits_per_symbol` rows and go on the air column by column.
 
     Only what matters is kept: layers whose own parity bits are all punctured constrain nothing, and columns of filler
     bits alone are zeros that no check needs.
@@ -55,7 +55,7 @@ class LdpcPlan:
     @property
     def information_columns(self) -> int:
         """Columns of information and filler bits."""
-        return _INFORMATION_COLUMNS[self.base_graph]
+        return INFORMATION_COLUMNS[self.base_graph]
 
     @property
     def num_layers(self) -> int:
@@ -77,7 +77,7 @@ class LdpcPlan:
         """Selected bits side by side in a column, `[runs, 4]`: the first of them, column, bit in it, number of bits."""
         column, bit = np.divmod(self.selected.astype(np.int64), self.lifting_size)
         first = np.flatnonzero((np.diff(self.selected, prepend=-2) != 1) | (np.diff(column, prepend=-1) != 0))
-        return np.stack([first, column[first], bit[first], np.diff(first, append=self.coded_bits)], axis=1)
+        return np.stack([first, column[first], bit[first], np.diff(first, append=len(self.selected))], axis=1)
 
 
 def plan_ldpc(block_bits: int, coded_bits: int, *, bits_per_symbol: int) -> LdpcPlan:
@@ -91,9 +91,9 @@ def plan_ldpc(block_bits: int, coded_bits: int, *, bits_per_symbol: int) -> Ldpc
             f"{coded_bits} coded bits are no whole number of symbols of {bits_per_symbol} bits; use a multiple"
         )
     graph = _base_graph(block_bits, coded_bits)
-    lifting_size, set_index = _lifting(block_bits, graph)
+    lifting_size, set_index = lifting_of(block_bits, graph)
     shifts = base_matrix(graph, set_index)
-    information = _INFORMATION_COLUMNS[graph]
+    information = INFORMATION_COLUMNS[graph]
     filler = information * lifting_size - block_bits
     last = PUNCTURED_COLUMNS * lifting_size + coded_bits + filler
     num_layers = max(-(-last // lifting_size) - information, CORE_LAYERS)
@@ -126,8 +126,8 @@ def _base_graph(block_bits: int, coded_bits: int) -> BaseGraph:
     return graph
 
 
-def _lifting(block_bits: int, graph: BaseGraph) -> tuple[int, int]:
-    """(lifting size, set index): the smallest size whose columns hold the block, TS 38.212 5.2.2."""
+def lifting_of(block_bits: int, graph: BaseGraph) -> tuple[int, int]:
+    """Return (lifting size, set index): the smallest size whose columns hold the block, TS 38.212 5.2.2."""
     columns = 22
     if graph == 2:
         columns = 10 if block_bits > 640 else 9 if block_bits > 560 else 8 if block_bits > 192 else 6

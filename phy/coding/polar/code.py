@@ -8,14 +8,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.coding.plan import polar_crc_bits
 from phy.coding.polar.construction import PolarPlan, plan_polar
 from phy.coding.polar.encoder import encode_blocks
-from phy.coding.polar.lists import NUM_COSTS, PERMUTED, decode_blocks
+from phy.coding.polar.lists import NUM_CHECKS, NUM_COSTS, PERMUTED, decode_blocks
 from phy.coding.polar.parts import MOST
 from phy.coding.polar.schedule import decoding_steps, selecting_pairs
+from phy.coding.polar.sizes import crc_bits
 from phy.coding.soft_lanes import LANES, run_lanes
-from phy.config.coding import CRC_POLYNOMIALS
+from phy.config.coding import CRC_POLYNOMIALS, CodingStandard
 from phy.numerics.compiled import aligned_zeros
 
 _ALONE = np.int64(1)
@@ -23,24 +23,27 @@ _ALONE = np.int64(1)
 
 @dataclass(frozen=True)
 class PolarCode:
-    """TS 38.212 5.3.1 in the uplink with the CRC of 6.3.1.2.1; code words equal Sionna's.
+    """One code block of TS 38.212 5.3.1 and 5.4.1 in the uplink with the CRC of 6.3.1.2.1.
 
-    CRC-aided successive cancellation list decoding with a list of `list_size` <= 16, a power of two; 1 is successive
-    cancellation, which has no use for the CRC.
+    Standard `sionna` has the code words of Sionna 1.2.2 instead, without parity-check bits; see
+    `phy.coding.polar.construction`. CRC-aided successive cancellation list decoding with a list of `list_size` <= 16,
+    a power of two; 1 is successive cancellation, which has no use for the CRC. Every path knows its parity-check bits
+    and pays for what was received of them.
     """
 
     block_bits: int
     coded_bits: int
     list_size: int
+    standard: CodingStandard = "3gpp"
 
     @cached_property
     def _plan(self) -> PolarPlan:
-        return plan_polar(self.block_bits, self.coded_bits)
+        return plan_polar(self.block_bits + crc_bits(self.block_bits), self.coded_bits, standard=self.standard)
 
     @cached_property
     def _polynomial(self) -> NDArray[np.bool_]:
         """Powers of x in the CRC's generator below the highest."""
-        degree = polar_crc_bits(self.block_bits)
+        degree = crc_bits(self.block_bits)
         return np.isin(np.arange(degree), CRC_POLYNOMIALS[f"crc{degree}"])
 
     @cached_property
@@ -61,6 +64,13 @@ class PolarCode:
 
     def encode(self, bits: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Bits `[n, block_bits]` to `[n, coded_bits]`, both in {0, 1}."""
+        return self._encode(bits, self._taps)
+
+    def encode_protected(self, protected: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Encode bits that have their CRC behind them, `[n, block_bits + CRC]`: what enters 5.3.1."""
+        return self._encode(protected, np.zeros((0, protected.shape[1]), np.uint8))
+
+    def _encode(self, bits: NDArray[np.uint8], taps: NDArray[np.uint8]) -> NDArray[np.uint8]:
         bits, plan = np.ascontiguousarray(bits), self._plan
         coded = np.empty((len(bits), self.coded_bits), np.uint8)
         words = np.empty(plan.length // 8, np.uint64)
@@ -68,10 +78,11 @@ class PolarCode:
             bits,
             plan.sent,
             plan.information,
-            self._taps,
+            plan.parity,
+            taps,
             words,
             words.view(np.uint8),
-            np.empty(self.block_bits, np.uint8),
+            np.empty(bits.shape[1], np.uint8),
             np.empty(self.coded_bits, np.uint8),
             coded,
         )
@@ -79,11 +90,13 @@ class PolarCode:
 
     def decode(self, llrs: NDArray[np.float32]) -> NDArray[np.uint8]:
         """LLRs ln P(1) / P(0) `[n, coded_bits]` to bits `[n, block_bits]`."""
-        llrs, plan, paths = np.ascontiguousarray(llrs, np.float32), self._plan, self.list_size
+        plan, paths = self._plan, self.list_size
+        llrs = np.ascontiguousarray(self._combined(llrs), np.float32)
+        num_soft = llrs.shape[1]
         bits = np.empty((len(llrs), self.block_bits), np.uint8)
 
         def run(first: int, last: int) -> None:
-            lanes = aligned_zeros((self.coded_bits + 2, LANES), np.int16)
+            lanes = aligned_zeros((num_soft + 2, LANES), np.int16)
             lanes[-1] = MOST
             chosen = origins = keys = picked = None
             if paths > 1:
@@ -101,7 +114,9 @@ class PolarCode:
                 self._pairs,
                 paths,
                 _ALONE if paths == 1 else None,
-                np.empty((LANES, self.coded_bits), np.int16),
+                aligned_zeros(LANES * NUM_CHECKS, np.uint16) if plan.parity.size else None,
+                self._last_checks,
+                np.empty((LANES, num_soft), np.int16),
                 lanes,
                 aligned_zeros(LANES * (paths * (plan.length - 1) + plan.length + 8), np.int16),
                 aligned_zeros(LANES * (plan.length + 1 + len(self._polynomial)), np.uint16),
@@ -119,9 +134,30 @@ class PolarCode:
         run_lanes(run, count=len(llrs))
         return bits
 
+    @property
+    def _repeats(self) -> bool:
+        """True if a bit is sent more than twice."""
+        return self.coded_bits > 2 * self._plan.length
+
+    def _combined(self, llrs: NDArray[np.float32]) -> NDArray[np.float32]:
+        """LLRs of the mother code `[n, N]` where its bits are sent more than twice, else those on the air."""
+        if not self._repeats:
+            return llrs
+        order = np.argsort(self._plan.sent, kind="stable")
+        starts = np.searchsorted(self._plan.sent[order], np.arange(self._plan.length))
+        return np.add.reduceat(llrs[:, order], starts, axis=1)
+
     @cached_property
     def _steps(self) -> NDArray[np.int64]:
-        return decoding_steps(self._plan.information, self._plan.length, list_size=self.list_size)
+        plan = self._plan
+        return decoding_steps(plan.information, plan.parity, plan.length, list_size=self.list_size)
+
+    @cached_property
+    def _last_checks(self) -> NDArray[np.int64]:
+        """Last position of a parity-check bit by its residue modulo five, -1 without one."""
+        last = np.full(NUM_CHECKS, -1)
+        np.maximum.at(last, self._plan.parity % NUM_CHECKS, self._plan.parity)
+        return last
 
     @cached_property
     def _pairs(self) -> NDArray[np.int64]:
@@ -134,6 +170,8 @@ class PolarCode:
         Behind the last LLR there are the one of an unknown bit, and the one of a bit that is known to be zero.
         """
         plan, unknown = self._plan, self.coded_bits
+        if self._repeats:
+            return np.stack([np.arange(plan.length), np.full(plan.length, plan.length)])
         places = np.full((2, plan.length), unknown)
         if plan.shortened:
             places[0] += 1

@@ -22,6 +22,14 @@ def _sum_of(joined: Any, taps: Any) -> Any:
 
 
 @inlined
+def _sum_before(octets: Any, place: Any) -> Any:
+    total = np.uint8(0)
+    for earlier in range(place - 5, -1, -5):
+        total ^= octets[earlier]
+    return total
+
+
+@inlined
 def _place(joined: Any, places: Any, octets: Any) -> None:
     for t in range(len(joined)):
         octets[places[t]] = joined[t]
@@ -48,11 +56,13 @@ def _read(octets: Any, places: Any, joined: Any) -> None:
 
 @lean_kernel
 def encode_blocks(
-    bits: Any, sent: Any, information: Any, taps: Any, words: Any, octets: Any, joined: Any, read: Any, coded: Any
-) -> None:
+    bits: Any, sent: Any, information: Any, parity: Any, taps: Any, words: Any, octets: Any, joined: Any, read: Any,
+    coded: Any,
+) -> None:  # fmt: skip
     """Encode all blocks; `octets` are the bytes of `words`, in which the host stores low bytes first.
 
-    `taps` `[degree, block bits]`: 255 where a bit is in the sum of a bit of the check sum, else 0.
+    `taps` `[degree, block bits]`: 255 where a bit is in the sum of a bit of the check sum, else 0. `parity` are places
+    of parity-check bits: each is the sum of the information bits a multiple of five places before it (5.3.1.2).
     """
     num_bits = bits.shape[1]
     for first in range(0, len(bits), AT_ONCE):
@@ -64,6 +74,9 @@ def encode_blocks(
         _place(joined, information, octets)
         for power in range(len(taps)):
             octets[information[num_bits + power]] = _sum_of(joined, taps[power])
+        # The last one first: it does not add up the parity-check bits before it.
+        for number in range(len(parity) - 1, -1, -1):
+            octets[parity[number]] = _sum_before(octets, parity[number])
         for stage in range(3):
             _within_words(words, _EVEN[stage], 8 << stage)
         half = 1

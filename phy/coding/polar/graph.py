@@ -36,9 +36,10 @@ class Paths(NamedTuple):
 
 
 class PolarCode:
-    """TS 38.212 5.3.1 in the uplink with the CRC of 6.3.1.2.1, CRC-aided successive cancellation list decoding.
+    """Sionna's reading of TS 38.212 5.3.1 in the uplink, CRC-aided successive cancellation list decoding.
 
-    The three parity-check bits of 12 to 19 information bits are left out, as in Sionna. `list_size` 1 is successive
+    The three parity-check bits of 12 to 19 information bits are left out; `phy.coding.polar.construction` tells all
+    differences from the standard. `list_size` 1 is successive
     cancellation, which has no use for the CRC.
     """
 

@@ -2,7 +2,8 @@
 
 LLRs are kept per path; the bits of all paths at one position are one word. After a choice of paths each path knows its
 origin, the number that it had before. LLRs are read from their origin when they are read the next time, so nothing is
-copied. Metrics are relative to the best path. LLRs of the node of 2^l bits under way lie from row L (2^l - 1) on, row
+copied. Parity checks are kept up to date at every choice, a word for each residue of positions modulo five (5.3.1.2).
+Metrics are relative to the best path. LLRs of the node of 2^l bits under way lie from row L (2^l - 1) on, row
 by position and path; those of the whole code have one path.
 """
 
@@ -15,11 +16,14 @@ import numpy as np
 from phy.coding.polar.parts import (
     STEPS,
     accumulate,
+    add_costs,
     add_in_place,
     add_to,
+    add_to_check,
     bits_of_path,
     check_nodes,
     compare,
+    copy,
     costs_of_both,
     costs_of_zeros,
     decide,
@@ -38,7 +42,7 @@ from phy.coding.polar.parts import (
     unite,
     variable_nodes,
 )
-from phy.coding.polar.schedule import CHECK, COMBINE, FROZEN, HARD, SUM, VARIABLE
+from phy.coding.polar.schedule import CHECK, COMBINE, FROZEN, HARD, PARITY, SUM, VARIABLE
 from phy.coding.soft_lanes import LANES, quantise, to_lanes
 from phy.config.coding import LARGEST_FUSED_LIST
 from phy.numerics.compiled import lean_kernel, shared
@@ -55,6 +59,8 @@ _BEST = 3 * LARGEST_FUSED_LIST
 NUM_COSTS = 3 * LARGEST_FUSED_LIST + 2
 PERMUTED = LARGEST_FUSED_LIST
 """Rows of chosen words: selectors by path, then those of half a node."""
+NUM_CHECKS = 5
+"""Sums of information bits that parity-check bits repeat: of positions with the same residue modulo five."""
 
 
 @shared
@@ -133,6 +139,42 @@ def _add_frozen(llrs: Any, node: Any, size: Any, before: Any, costs: Any, paths:
 
 
 @shared
+def _add_parity(llrs: Any, node: Any, size: Any, before: Any, costs: Any, checks: Any, check: Any, paths: Any) -> None:
+    """Cost of a node that repeats a parity check, whose value every path knows."""
+    metrics, best, zeros, ones = LANES * _METRICS, np.uint64(LANES * _BEST), np.uint64(0), np.uint64(LANES)
+    for path in range(before):
+        kept = _NEW
+        for j in range(size):
+            costs_of_both(llrs, np.uint64(node + LANES * (paths * j + path)), costs, zeros, ones, kept)
+            kept = _KEPT
+        add_costs(costs, zeros, ones, checks, np.uint64(check), path, np.uint64(metrics + LANES * path))
+    kept = _NEW
+    for path in range(before):
+        smallest(costs, np.uint64(metrics + LANES * path), best, kept)
+        kept = _KEPT
+    for path in range(before):
+        relative(costs, np.uint64(metrics + LANES * path), best)
+
+
+@shared
+def _follow(
+    origins: Any, slot: Any, after: Any, checks: Any, last_checks: Any, start: Any, chosen: Any, paths: Any
+) -> None:
+    """Parity checks of the paths that were chosen, those that are of use beyond `start`."""
+    permuted, selected = np.uint64(LANES * PERMUTED), False
+    for number in range(NUM_CHECKS):
+        if last_checks[number] > start:
+            if not selected:
+                selectors(origins, np.uint64(LANES * paths * slot), chosen, LANES * after)
+                selected = True
+            at, kept = np.uint64(LANES * number), _NEW_WORD
+            for path in range(0, after, 4):
+                permute_bits(checks, at, chosen, path, permuted, kept)
+                kept = _KEPT_WORD
+            copy(chosen, permuted, checks, at)
+
+
+@shared
 def _fork(
     llrs: Any, node: Any, size: Any, step: Any, pairs: Any, words: Any, origins: Any, costs: Any, keys: Any, paths: Any
 ) -> None:
@@ -192,14 +234,15 @@ def _divide(words: Any, length: Any, places: Any, polynomial: Any) -> None:
 @lean_kernel
 def decode_blocks(
     soft: Any, places: Any, information: Any, polynomial: Any, steps: Any, pairs: Any, paths: Any, alone: Any,
-    rows: Any, lanes: Any, llrs: Any, words: Any, chosen: Any, origins: Any, costs: Any, keys: Any, picked: Any,
-    lane_bits: Any, bits: Any, begin: Any, end: Any,
+    checks: Any, last_checks: Any, rows: Any, lanes: Any, llrs: Any, words: Any, chosen: Any, origins: Any, costs: Any,
+    keys: Any, picked: Any, lane_bits: Any, bits: Any, begin: Any, end: Any,
 ) -> None:  # fmt: skip
     """Decide blocks `begin` to `end` - 1 of `soft` LLRs ln P(1) / P(0), `LANES` at once, with a list of `paths`.
 
     `places` `[2, N]`: rows of `lanes` that add at each position of the mother code; behind the LLRs of a block are
     those of an unknown and of a known bit. With one path the arrays that only lists need are None, with more `alone`
-    is: numba removes the code behind them.
+    is, and `checks` is without parity-check bits: numba removes the code behind them. `last_checks` `[5]` is the last
+    of these bits by the residue of its position.
     """
     length, num_coded, num_bits, top = places.shape[1], soft.shape[1], bits.shape[1], 0
     while 1 << top < length:
@@ -215,6 +258,8 @@ def decode_blocks(
             sum_of_copies(one, other, llrs, np.uint64(channel + LANES * position))
         fill(words, np.uint64(0), _NO_BIT, LANES * length)
         fill(costs, np.uint64(LANES * _METRICS), _ZERO, LANES)
+        if checks is not None:
+            fill(checks, np.uint64(0), _NO_BIT, LANES * NUM_CHECKS)
         for number in range(len(steps)):
             step = steps[number]
             kind, level, start, before = step[0], step[1], step[2], step[3]
@@ -232,8 +277,17 @@ def decode_blocks(
             elif kind == FROZEN:
                 if origins is not None:
                     _add_frozen(llrs, node, size, before, costs, paths)
+            elif kind == PARITY:
+                if checks is not None:
+                    check = LANES * ((start + size - 1) % NUM_CHECKS)
+                    for j in range(size):
+                        copy(checks, np.uint64(check), words, np.uint64(LANES * (start + j)))
+                    if origins is not None:
+                        _add_parity(llrs, node, size, before, costs, checks, check, paths)
             elif origins is not None:
                 _fork(llrs, node, size, step, pairs, words, origins, costs, keys, paths)
+                if checks is not None:
+                    _follow(origins, step[8], step[5], checks, last_checks, start, chosen, paths)
             elif alone is not None:
                 if kind == SUM:
                     for j in range(1, size):
@@ -241,6 +295,10 @@ def decode_blocks(
                 for j in range(size):
                     row = np.uint64(node + LANES * (j if kind == HARD else 0))
                     decide(llrs, row, words, np.uint64(LANES * (start + j)))
+            if checks is not None and kind > FROZEN and kind != PARITY:
+                add_to_check(
+                    checks, np.uint64(LANES * ((start + size - 1) % NUM_CHECKS)), words, np.uint64(LANES * start)
+                )
         _transform(words, length)
         fill(costs, best, _WORST if paths > 1 else _ZERO, 2 * LANES)
         if origins is not None:

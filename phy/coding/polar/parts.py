@@ -103,6 +103,30 @@ def costs_of_both(llrs: Any, at: Any, costs: Any, zeros: Any, ones: Any, kept: A
 
 
 @inlined
+def add_costs(costs: Any, zeros: Any, ones: Any, checks: Any, check: Any, path: Any, metric: Any) -> None:
+    """Costs of one path at its own value of a parity check."""
+    for i in range(LANES):
+        u = np.uint64(i)
+        bit = np.uint16(np.uint16(checks[check + u] >> np.uint16(path & 15)) & _BIT)
+        cost = costs[ones + u] if bit != _NO_BIT else costs[zeros + u]
+        costs[metric + u] = min(np.int16(costs[metric + u] + cost), MOST_COST)
+
+
+@inlined
+def copy(source: Any, at: Any, target: Any, to: Any) -> None:
+    for i in range(LANES):
+        u = np.uint64(i)
+        target[to + u] = source[at + u]
+
+
+@inlined
+def add_to_check(checks: Any, check: Any, words: Any, word: Any) -> None:
+    for i in range(LANES):
+        u = np.uint64(i)
+        checks[check + u] = np.uint16(checks[check + u] ^ words[word + u])
+
+
+@inlined
 def costs_of_zeros(llrs: Any, at: Any, costs: Any, out: Any, count: Any) -> None:
     for i in range(count):
         u = np.uint64(i)

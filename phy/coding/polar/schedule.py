@@ -1,8 +1,9 @@
 """Steps of a successive cancellation list decoder, the same for all code words of a code.
 
 A node of the tree is a polar code of 2^level bits from position `start` on. Its LLRs lead to those of its two halves,
-and the words of the halves to its own word. Three kinds of nodes are decided at once, exactly: frozen ones, those with
-no free bit but the last one, which repeat it, and, in successive cancellation, those without a frozen bit.
+and the words of the halves to its own word. Four kinds of nodes are decided at once, exactly: frozen ones, those with
+no free bit but the last one, which repeat it, those whose last bit is a parity check of earlier bits, and, in
+successive cancellation beyond all parity checks, those without a frozen bit.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-CHECK, VARIABLE, COMBINE, FROZEN, FORK, SUM, HARD = range(7)
+CHECK, VARIABLE, COMBINE, FROZEN, FORK, SUM, HARD, PARITY = range(8)
 """Kinds of steps: LLRs of the first half, of the second half, word of both; decisions about a node."""
 NONE = -1
 """In place of an origin: every path is where it was."""
@@ -21,11 +22,13 @@ NONE = -1
 @dataclass
 class _Walk:
     list_size: int
+    parity: NDArray[np.int64]
     steps: list[tuple[int, ...]] = field(default_factory=list)
 
     def visit(self, free: NDArray[np.bool_], start: int, paths: int, slot: int) -> tuple[int, bool]:
         """Append the steps of a node that `paths` enter; (paths that leave it, True if they moved)."""
         level, num_free = free.size.bit_length() - 1, int(free.sum())
+        last = start + free.size - 1
         if num_free == 0:
             # A single path has no other whose metric it is compared with.
             if paths > 1:
@@ -33,7 +36,14 @@ class _Walk:
             return paths, False
         # Shortening may freeze the last bit, and a bit before it is not repeated everywhere.
         repeats = num_free == 1 and bool(free[-1])
-        if self.list_size == 1 and (repeats or num_free == free.size):
+        if repeats and last in self.parity:
+            self._say(PARITY, level, start, paths)
+            return paths, False
+        # What a later parity check adds up are bits one by one.
+        later = self.parity[self.parity > last]
+        summed = np.isin(later % 5, np.arange(start, last + 1) % 5).any()
+        at_once = num_free == free.size and (level == 0 or not summed)
+        if self.list_size == 1 and (repeats or at_once):
             self._say(SUM if repeats else HARD, level, start, paths)
             return 1, False
         if repeats:
@@ -68,7 +78,9 @@ class _Walk:
         self.steps.append((kind, level, start, before, middle, after, left, right, out))
 
 
-def decoding_steps(information: NDArray[np.int64], length: int, *, list_size: int) -> NDArray[np.int64]:
+def decoding_steps(
+    information: NDArray[np.int64], parity: NDArray[np.int64], length: int, *, list_size: int
+) -> NDArray[np.int64]:
     """Steps `[n, 9]`.
 
     Columns: kind, level, position of the node, numbers of paths when its LLRs were computed, after its first half and
@@ -76,8 +88,8 @@ def decoding_steps(information: NDArray[np.int64], length: int, *, list_size: in
     of level l these places are 2 l - 2, 2 l - 1, and 2 l or 2 l + 1 if it is a first or a second half itself.
     """
     free = np.zeros(length, bool)
-    free[information] = True
-    walk = _Walk(list_size)
+    free[information] = free[parity] = True
+    walk = _Walk(list_size, parity)
     walk.visit(free, 0, 1, 2 * (length.bit_length() - 1))
     return np.array(walk.steps, np.int64)
 

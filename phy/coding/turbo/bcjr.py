@@ -23,7 +23,8 @@ from phy.numerics.compiled import inlined, lean_kernel, shared
 _STATES = 8
 _UNREACHED = np.int16(-14000)
 """Below whatever a path from the zero state can lose in three steps."""
-_STEPS, _LARGEST = np.float32(64.0), np.float32(1280.0)
+LARGEST = 1280
+_STEPS, _LARGEST = np.float32(64.0), np.float32(LARGEST)
 """Steps per unit of LLR, and the largest LLR in steps: 20, as in Sionna's decoder."""
 _EXTRINSIC_MAX = np.int16(2048)
 _ZERO, _ONE, _NEAR = np.int16(0), np.int16(1), np.uint16(288)

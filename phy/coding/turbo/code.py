@@ -12,67 +12,54 @@ from numpy.typing import NDArray
 
 from phy.coding.byte_slices import AT_ONCE, clear, join, split
 from phy.coding.soft_lanes import LANES, run_lanes
-from phy.coding.turbo.bcjr import NUM_SCRATCH, decode_blocks
+from phy.coding.turbo.bcjr import LARGEST, NUM_SCRATCH, decode_blocks
+from phy.coding.turbo.sizes import TAIL_STEPS
 from phy.numerics.compiled import aligned_zeros, lean_kernel
 
-TAIL_STEPS = 3
-"""Steps that lead a component encoder back to the zero state."""
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TurboCode:
-    """Terminated turbo code of rate 1/3, or 1/2 with every other bit of both parities left out.
+    """One terminated code block, of which the bits at the places `sent` are on the air.
 
-    On the air are, step by step, the information bit and the two parity bits, then the tails (x, z, x, z, x, z) of the
-    first and of the second encoder (5.1.3.2.2); puncturing to rate 1/2 goes on through the tails, as in Sionna.
-    `iterations` is the most that the decoder makes: it stops when both component decoders agree on every bit.
+    Places count, step by step, the information bit and the two parity bits, then the tails (x, z, x, z, x, z) of the
+    first and of the second encoder: d0, d1, d2 of each step in turn (5.1.3.2.2). `permutation` is the place of the bit
+    that the second encoder reads at each step. The first `filler` bits of a block are known to be zero. `iterations`
+    is the most that the decoder makes: it stops when both component decoders agree on every bit.
     """
 
-    block_bits: int
-    outputs: int
     iterations: int
+    permutation: NDArray[np.int64]
+    sent: NDArray[np.int64]
+    filler: int = 0
 
-    @cached_property
-    def permutation(self) -> NDArray[np.int64]:
-        """Place of the bit that the second encoder reads at each step, `[block_bits]`.
-
-        Quadratic permutation f1 i + f2 i^2 mod K (5.1.3.2.3); of the next longer one its places within the block where
-        the table has not this length, as in Sionna.
-        """
-        lines = files("phy.coding.turbo").joinpath("interleavers.csv").read_text().splitlines()
-        table = np.loadtxt(lines, np.int64, delimiter=",", skiprows=1)
-        length, first, second = table[np.searchsorted(table[:, 0], self.block_bits)]
-        steps = np.arange(length)
-        places: NDArray[np.int64] = (first * steps + second * steps**2) % length
-        return places[places < self.block_bits]
-
-    @cached_property
-    def _sent(self) -> NDArray[np.int64]:
-        """Places of the bits on the air among those of rate 1/3."""
-        pattern = {3: [True, True, True], 2: [True, True, False, True, False, True]}[self.outputs]
-        return np.flatnonzero(np.resize(pattern, 3 * self.block_bits + 4 * TAIL_STEPS))
+    @property
+    def block_bits(self) -> int:
+        """Information bits, filler included."""
+        return len(self.permutation)
 
     def encode(self, bits: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Bits `[n, block_bits]` to `[n, (block_bits + 4) outputs]`, both in {0, 1}."""
+        """Bits `[n, block_bits]` to `[n, bits on the air]`, both in {0, 1}."""
         all_bits = 3 * self.block_bits + 4 * TAIL_STEPS
         coded, joined = np.empty((len(bits), all_bits), np.uint8), np.empty(self.block_bits, np.uint8)
         _encode(np.ascontiguousarray(bits), self.permutation, joined, np.empty(all_bits, np.uint8), coded)
-        return coded if self.outputs == 3 else coded.take(self._sent, axis=1)
+        return coded if np.array_equal(self.sent, np.arange(all_bits)) else coded.take(self.sent, axis=1)
 
     def decode(self, llrs: NDArray[np.float32]) -> NDArray[np.uint8]:
-        """LLRs ln P(1) / P(0) `[n, coded bits]` to bits `[n, block_bits]`."""
+        """LLRs ln P(1) / P(0) `[n, bits on the air]` to bits `[n, block_bits]`."""
         llrs = np.ascontiguousarray(llrs, np.float32)
         bits = np.empty((len(llrs), self.block_bits), np.uint8)
         steps = self.block_bits + TAIL_STEPS
 
         def run(first: int, last: int) -> None:
+            values = aligned_zeros((3 * (steps + 1), LANES), np.int16)
+            values[: 3 * self.filler : 3] = -LARGEST
             decode_blocks(
                 llrs,
-                self._sent,
+                self.sent,
                 self._places,
                 self.iterations,
                 np.empty((LANES, llrs.shape[1]), np.int16),
-                aligned_zeros((3 * (steps + 1), LANES), np.int16),
+                values,
                 aligned_zeros((2, self.block_bits + 1, LANES), np.int16),
                 aligned_zeros((self.block_bits, LANES), np.int16),
                 aligned_zeros((steps, 8, LANES), np.int16),
@@ -103,6 +90,27 @@ class TurboCode:
                 for number in range(2)
             ]
         )
+
+
+def interleaver(size: int) -> NDArray[np.int64]:
+    """Quadratic permutation f1 i + f2 i^2 mod K of the next length of Table 5.1.3-3 that is at least `size`."""
+    lines = files("phy.coding.turbo").joinpath("interleavers.csv").read_text().splitlines()
+    table = np.loadtxt(lines, np.int64, delimiter=",", skiprows=1)
+    length, first, second = table[np.searchsorted(table[:, 0], size)]
+    steps = np.arange(length)
+    places: NDArray[np.int64] = (first * steps + second * steps**2) % length
+    return places
+
+
+def punctured_code(block_bits: int, outputs: int, iterations: int) -> TurboCode:
+    """Return the code of Sionna 1.2.2: rate 1/3, or 1/2 with every other bit of both parities left out.
+
+    Puncturing goes on through the tails. An interleaver that is too long leaves out what is beyond the block.
+    """
+    places = interleaver(block_bits)
+    pattern = {3: [True, True, True], 2: [True, True, False, True, False, True]}[outputs]
+    sent = np.flatnonzero(np.resize(pattern, 3 * block_bits + 4 * TAIL_STEPS))
+    return TurboCode(iterations, places[places < block_bits], sent)
 
 
 @lean_kernel

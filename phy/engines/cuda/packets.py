@@ -13,6 +13,9 @@ from numba import cuda
 from numpy.typing import NDArray
 
 from phy.coding.kernel_codes import Ldpc, Repeated
+from phy.coding.ldpc.buffer import circular_buffer
+from phy.coding.ldpc.plan import LdpcPlan
+from phy.coding.ldpc.transport import LdpcTransportBlock, MatchedBlocks
 from phy.config import CodingConfig
 from phy.engines.cuda import ldpc
 from phy.engines.cuda.compiled import fold, gpu_kernel
@@ -68,10 +71,13 @@ def _axis_llrs(points: Any, soft: Any, matched: Any, energy: Any, axes: Any, axi
 
 @gpu_kernel
 def _air(
-    points: Any, path: Any, keys: Any, amplitude: Any, gain: Any, noise_power: Any, soft: Any, places: Any, coded: Any,
-    llrs: Any, errors: Any, energies: Any,
+    points: Any, path: Any, keys: Any, amplitude: Any, gain: Any, noise_power: Any, soft: Any, places: Any, turned: Any,
+    coded: Any, llrs: Any, errors: Any, energies: Any,
 ) -> None:  # fmt: skip
-    """Row b of block b: bits `coded` at `places` to `llrs` there, `errors` by place in the label, `energies`."""
+    """Row b of block b: bits `coded` at `places` to `llrs` there, `errors` by place in the label, `energies`.
+
+    Bits are scrambled by the sequence `turned`.
+    """
     sums = cuda.shared.array((_NUM_ENERGIES, _THREADS), np.float64)
     soft_bits = cuda.local.array(_MOST_BITS, np.float32)
     row, thread, bits = cuda.blockIdx.x, cuda.threadIdx.x, points.bits_per_symbol
@@ -90,7 +96,7 @@ def _air(
         label = np.uint32(0)
         for bit in range(bits):
             at = symbol * bits + bit
-            one = np.uint32(coded[row, places[at]]) if at < places.shape[0] else np.uint32(0)
+            one = np.uint32(coded[row, places[at]] ^ turned[at]) if at < places.shape[0] else np.uint32(0)
             label = np.uint32(np.uint32(label << np.uint32(1)) | one)
         if bits > 2:
             x, y = modulate(label, points)
@@ -122,7 +128,7 @@ def _air(
             if found != one:
                 cuda.atomic.add(errors, (row, bit), 1)
             if at < places.shape[0]:
-                llrs[row, places[at]] = value
+                llrs[row, places[at]] = -value if turned[at] else value
     sums[_SENT, thread], sums[_FADED, thread], sums[_NOISE, thread] = sent_energy, faded_energy, noise_energy
     fold(sums, _THREADS, _NUM_ENERGIES)
     if thread == 0:
@@ -130,6 +136,56 @@ def _air(
         energies[row, _SENT] = level * level * sums[_SENT, 0]
         energies[row, _FADED] = sums[_FADED, 0]
         energies[row, _NOISE] = np.float64(noise_power) * sums[_NOISE, 0]
+
+
+class _Words(NamedTuple):
+    """Code words of a packet on the GPU: `num_blocks` of `coded_bits` each, `plan` that of one.
+
+    `num_bits` bits of the packet are cut into blocks; `places` `[coded bits of the packet]`: place of every bit on the
+    air, before any interleaver across blocks, in the code words of a row; `transport`: code blocks of TS 38.212.
+    """
+
+    plan: LdpcPlan
+    num_blocks: int
+    coded_bits: int
+    num_bits: int
+    places: NDArray[np.int64]
+    transport: LdpcTransportBlock | None
+
+    def blocks_of(self, packed: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Packed packets with their check sum to packed code blocks, one behind the other."""
+        if self.transport is None:
+            return packed
+        bits = np.unpackbits(packed, axis=1, count=self.transport.information_bits)
+        return np.packbits(self.transport.blocks_of(bits).reshape(len(bits), -1), axis=1)
+
+    def information_of(self, packed: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Decided code blocks to packets, the inverse of `blocks_of`."""
+        if self.transport is None:
+            return packed
+        bits = np.unpackbits(packed, axis=1, count=self.num_bits).reshape(len(packed), self.num_blocks, -1)
+        return np.packbits(self.transport.information_of(bits), axis=1)
+
+
+def _words_of(codec: BlockCodec) -> _Words:
+    code, sizes = codec.code, codec.plan
+    if isinstance(code, LdpcTransportBlock):
+        segments = code.segments
+        longest, width = max(segments.coded_bits), segments.bits_per_symbol
+        buffer = circular_buffer(segments.block_bits, segments.base_graph, segments.buffer_limit)
+        # Bits lie in the order of the buffer; the interleaver of 5.4.2.2 is a part of their places.
+        plan = MatchedBlocks(buffer, code.versions[-1], longest, 1, code.iterations).plan
+        of_blocks = [
+            block * longest + np.arange(length).reshape(width, -1).T.ravel()
+            for block, length in enumerate(segments.coded_bits)
+        ]
+        bits = segments.num_blocks * segments.block_bits
+        return _Words(plan, segments.num_blocks, longest, bits, np.concatenate(of_blocks), code)
+    block = code.code if isinstance(code, Repeated) else code
+    assert isinstance(block, Ldpc)
+    places = np.arange(sizes.num_blocks * sizes.coded_block_bits)
+    bits = sizes.payload_bits + sizes.crc_bits
+    return _Words(block.plan, sizes.num_blocks, sizes.coded_block_bits, bits, places, None)
 
 
 class CudaPacketChain(PacketChain):
@@ -140,19 +196,20 @@ class CudaPacketChain(PacketChain):
         codec = packet_codec(config.coding, payload_bits=spec.payload_bits, bits_per_symbol=bits, crc=spec.crc)
         assert isinstance(codec, BlockCodec)
         assert isinstance(config.coding, CodingConfig)
-        code = codec.code.code if isinstance(codec.code, Repeated) else codec.code
-        assert isinstance(code, Ldpc)
         self.bits_per_symbol, self.coded_bits = bits, codec.plan.coded_bits
+        self.soft_bits = self.coded_bits
         self.channel_uses, self.airtime_s, self._fused = fused.channel_uses, fused.airtime_s, fused
         self.rows = max(_CODED_BITS_AT_ONCE // self.coded_bits, 1)
         self._codec, self._points = codec, mapping(config.modulation)
         self._soft = APP if config.coding.demapper == "app" and bits > 2 else MAXLOG
         fades = fades_of(config.channel, num_antennas=1, still=True, offsets_s=np.zeros(1))
         self._path = _Path(fades.kind, fades.fixed_part, fades.scattered_part)
-        self._code, self._iterations = ldpc.Code.of(code.plan), code.iterations
-        # Places of the bits on the air in the code words of a row.
-        order = np.arange(codec.plan.num_blocks * codec.plan.coded_block_bits) if codec.order is None else codec.order
-        self._places = on_gpu(order.astype(np.int32))
+        self._words = _words_of(codec)
+        self._code, self._iterations = ldpc.Code.of(self._words.plan), config.coding.iterations
+        places = self._words.places if codec.order is None else self._words.places[codec.order]
+        self._places = on_gpu(places.astype(np.int32))
+        sequence = np.zeros(self.coded_bits, np.uint8) if codec.sequence is None else codec.sequence
+        self._turned = on_gpu(sequence)
 
     def send(
         self, payload: NDArray[np.uint8], departure: Departure, earlier_llrs: NDArray[np.float32] | None
@@ -160,7 +217,7 @@ class CudaPacketChain(PacketChain):
         assert earlier_llrs is None
         keys = [departure.channel_key[:, 0], departure.csi_key[:, 0], departure.noise_key]
         keys_of_rows = np.concatenate(keys, axis=1)
-        protected = self._codec.protect(payload[:, 0])
+        protected = self._words.blocks_of(self._codec.protect(payload[:, 0]))
         information = np.empty_like(protected)
         errors = np.empty((len(payload), self.bits_per_symbol), np.int32)
         energies = np.empty((_NUM_ENERGIES, len(payload)))
@@ -172,7 +229,7 @@ class CudaPacketChain(PacketChain):
                 departure.gain[part, 0],
                 np.float32(departure.noise_power),
             )
-        received, accepted = self._codec.payload_of(information)
+        received, accepted = self._codec.payload_of(self._words.information_of(information))
         return Arrival(received[:, None], accepted[:, None], errors[:, None], energies[..., None], None)
 
     def mean_power(self, channel_key: NDArray[np.uint32], start_s: NDArray[np.float32]) -> NDArray[np.floating]:
@@ -186,19 +243,20 @@ class CudaPacketChain(PacketChain):
         gain: NDArray[np.float32],
         noise_power: np.float32,
     ) -> tuple[NDArray[np.uint8], NDArray[np.int32], NDArray[np.float64]]:
-        """Decided packed bits, payload and check sum, label errors, and energies `[3, rows]` of some rows."""
-        plan, code, rows = self._codec.plan, self._code, len(protected)
-        blocks, frames = plan.num_blocks, rows * plan.num_blocks
-        coded = cuda.device_array((frames, plan.coded_block_bits), np.uint8)
-        ldpc.encode[frames, code.threads](code, on_gpu(protected), plan.payload_bits + plan.crc_bits, blocks, coded)
-        llrs = cuda.device_array((rows, blocks * plan.coded_block_bits), np.float32)
+        """Decided packed blocks, label errors, and energies `[3, rows]` of some rows."""
+        words, code, rows = self._words, self._code, len(protected)
+        blocks, frames = words.num_blocks, rows * words.num_blocks
+        coded = cuda.device_array((frames, words.coded_bits), np.uint8)
+        ldpc.encode[frames, code.threads](code, on_gpu(protected), words.num_bits, blocks, coded)
+        # Zero where a block of fewer coded bits than the longest has none.
+        llrs = on_gpu(np.zeros((rows, blocks * words.coded_bits), np.float32))
         errors = on_gpu(np.zeros((rows, self.bits_per_symbol), np.int32))
         energies = cuda.device_array((rows, _NUM_ENERGIES), np.float64)
         _air[rows, _THREADS](
             self._points, self._path, on_gpu(keys), on_gpu(amplitude), on_gpu(gain), noise_power, self._soft,
-            self._places, coded.reshape(rows, -1), llrs, errors, energies,
+            self._places, self._turned, coded.reshape(rows, -1), llrs, errors, energies,
         )  # fmt: skip
-        decided = cuda.device_array((frames, plan.block_bits), np.uint8)
+        decided = cuda.device_array((frames, words.plan.block_bits), np.uint8)
         ldpc.decode[frames, code.threads, 0, code.num_bits](code, llrs, blocks, self._iterations, decided)
         packed = cuda.device_array(protected.shape, np.uint8)
         ldpc.pack[-(-packed.size // _THREADS), _THREADS](decided.reshape(rows, -1), packed)

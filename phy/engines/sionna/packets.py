@@ -56,7 +56,7 @@ class SionnaPacketChain(PacketChain):
             crc=spec.crc,
             fused=fused,
         )
-        self.coded_bits = raw.coded_bits
+        self.coded_bits = self.soft_bits = raw.coded_bits
         self.num_symbols = raw.coded_bits // self.bits_per_symbol
         self.frontend: Frontend = build_frontend(
             config, num_users=spec.users, num_symbols=self.num_symbols, num_devices=spec.num_devices

@@ -54,7 +54,7 @@ class Arrival(NamedTuple):
     - `accepted` `[rows, users]` bool: the CRC holds (all true where there is none);
     - `label_errors` `[rows, users, bits_per_symbol]` int32: wrong hard decisions before the decoder;
     - `energy` `[3, rows, users]`: transmitted, pilots and prefixes included; received signal and noise at data symbols;
-    - `llrs` `[rows, users, coded_bits]` float32 of this attempt, None where attempts are not combined.
+    - `llrs` `[rows, users, soft_bits]` float32 of this attempt, None where attempts are not combined.
     """
 
     received: NDArray[np.uint8]
@@ -82,7 +82,8 @@ def compiled_part(config: LinkConfig) -> LinkConfig:
 class ChainSpec:
     """Part of a packet link that is compiled.
 
-    `num_devices` share the carriers; `rows_per_trial` is about the number of packets of a trial in a round.
+    `num_devices` share the carriers; `rows_per_trial` is about the number of packets of a trial in a round. `versions`
+    are the redundancy versions of the attempts so far under incremental redundancy, the present one last, else none.
     """
 
     config: LinkConfig
@@ -92,6 +93,7 @@ class ChainSpec:
     crc: str | None
     combine: bool
     rows_per_trial: int
+    versions: tuple[int, ...] = ()
 
 
 class PacketChain(Protocol):
@@ -103,6 +105,8 @@ class PacketChain(Protocol):
 
     bits_per_symbol: int
     coded_bits: int
+    soft_bits: int
+    """Soft values of a packet that add up over attempts."""
     rows: int
     """Largest number of rows per call."""
     channel_uses: int

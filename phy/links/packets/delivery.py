@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,18 +16,20 @@ from phy.measure.counts import LinkCounts
 from phy.numerics.random import Purpose
 
 _SEGMENT_BITS = 1 << 23
-"""Coded bits whose soft values are kept for retransmissions at once: 32 MiB of LLRs."""
+"""Soft values that are kept for retransmissions at once: 32 MiB of LLRs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Transmission:
     """Settings of one batch of packets in this round.
 
+    `chain` sends the first attempt, `chain_of` any: chains of one packet that differ in the bits they send alone.
     `keep_wrong`: packets whose CRC fails are kept; `combine`: LLRs of all attempts are added; `symbol_s`: duration of
     one channel use [s].
     """
 
     chain: PacketChain
+    chain_of: Callable[[int], PacketChain]
     batch: Batch
     users: int
     clock: Clock
@@ -85,7 +88,7 @@ class _Sending:
             if waiting.size == 0:
                 return
             if transmission.combine and llrs is None:
-                llrs = np.zeros((len(waiting), transmission.users, chain.coded_bits), np.float32)
+                llrs = np.zeros((len(waiting), transmission.users, chain.soft_bits), np.float32)
             on_air = (levels[waiting] > 0) & ~self.accepted[waiting]
             for first in range(0, len(waiting), chain.rows):
                 part = slice(first, first + chain.rows)
@@ -117,7 +120,7 @@ class _Sending:
             noise_power=np.float32(transmission.noise_power),
             error_rate=None if self.error_rate is None else self.error_rate[chosen],
         )
-        arrival = transmission.chain.send(self.sent[chosen], departure, llrs)
+        arrival = transmission.chain_of(attempt).send(self.sent[chosen], departure, llrs)
         on_air = levels > 0
         self.received[chosen] = np.where(on_air[..., None], arrival.received, self.received[chosen])
         self.accepted[chosen] |= on_air & arrival.accepted
@@ -203,7 +206,7 @@ def deliver(
         label_errors=np.zeros((*levels.shape, transmission.chain.bits_per_symbol), np.int64),
         energy=np.zeros((3, *levels.shape)),
     )
-    step = max(_SEGMENT_BITS // max(users * transmission.chain.coded_bits, 1) // transmission.chain.rows, 1)
+    step = max(_SEGMENT_BITS // max(users * transmission.chain.soft_bits, 1) // transmission.chain.rows, 1)
     step *= transmission.chain.rows
     for first in range(0, len(rows), step):
         sending.send_until_accepted(np.arange(first, min(first + step, len(rows))))

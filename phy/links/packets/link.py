@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phy.config import LinkConfig
+from phy.coding.ldpc.segmentation import versions_until
+from phy.config import CodingConfig, LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.fading.gains import check_gains, device_gains
 from phy.links.link import LinkError, Reception, check_part, round_airtime
@@ -183,11 +185,18 @@ class PacketLink:
         levels = self._levels(context, caps, (probe,))
         return self._carry(payload, (probe,), Purpose.PROBE_NOISE, context, levels.amplitude, policy="accept").counts
 
-    def _chain(self, batch: Batch) -> PacketChain:
-        return self._chain_of(self._spec(batch))
+    def _chain(self, batch: Batch, attempt: int = 0) -> PacketChain:
+        return self._chain_of(self._spec(batch, attempt))
 
-    def _spec(self, batch: Batch) -> ChainSpec:
-        packets = self.config.packets
+    def _sender(self, batch: Batch, chain_over: ChainOver | None, attempt: int) -> PacketChain:
+        chain = self._chain(batch, attempt)
+        return chain if chain_over is None else chain_over(chain, self._spec(batch, attempt))
+
+    def _spec(self, batch: Batch, attempt: int = 0) -> ChainSpec:
+        packets, coding = self.config.packets, self.config.coding
+        versions: tuple[int, ...] = ()
+        if packets.combining == "incremental-redundancy" and isinstance(coding, CodingConfig):
+            versions = versions_until(attempt, first=coding.redundancy_version)
         num_packets = next(one.num_packets for one in self._payload if one.payload_bits == batch.payload_bits)
         return ChainSpec(
             config=compiled_part(self.config),
@@ -198,6 +207,7 @@ class PacketLink:
             combine=packets.policy == "retransmit-combine",
             # Of the payload, for probes too; a power of two, so that payloads of about one length share their code.
             rows_per_trial=1 << (self.num_devices // self._users * num_packets - 1).bit_length(),
+            versions=versions,
         )
 
     def _clock(self) -> Clock:
@@ -319,9 +329,10 @@ class PacketLink:
         attempts = 1 + (self.config.packets.max_retransmissions if policy.startswith("retransmit") else 0)
         error_rate, chain_over = (None, None) if flips is None else flips
         for batch in batches:
-            chain = self._chain(batch)
+            chain_of = partial(self._sender, batch, chain_over)
             transmission = Transmission(
-                chain=chain if chain_over is None else chain_over(chain, self._spec(batch)),
+                chain=chain_of(0),
+                chain_of=chain_of,
                 batch=batch,
                 users=self._users,
                 clock=clock,

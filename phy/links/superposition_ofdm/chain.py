@@ -23,7 +23,7 @@ from phy.coding.modulation import modulator
 from phy.config.power import PowerPolicy
 from phy.fading.block_taps import draw_normals, precoding_weights
 from phy.frontends.air import power_of
-from phy.frontends.impairments import Offsets, draw_offsets, impair_grid
+from phy.frontends.impairments import Offsets, clock_phase, draw_offsets, impair_grid
 from phy.links.jamming import with_own_amplitude
 from phy.links.policies.fixed import Fixed
 from phy.links.superposition_ofdm.knowledge import CUTOFF, NOISE_POWER, ChainSpec, ChannelKnowledge
@@ -163,7 +163,9 @@ class Chain:
             arrived = tf.reshape(channel, [*self._shape, *channel.shape[1:]]) * grid.select(sent)
             received, after = tf.reduce_sum(arrived, axis=1), tf.zeros([spec.trials, 0, spec.plane[1]], tf.complex64)
         else:
-            received, after = self._waveform.add_up(grid.spread(sent), taps, offsets, who, start)
+            received, after = self._waveform.add_up(
+                grid.spread(sent), taps, offsets, clock_phase(sending.impairment_key), who, start
+            )
         of_symbols = tf.broadcast_to(noise_amplitude, [spec.trials, *spec.plane])
         noise_gain = tf.reduce_sum(of_symbols**2 * self._counted(valid), axis=[1, 2])[None]
         noise *= tf.cast(tf.reshape(of_symbols, noise.shape), tf.complex64)

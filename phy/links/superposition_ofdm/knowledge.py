@@ -19,7 +19,8 @@ from phy.config.access import Combining
 from phy.config.power import PowerPolicy
 from phy.fading.block_taps import draw_normals
 from phy.frontends.air import Motion, power_of
-from phy.frontends.estimation import LeastSquares, LinearMmse, PilotEstimator
+from phy.frontends.estimation import LeastSquares, PilotEstimator
+from phy.frontends.joint_estimation import linear_mmse
 from phy.frontends.ofdm import respond
 from phy.links.superposition_ofdm.layout import Layout, keys_of_symbols
 from phy.links.superposition_ofdm.sums import Who
@@ -205,5 +206,5 @@ def _estimator(spec: ChainSpec, response: Any) -> PilotEstimator | None:
     if spec.csi == "ls":
         return LeastSquares(spec.layout.grid)
     if spec.csi == "lmmse":
-        return LinearMmse(spec.layout.grid, propagation=spec.propagation, response=response)
+        return linear_mmse(spec.layout.grid, propagation=spec.propagation, response=response)
     return None

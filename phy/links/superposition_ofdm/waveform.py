@@ -8,7 +8,9 @@ and the next symbol follows N + CP samples later. The device is tau samples late
 the window that the receiver opens at the end of the prefix of symbol t is
 
     y_t[n] = sum_k exp(2 pi i f_k (t (N + CP) + CP + n)) sum_p h_kp(t, n) u_kp[n],
-    u_kp[n] = s_t(m) if m = n - tau_k - tau_p >= -CP, else s_(t-1)(m + N + CP).
+    u_kp[n] = s_t(m) if n >= floor(tau_k + tau_p - CP + u_k), else s_(t-1)(m + N + CP), at m = n - tau_k - tau_p
+
+with the phase u_k of the sample clock of device k, see `phy.frontends.windows`.
 
 A window over which all paths lie within the prefix thus has s_t alone, on which a delay is a turn of every carrier. In
 any other window the end of the symbol before takes the place of the beginning of its own, and carriers are no longer
@@ -26,6 +28,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from phy.config.ofdm import ON_GRID
 from phy.frontends.impairments import Offsets, turn_samples
 from phy.links.superposition_ofdm.layout import keys_of_symbols
 from phy.links.superposition_ofdm.sums import Who
@@ -33,8 +36,6 @@ from phy.links.superposition_ofdm.sums import Who
 if TYPE_CHECKING:
     from phy.links.superposition_ofdm.knowledge import ChainSpec
 
-_ON_GRID = 1e-6
-"""Part of a sample by which rounding may move a delay that lies on a sample."""
 _LARGEST_ERROR = 2.0**-20
 
 
@@ -50,7 +51,7 @@ class Waveform:
         self._spec = spec
         self._delays = spec.propagation.delays_s * bandwidth_hz
         latest = self._delays.max() + spec.impairments.timing_offset_s * bandwidth_hz
-        self.late = math.ceil(latest - _ON_GRID) > ofdm.cyclic_prefix_length
+        self.late = math.ceil(latest - ON_GRID) > ofdm.cyclic_prefix_length
         self._windows = spec.ofdm_symbols + int(self.late)
         bins = np.arange(ofdm.num_subcarriers) - ofdm.num_subcarriers // 2
         self._response = np.exp(-2j * np.pi * self._delays[:, None] * bins / ofdm.num_subcarriers)
@@ -84,11 +85,12 @@ class Waveform:
         after = tf.reshape(begins[:, None] + inside.astype(np.float32), [-1])
         return keys, tf.repeat(start_s[:, None] + after[None, :], layout.num_devices, axis=0)
 
-    def add_up(self, sent: Any, taps: Any, offsets: Offsets, who: Who, start: Any) -> tuple[Any, Any]:
+    def add_up(self, sent: Any, taps: Any, offsets: Offsets, phase: Any, who: Who, start: Any) -> tuple[Any, Any]:
         """(received `[trials, OFDM symbols, carriers]`, that in the window after them `[trials, carriers]`), no noise.
 
         `sent` `[trials, devices, OFDM symbols, num_subcarriers]` with the turns of its delay on the carriers; `taps`
-        `[rows, paths, windows or 1, nodes]`. Without late paths the window after them has no carriers.
+        `[rows, paths, windows or 1, nodes]`; `phase` `[rows]` of sample clocks. Without late paths the window after
+        them has no carriers.
         """
         spec, ofdm = self._spec, self._spec.layout.ofdm
         size, prefix = ofdm.num_subcarriers, ofdm.cyclic_prefix_length
@@ -101,7 +103,7 @@ class Waveform:
         else:
             follows = tf.cast(number[1:] - number[:-1] == 1, tf.complex64)[None, :, None]
             own, after = 0.0, 0.0
-            for lag, paths in self._groups(offsets):
+            for lag, paths in self._groups(offsets, phase):
                 here = taps * paths
                 missed = (np.arange(size) < (lag - prefix)[:, None])[:, None, :]
                 begun = self._pass(grid, here[:, :, : spec.ofdm_symbols])
@@ -124,22 +126,24 @@ class Waveform:
         waves = tf.signal.ifft(grid[:, :, None] * channel) * np.complex64(np.sqrt(size))
         return tf.reduce_sum(waves * tf.constant(self._between.astype(np.complex64)), axis=2)
 
-    def _groups(self, offsets: Offsets) -> list[tuple[Any, Any]]:
+    def _groups(self, offsets: Offsets, phase: Any) -> list[tuple[Any, Any]]:
         """Paths that begin at the same sample: (lag `[rows]` int32, mask `[rows, paths, 1, 1]`)."""
         spec, delays = self._spec, self._delays
         size = spec.layout.ofdm.num_subcarriers
         turns = np.zeros(spec.rows, np.uint32) if offsets.delay is None else tf.reshape(0 - offsets.delay, [spec.rows])
         late = tf.cast(turns, tf.float64) * (size / 2.0**32)
 
-        def first_sample(delay: Any) -> Any:
-            return tf.cast(tf.math.ceil(delay - _ON_GRID), tf.int32)
+        clock = tf.cast(phase, tf.float64) + ON_GRID
 
-        lags = first_sample(late[:, None] + delays)
+        def first_sample(delay: Any) -> Any:
+            return tf.cast(tf.math.floor(delay), tf.int32)
+
+        lags = first_sample((late + clock)[:, None] + delays)
         span = math.ceil(delays.max()) + 1
         if span >= len(delays):
             masks = np.eye(len(delays), dtype=np.complex64)[:, None, :, None, None]
             return [(lags[:, path], tf.constant(masks[path])) for path in range(len(delays))]
-        own = first_sample(late)
+        own = first_sample(late + clock)
         behind = lags - own[:, None]
         return [(own + lag, tf.cast(behind == lag, tf.complex64)[:, :, None, None]) for lag in range(span)]
 

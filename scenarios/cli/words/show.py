@@ -33,6 +33,12 @@ from scenarios.schema.messages.forms import FORMS
 from scenarios.schema.messages.nearest import nearest, nearness
 from scenarios.schema.schema_keys import OWNERS, TAGS, UNNAMED, choices, description_of, schema_keys
 
+PAGES = {
+    "link.coding": "docs/conformance.md says, clause by clause, where codes follow TS 38.212 and TS 36.212, and what a "
+    "difference costs in dB.",
+}
+"""Pages of the documentation about a section as a whole."""
+
 
 def show(what: str | None) -> None:
     """Print all kinds of things for None, the things of a kind, or one thing by its word."""
@@ -78,6 +84,8 @@ def _print_one(console: Console, what: str) -> bool:
         _print_meaning(console, found[0])
     elif inside := [key for key in keys if key.rpartition(".")[0] == what]:
         _print_section(console, what, inside)
+        if what in PAGES:
+            console.print(f"\n{PAGES[what]}", markup=False)
     elif what in keys:
         _print_keys(console, [what])
         _print_example(console, what)

@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.config.measured import ALONG
+from fl.words import plural
 from phy.numerics.cache import LastResult
 from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, Point, is_number, is_shown, value_of
 from scenarios.report.figures.drawing import Curve, Drawing, Spot
 from scenarios.report.settings import said
-from scenarios.report.tables.quantities import RATES, ROUND_AXES
-from scenarios.report.tables.summaries import FEWEST_TRIALS, INTERVALS, Mean
+from scenarios.report.tables.quantities import EPSILON, RATES, ROUND_AXES
+from scenarios.report.tables.summaries import FEWEST_TRIALS, INTERVALS, UPPER_LIMIT, Mean
 from scenarios.schema.labels.labels import AGGREGATION, guarantee, setting_label, unequal_guarantees
 from scenarios.schema.schema import Axis, FigureConfig
 
@@ -63,6 +64,9 @@ def arrange(
         looks = looks_of((config,), plan.swept_paths, plan.points, known=looks)
     panels = sort_into_panels(config, plan.swept_paths, shown, theory=theory, failed=failed, looks=looks)
     caption = _caption(config, plan, [s for _, _, s in shown])
+    if not shown and config.x in ALONG[1:] and read(config.model_copy(update={"x": "round"})):
+        caption = f"No finished trial measured {config.x}: no symbol went over a simulated radio. Write x: round."
+    caption += _beyond_logarithm(config, [s for _, _, s in shown])
     if failed:
         caption += f" Not drawn, because every trial failed: {len(failed)} of the sweep points."
     return Drawing(config=config, panels=panels, caption=caption, seed=plan.seed)
@@ -301,19 +305,39 @@ def _by_x(spots: Sequence[Spot]) -> tuple[Spot, ...]:
     return tuple(sorted(spots, key=lambda s: (s.x is None, s.x if numbers and s.x is not None else 0)))
 
 
+def _beyond_logarithm(config: FigureConfig, spots: Sequence[Spot]) -> str:
+    """A sentence on values that a logarithmic axis cannot have; empty without any."""
+    text = ""
+    low = sum(s.y is not None and s.y <= 0.0 for s in spots)
+    if config.y_scale == "log" and low:
+        if low == sum(s.y is not None for s in spots):
+            text += " The y axis is linear, because no value is above 0."
+        else:
+            text += f" Not drawn on the logarithmic y axis: {plural(low, 'value')} of 0 or below."
+    if config.x_scale == "log" and any(is_number(s.x) and s.x <= 0 for s in spots):
+        text += " The x axis is linear, because a value of x is 0 or below."
+    return text
+
+
 def _caption(config: FigureConfig, plan: Plan, spots: Sequence[Spot]) -> str:
     """What is drawn, over how many trials, which band, which seed."""
     if not spots:
         return f"No finished trial measured {config.y}."
     few, many = min(s.n for s in spots), max(s.n for s in spots)
-    trials = f"{many} trial{'s' if many > 1 else ''}" if few == many else f"{few} to {many} trials"
-    along, mark = config.x in ROUND_AXES, "bars" if any(isinstance(s.x, str) for s in spots) else "shaded"
+    trials = plural(many, "trial") if few == many else f"{few} to {many} trials"
+    xs = {str(s.x) for s in spots if s.x is not None}
+    along, mark = (
+        config.x in ROUND_AXES,
+        "bars" if len(xs) == 1 or any(isinstance(s.x, str) for s in spots) else "shaded",
+    )
     took = ", over what these rounds took on average" if config.x in ALONG[1:] else ""
-    if config.y in RATES:
+    if config.y == EPSILON:
+        text = f"ε proved for all rounds so far, at the δ of the scenario, for the worst device of {trials}."
+    elif config.y in RATES:
         observed = f"{trials} in each round{took}" if along else f"all devices and rounds of {trials} per point"
         text = f"Errors over observations of {observed}; {mark}: {INTERVALS}."
         if any(s.y is None for s in spots):
-            text += " Arrows: upper limit where no error was seen."
+            text += f" Arrows: {UPPER_LIMIT} where no error was seen."
     else:
         each = "per point" if not along else "at each value sent" if config.x == "value" else "after each round"
         shade = f"{mark}: 95 % t interval of the mean"

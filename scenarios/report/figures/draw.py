@@ -6,7 +6,7 @@ and no global state; the same store yields the same SVG, byte for byte.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -43,6 +43,8 @@ PAPER = {1: 3.5, 2: 7.16}
 """Inches of one and of two columns of a paper, as IEEE has them."""
 PAPER_DPI = 300
 """Of PNG; IEEE asks for 300 or more."""
+LIMITS_APART = 6.0
+"""Points between the arrows of equal upper limits at one x."""
 SMALL = 0.75
 """Of all sizes on paper: letters of 7.5 points."""
 
@@ -81,12 +83,13 @@ def draw(drawing: Drawing, *, new: Callable[..., Figure] | None = None, inches: 
         figure = (new or Figure)(figsize=(scale * width, scale * height), layout="constrained")
         grid = list(figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat)
         for axes, title, (_, some) in zip(grid, titles, panels, strict=False):
+            beside = _equal_limits(some)
             for curve in some:
                 drawn = [(s.x, s.y) for s in curve.theory if s.x is not None and s.y is not None]
                 if drawn:  # a thin line, over a measured line that may hide it, or behind markers
                     colour = "#333333" if config.beside else look(curve.series).colour
                     axes.plot(*zip(*drawn, strict=True), color=colour, zorder=3 if config.beside else 1.8, **THEORY)
-                _draw_curve(axes, curve, frame=frame, scale=scale)
+                _draw_curve(axes, curve, frame=frame, scale=scale, beside=beside)
             axes.set_title(title)
         for axes in grid[count:]:
             axes.set_visible(False)
@@ -97,7 +100,7 @@ def draw(drawing: Drawing, *, new: Callable[..., Figure] | None = None, inches: 
             elif index % columns == 0 and rows == 1:
                 axes.set_ylabel(axis_label(config.y))
             if index + columns >= count:  # nothing below it, the last row may be short
-                axes.set_xlabel(wrap(axis_label(config.x), width=width / columns - 0.3))  # its neighbour has one too
+                axes.set_xlabel(wrap(drawing.x_label, width=width / columns - 0.3))  # its neighbour has one too
                 axes.tick_params(labelbottom=True)
         if config.title and inches is None:
             style.put_title(figure, config.title)
@@ -115,7 +118,19 @@ def draw(drawing: Drawing, *, new: Callable[..., Figure] | None = None, inches: 
     return figure
 
 
-def _draw_curve(axes: Axes, curve: Curve, *, frame: Frame, scale: float) -> None:
+def _equal_limits(curves: Sequence[Curve]) -> dict[tuple[Any, float | None], list[int]]:
+    """The curves, by their look, that have the same upper limit at the same x: their arrows stand side by side."""
+    found: dict[tuple[Any, float | None], list[int]] = {}
+    for curve in curves:
+        for spot in curve.spots:
+            if spot.x is not None and spot.y is None:
+                found.setdefault((spot.x, spot.high), []).append(curve.series)
+    return found
+
+
+def _draw_curve(
+    axes: Axes, curve: Curve, *, frame: Frame, scale: float, beside: Mapping[tuple[Any, float | None], list[int]]
+) -> None:
     """Line and markers with a band or bars; a spot without an error shows its upper limit alone."""
     own, width, label = look(curve.series), scale * frame.width(curve), curve.label
     colour, line = own.colour, own.line
@@ -143,11 +158,11 @@ def _draw_curve(axes: Axes, curve: Curve, *, frame: Frame, scale: float) -> None
             axes.plot(x, y, label=label, markevery=every, linestyle=line, linewidth=width, **marker)
             axes.fill_between(x, low, high, color=colour, alpha=0.16, linewidth=0)
         label = ""
-        unseen = [(at, s.high) for at, s in zip(x, placed, strict=True) if s.y is None]
-        if unseen:
-            at, limit = np.array(unseen, float).T
-            arrow = limit * (1.0 - style.ARROW)
-            axes.errorbar(at, limit, yerr=arrow, uplims=True, linestyle="", elinewidth=1.0, zorder=2.1, **marker)
+        for at, spot in zip(x, placed, strict=True):
+            if spot.y is None and spot.high is not None:
+                same = beside[spot.x, spot.high]
+                shift = LIMITS_APART * scale * (same.index(curve.series) - (len(same) - 1) / 2)
+                _draw_limit(axes, float(at), spot.high, colour=colour, scale=scale, shift=shift)
     for spot in curve.spots:
         # A line at an upper limit would look like a rate: references without errors stand in the table only.
         if spot.x is None and spot.y is not None:
@@ -155,6 +170,20 @@ def _draw_curve(axes: Axes, curve: Curve, *, frame: Frame, scale: float) -> None
             label = ""
             if spot.low is not None and spot.high is not None:
                 axes.axhspan(spot.low, spot.high, color=colour, alpha=0.12, linewidth=0)
+
+
+def _draw_limit(axes: Axes, x: float, limit: float, *, colour: str, scale: float, shift: float) -> None:
+    """A bar at an upper limit and an arrow down from it, `shift` points aside of `x`."""
+    from matplotlib.transforms import ScaledTranslation
+
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    aside = axes.transData + ScaledTranslation(shift / 72.0, 0.0, figure.dpi_scale_trans)
+    axes.plot([x], [limit], marker="_", markersize=8.0 * scale, color=colour, linestyle="", transform=aside)
+    arrow = {"arrowstyle": "-|>", "color": colour, "linewidth": scale, "mutation_scale": 7.0 * scale}
+    ends = (x, limit * (1.0 - style.ARROW)), (x, limit)
+    axes.annotate("", *ends, xycoords=aside, textcoords=aside, arrowprops={**arrow, "shrinkA": 0.0, "shrinkB": 0.0})
+    axes.update_datalim(ends)
 
 
 def _finish_axes(axes: Axes, x: str, *, frame: Frame, width: float) -> None:
@@ -173,7 +202,9 @@ def _finish_axes(axes: Axes, x: str, *, frame: Frame, width: float) -> None:
         ticks = frame.ticks or tuple(style.round_ticks(*axes.get_xlim()))
         _mark(axes.xaxis, dict(zip(ticks, style.log_ticks(ticks, width=width), strict=True)))
     elif frame.whole:
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+        if frame.alone is not None:  # without room to its sides there is no second whole number
+            axes.set_xlim(frame.alone - 1.0, frame.alone + 1.0)
     if frame.y_log:
         axes.set_yscale("log")
     if frame.y_limits:
@@ -199,7 +230,7 @@ def write_figures(folder: Path, drawings: Iterable[Drawing]) -> tuple[FigureFile
         for number, drawing in enumerate(drawings, start=1):
             config = drawing.config
             path = folder / stem(number, drawing)
-            title = config.title or f"{axis_label(config.y)} over {axis_label(config.x)}"
+            title = config.title or f"{axis_label(config.y)} over {drawing.x_label}"
             replace_text(path.with_name(f"{path.name}.csv"), data_csv(drawing))
             make = partial(draw, drawing)
             written = write_picture(make, path, shows=drawing, title=title, caption=drawing.caption)

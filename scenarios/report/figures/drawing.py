@@ -45,7 +45,7 @@ class Curve:
 @dataclass(frozen=True, kw_only=True)
 class Drawing:
     """A figure before it is drawn: panels in order, each with a title and its curves; `theory` names what is
-    dashed, unless `config.beside` does.
+    dashed, unless `config.beside` does. `charged` follows the name of x on its axis.
     """
 
     config: FigureConfig
@@ -53,6 +53,13 @@ class Drawing:
     caption: str
     seed: int | None = None
     theory: str = "closed form"
+    charged: str = ""
+
+    @property
+    def x_label(self) -> str:
+        """Name and unit of x."""
+        label = axis_label(self.config.x)
+        return label.replace(" [", f" {self.charged} [", 1) if self.charged else label
 
     @property
     def dashed(self) -> str:

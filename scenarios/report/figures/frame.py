@@ -35,7 +35,8 @@ class Frame:
     """Axes of all panels of a figure.
 
     `words`: values along x that are no numbers, at 0, 1, ...; `ticks`: all values of a logarithmic x axis, if few;
-    `y_limits`: lowest and highest y, None where the data decide; `series`: looks of the curves in order.
+    `alone`: the only number along x; `y_limits`: lowest and highest y, None where the data decide; `series`: looks of
+    the curves in order.
     """
 
     words: tuple[str, ...]
@@ -43,6 +44,7 @@ class Frame:
     x_log: bool
     ticks: tuple[float, ...]
     whole: bool
+    alone: float | None
     y_log: bool
     y_limits: tuple[float, float] | None
     series: tuple[int, ...]
@@ -81,14 +83,24 @@ def frame_of(drawing: Drawing) -> Frame:
         y_limits = limits[0], min(top, 1.3) if config.y in RATES else top
     return Frame(
         words=words,
-        bars=bool(words) or config.x in APART,
+        bars=bool(words) or config.x in APART or len({*placed}) == 1,  # one value has no area to shade
         x_log=x_log,
         ticks=values if len(values) <= MOST_TICKS else (),
         whole=config.x == "round",
+        alone=float(placed[0]) if placed and not words and len({*placed}) == 1 else None,
         y_log=y_limits is not None,
-        y_limits=_constant(spots) or y_limits,
+        y_limits=_constant(spots) or y_limits or _equal(spots),
         series=tuple(sorted({curve.series for curve in curves})),
     )
+
+
+def _equal(spots: Sequence[Spot]) -> tuple[float, float] | None:
+    """Limits close around one value that all spots have: the page draws from -1 to 1 otherwise."""
+    heights = {y for s in spots for y in (s.low, s.y, s.high) if y is not None}
+    if len(heights) != 1:
+        return None
+    (height,) = heights
+    return height - 0.05 * (abs(height) or 1.0), height + 0.05 * (abs(height) or 1.0)
 
 
 def _constant(spots: Sequence[Spot]) -> tuple[float, float] | None:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.learning.fedavg import FedAvgConfig
+from fl.words import plural
 from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, Point, value_of
 from scenarios.report.figures.curves import applies
@@ -54,8 +55,8 @@ def draw_partitions(folder: Path, plan: Plan) -> tuple[FigureFiles, ...]:
             point = Point(index=0, settings={}, scenario=scenario)
             paths = ("learning.data.name", "learning.partition.kind")
             words = (setting_cell(path, value_of(point, path)) for path in paths)
-            title = f"{', '.join(words)}, {dealt.num_devices} devices: samples in the first trial"
-            make, shows = partial(partition_figure, counts, title=title), (counts.tolist(), title)
+            title = f"{', '.join(words)}, {plural(dealt.num_devices, 'device')}: samples in the first trial"
+            make, shows = partial(partition_figure, counts), (counts.tolist(), title)
             path, caption = folder / f"partition-{number}", partition_caption(counts)
             drawn.append(write_picture(make, path, shows=shows, title=title, caption=caption))
     if drawn and len(seen) > MOST_PARTITIONS:
@@ -100,8 +101,8 @@ def partition_caption(counts: NDArray[np.int64]) -> str:
     )
 
 
-def partition_figure(counts: NDArray[np.int64], *, title: str) -> Figure:
-    """The picture of `counts` `[num_devices, num_classes]`.
+def partition_figure(counts: NDArray[np.int64]) -> Figure:
+    """The picture of `counts` `[num_devices, num_classes]`, without a title: the page has one above it.
 
     Every cell is a device (counted from 0, as in the exported tables) and a label; without samples it is white. Above,
     where they differ by more than a tenth, the samples of each device.
@@ -160,8 +161,6 @@ def partition_figure(counts: NDArray[np.int64], *, title: str) -> Figure:
             bar.set_ticks([high])
         elif type(norm) is not LogNorm:  # nobody holds half a sample
             bar.ax.yaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
-        if title:
-            put_title(figure, title)
     return figure
 
 

@@ -29,7 +29,7 @@ def describe(drawing: Drawing) -> str:
     words = value_names(config.x)
     described = {
         "x": {
-            "label": axis_label(config.x),
+            "label": drawing.x_label,
             "log": frame.x_log,
             "whole": frame.whole,
             "words": [words.get(word, word) for word in frame.words],

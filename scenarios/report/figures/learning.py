@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from math import prod
+from contextlib import suppress
+from math import isfinite, prod
 from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.config.measured import LINK, joined
+from fl.config.measured import ENSEMBLE_W2, LINK, joined
 from phy.config import LinkConfig
 from phy.measure.monte_carlo import ClusteredCounts
+from privacy.errors import PrivacyError
 from scenarios.plan.points import Plan, is_number
 from scenarios.report.figures.curves import Shown, band
 from scenarios.report.figures.drawing import Spot
+from scenarios.report.figures.ensembles import ensemble_spots, samples_of
+from scenarios.report.figures.privacy import spent_by_round
 from scenarios.report.settings import axes_of
-from scenarios.report.tables.quantities import RATES
+from scenarios.report.tables.quantities import EPSILON, RATES
 from scenarios.report.tables.summaries import along_run, done_series, is_measured, mean_interval, observed_rate
 from scenarios.schema.schema import Axis, FigureConfig
 from scenarios.store.store import Series, Store
@@ -51,6 +55,7 @@ def default_figures(plan: Plan, metrics: Collection[str]) -> tuple[FigureConfig,
     along = "value" if "value" in measured.axes else "round"
     of_round = next((name for name in measured.per_round if name not in measured.axes), None)
     long = along == "value" or any(point.scenario.learning.rounds > 1 for point in plan.points)
+    long = long or not axes  # of one round and no sweep a spot is all that can be drawn
     if of_round and long and (numeric is None or len(plan.points) <= MOST_CURVES):
         figures.append(_figure(of_round, x=along, axes=axes))
     return tuple(figures) or tuple(_figure(main, x=path, axes=axes) for path in list(axes)[:1])
@@ -74,13 +79,19 @@ def over_rounds(store: Store, plan: Plan, config: FigureConfig) -> Iterator[Show
     """Point, device in words (empty: all) and spot of every round drawn, from whole trials.
 
     `x` and `y` are both means over trials at one round: `round` counts rounds done, other axes are what they took on
-    average. Points that measured no x or no y are absent.
+    average. Points that measured no x or no y are absent. The proved epsilon follows from the ledgers.
     """
+    if config.y == EPSILON:
+        yield from _epsilons(store, plan)
+        return
     table, rate = _table_of(config.y, plan), config.y in RATES
     for point, ids in zip(plan.points, plan.task_ids, strict=True):
         if rate and not is_measured(config.y, point):
             continue
         link = point.scenario.link
+        if config.y == ENSEMBLE_W2:
+            yield from ((point, "", spot) for spot in _ensemble(store, ids, config, link=link))
+            continue
         x: list[NDArray[Any]] = []
         y: list[NDArray[Any]] = []
         both = (done_series(store, ids, one) for one in ("rounds", table or "rounds"))
@@ -93,6 +104,30 @@ def over_rounds(store: Store, plan: Plan, config: FigureConfig) -> Iterator[Show
             found_spots = _rates(config, x, y[0], link=link) if rate else _means(config.y, x, np.stack(y))
             for curve, spot in found_spots:
                 yield point, f"device {curve}" if "device" in config.series_paths else "", spot
+
+
+def _ensemble(store: Store, ids: Sequence[str], config: FigureConfig, *, link: LinkConfig) -> list[Spot]:
+    """Spots of all trials together that went as far as the first of them."""
+    x, samples = [], []
+    for rounds in done_series(store, ids, "rounds"):
+        at, found = along_run(config.x, rounds, link=link), samples_of(rounds)
+        if at is not None and found is not None and len(found):
+            x.append(at)
+            samples.append(found)
+    if not samples:
+        return []
+    shortest = min(map(len, samples))
+    places = np.mean([at[:shortest] for at in x], axis=0)
+    return ensemble_spots(places, [one[:shortest] for one in samples], drawn=_drawn(np.arange(shortest)))
+
+
+def _epsilons(store: Store, plan: Plan) -> Iterator[Shown]:
+    """Point and spot of the finite epsilon proved after each round; none where the ledgers have no account."""
+    with suppress(PrivacyError):  # phyloop privacy gives the reason
+        for spent in spent_by_round(store, plan):
+            for number, proved in zip(spent.rounds, spent.proved, strict=True):
+                if isfinite(proved.epsilon):
+                    yield spent.point, "", Spot(x=float(number), y=proved.epsilon, n=spent.trials)
 
 
 def _table_of(quantity: str, plan: Plan) -> SeriesTable | None:

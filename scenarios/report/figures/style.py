@@ -79,6 +79,8 @@ _LOOK = (Path(__file__).parent, Path(__file__).parents[2] / "schema" / "labels")
 
 STYLE: dict[str, Any] = {
     "svg.hashsalt": "phyloop",  # else element ids are random
+    "pdf.fonttype": 42,  # TrueType: publishers refuse the Type 3 fonts of the default
+    "ps.fonttype": 42,
     "font.family": "sans-serif",
     "font.size": 10,
     "axes.labelsize": 10.5,

@@ -41,6 +41,7 @@ NEVER_NEGATIVE = (
     *(*RADIO, *SPENT, "dropped", "retransmissions", "kappa", "kappa_standard_error", "kappa_measured", "l1_distance"),
     *("test_loss", "train_loss", "distance_sq", "recovered_variance", "largest_mean_gap", "largest_variance_gap"),
     *("clipped_values", "rounds_sent", "sigma", "energy_left_j", "b", "num_attackers", "personal_loss"),
+    *("effective_sample_size", "split_rhat", "ensemble_wasserstein2"),
     *("k_anonymity", "votes", "wrong_votes", "anonymity", "anonymity_printed", "empty_rounds", "pixel_error"),
 )
 """Quantities whose interval ends at zero; so does that of each squared error, `..._mse`."""
@@ -54,9 +55,16 @@ SHARES = (
 )
 """Quantities whose interval lies within zero and one."""
 
-LARGER_IS_BETTER = ("accuracy", "accuracy_at_home", "aggregation_snr_db", "aggregation_snr_20log_db", "anonymity")
-SMALLER_IS_BETTER = ("mse", "wasserstein2", "loss", "error_rate", "squared_error", "distance_sq", "l1_distance")
+LARGER_IS_BETTER = (
+    *("accuracy", "accuracy_at_home", "aggregation_snr_db", "aggregation_snr_20log_db", "anonymity", "sample_size"),
+)
+SMALLER_IS_BETTER = (
+    *("mse", "wasserstein2", "split_rhat", "loss", "error_rate", "squared_error", "distance_sq", "l1_distance"),
+)
 """Endings of the names of quantities in which one sweep point is better than another."""
+
+EPSILON = "epsilon_proved"
+"""The epsilon proved for all rounds so far: over the rounds alone, from the ledgers."""
 
 WITHIN = " within "
 """Between the number of a round and the budget in the name of a metric of `budget_names`."""

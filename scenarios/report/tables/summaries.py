@@ -103,24 +103,30 @@ INTERVALS = (
     "95 % interval of Clopper and Pearson where the link makes errors independent, otherwise of Korn and Graubard, "
     "from the spread between uploads"
 )
+UPPER_LIMIT = "one-sided 95 % upper limit"
+"""What is known of a rate without an error: ln(20) over the number of independent observations."""
 
 
 def observed_rate(name: str, counts: ClusteredCounts, *, link: LinkConfig) -> Rate:
     """Rate and interval of counts over uploads, the clusters; ValueError without observations.
 
-    Errors are independent without fading and estimation, uncoded; then uploads do not matter. Else `estimate_rate`, and
-    without any error `silent_limit` over the uploads.
+    Errors are independent without fading and estimation, uncoded; then uploads do not matter. Else `estimate_rate`.
+    Without any error only the upper limit is known: the one-sided `silent_limit`, as in link studies, over the
+    observations if these are independent, else over the uploads.
     """
     channel = link.channel
     drawn = channel.fades or channel.selective or channel.cell is not None
-    if errors_together(link) == 1 and not drawn:
-        return rate_interval(errors=counts.errors, total=counts.observations)
-    found = estimate_rate(counts, confidence=CONFIDENCE)
-    high = found.high
-    if not counts.errors:
-        worst = 1.0 if name == "packet_error_rate" else WORST_BIT_ERROR_RATE
-        high = silent_limit(counts.clusters, confidence=CONFIDENCE, worst=worst)
-    return Rate(errors=counts.errors, total=counts.observations, low=found.low, high=high)
+    independent = errors_together(link) == 1 and not drawn
+    if independent:
+        found = rate_interval(errors=counts.errors, total=counts.observations)
+    else:
+        estimate = estimate_rate(counts, confidence=CONFIDENCE)
+        found = Rate(errors=counts.errors, total=counts.observations, low=estimate.low, high=estimate.high)
+    if counts.errors:
+        return found
+    worst = 1.0 if name == "packet_error_rate" or independent else WORST_BIT_ERROR_RATE
+    units = counts.observations if independent else counts.clusters
+    return replace(found, high=silent_limit(units, confidence=CONFIDENCE, worst=worst))
 
 
 def rate_interval(*, errors: int, total: int, confidence: float = CONFIDENCE) -> Rate:

@@ -62,7 +62,7 @@ class Table:
                     self.columns[number],
                     justify="right" if self.numeric[number] else "left",
                     no_wrap=fits,
-                    min_width=None if fits else min(widths[number] + _GAP, console.width),
+                    min_width=None if fits else min(widths[number], console.width),
                     overflow="fold",
                 )
             for row in self.rows:

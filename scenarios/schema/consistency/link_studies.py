@@ -74,7 +74,8 @@ def find_link_conflicts(scenario: Scenario) -> Iterator[Conflict]:
 
 def _level_conflicts(scenario: Scenario) -> Iterator[Conflict]:
     measure = measure_of(scenario)
-    budget = Budget.of(scenario.link, num_devices=measure.num_devices)
+    # At the nominal rate: a code that cannot carry the packet has a conflict of its own.
+    budget = Budget.of(scenario.link, num_devices=measure.num_devices, ebno="nominal")
     for value in (measure.levels[0], measure.levels[-1]):
         level = budget.snr_max_db(value, measure.over)
         if abs(level) > MAX_LEVEL_DB:

@@ -48,6 +48,7 @@ def _learning_and_link(scenario: Scenario) -> Iterator[str]:
         for _, link in links_of(scenario):
             yield from link_warnings(link)
         yield from _short_upload(scenario)
+    yield from learning.warnings()
     if not isinstance(learning, FedAvgConfig):
         return
     yield from _data(learning)
@@ -60,8 +61,8 @@ def _learning_and_link(scenario: Scenario) -> Iterator[str]:
         )
     if learning.local.precision == "bfloat16" and not has_bfloat16():
         yield (
-            "learning.local.precision: this processor has neither AMX nor AVX-512 BF16, and computes bfloat16 more "
-            "slowly than float32; leave precision out"
+            "learning.local.precision: this processor has neither AMX nor AVX-512 BF16, so that bfloat16 is no faster "
+            "than float32; leave precision out"
         )
     yield from _bare_numbers(learning, scenario)
     yield from _coins(learning, scenario)

@@ -88,7 +88,12 @@ def setting_label(path: str, value: Any) -> str:
             return str(known["phrase"].format(value))
         case bool():
             return key if value else f"no {key}"
-    return f"{known.get('symbol', key)} = {format_value(value)}{known.get('unit', '') if 'symbol' in known else ''}"
+        case int() if "phrase" in known and "symbol" not in known:
+            return str(known["phrase"].format(value))
+    unit = known.get("unit", "") if "symbol" in known else ""
+    if value == 1 and unit in (" bytes", " samples"):
+        unit = unit.removesuffix("s")
+    return f"{known.get('symbol', key)} = {format_value(value)}{unit}"
 
 
 def setting_cell(path: str, value: Any) -> str:

@@ -48,7 +48,7 @@ class FlowerStudy:
         clients = {node for one in self.rounds for node in one.nodes}
         uploads, lost = sum(len(one.nodes) for one in self.rounds), sum(len(one.lost) for one in self.rounds)
         page = Page(
-            scenario=self.scenario,
+            scenario=self.scenario.model_copy(update={"name": f"Flower app {folder.resolve().name}"}),
             facts=(
                 counted(len(self.rounds), "round"),
                 counted(len(clients), "client"),

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scenarios.engine.start import prepare_tensorflow
 from scenarios.files.plain_files import RESULTS
 from scenarios.files.replacement import replace_text, writing
-from scenarios.plan.points import is_set
+from scenarios.plan.points import is_set, value_of
 from scenarios.report.figures.curves import applies
 from scenarios.report.figures.draw import write_figures
 from scenarios.report.figures.drawing import Curve as DrawnCurve
@@ -24,7 +24,7 @@ from scenarios.report.figures.drawing import Drawing, Spot
 from scenarios.report.figures.style import FigureFiles
 from scenarios.report.html import PAGE, Head, Part, counted, pictures, render_page
 from scenarios.report.rows import geometric_shares
-from scenarios.report.settings import computed_by, said, setting_of
+from scenarios.report.settings import computed_by, said
 from scenarios.report.tables.table import Table
 from scenarios.schema.errors import ScenarioError, listing
 from scenarios.schema.schema import Axis, FigureConfig
@@ -122,14 +122,14 @@ def _fits(curve: Curve, point: LinkPoint, key: str, wanted: Any) -> bool:
         return isinstance(wanted, int | float) and abs(value_db - wanted) < 1e-6
     if not applies(key, curve.point):  # such as a detector of NOMA without NOMA
         return False
-    values = (setting_of(curve.point, key), curve.point.settings.get(key))
+    values = (value_of(curve.point, key), curve.point.settings.get(key))
     return any(is_set(value, wanted) for value in values) or wanted == said(curve.point, key)
 
 
 def _value_text(curve: Curve, point: LinkPoint, key: str) -> str:
     if key in get_args(Axis):
         return f"{curve.budget.value_db(point.esno_db, cast(Axis, key)):.6g}"
-    value = setting_of(curve.point, key)
+    value = value_of(curve.point, key)
     return said(curve.point, key) if isinstance(value, dict | list) else str(value)
 
 

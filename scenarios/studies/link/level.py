@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log10
 from typing import TYPE_CHECKING
@@ -9,8 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phy.coding.plan import PacketPlan, plan_packet
 from phy.config import BITS_PER_SYMBOL, LinkConfig
-from scenarios.schema.schema import Axis
+from scenarios.schema.schema import Axis, Ebno
 
 if TYPE_CHECKING:
     from scenarios.studies.link.plan import Curve
@@ -19,7 +21,7 @@ PLAIN_LABELS: dict[Axis, str] = {"ebno_db": "Eb/N0 [dB]", "esno_db": "Es/N0 [dB]
 
 MEANINGS: dict[Axis, str] = {
     "ebno_db": "received energy per payload bit at one antenna over the complex noise power, "
-    "Es/N0 / (bits per symbol x code rate)",
+    "Es/N0 / (bits per symbol x rate)",
     "esno_db": "mean received energy per data symbol at one antenna over the complex noise power",
     "snr_db": "received SNR over all antennas, Es/N0 x number of antennas",
 }
@@ -34,9 +36,45 @@ AMOUNTS = ("transmit_energy", "signal_energy", "noise_energy", "airtime_s", "ene
 """The others, energies and airtime."""
 
 
+def packet_plan(link: LinkConfig) -> PacketPlan:
+    """Return how a packet of the link is coded."""
+    link = link.resolve_mcs()
+    payload_bits = 8 * link.packet_size_bytes
+    crc = link.packets.crc_name(payload_bits)
+    return plan_packet(link.coding, payload_bits=payload_bits, bits_per_symbol=link.bits_per_symbol, crc=crc)
+
+
+def nominal_rate(link: LinkConfig) -> float:
+    """Return the code rate of the setting, 1 without a code."""
+    coding = link.resolve_mcs().coding
+    return 1.0 if coding == "none" else coding.rate
+
+
+def sent_rate(link: LinkConfig) -> float:
+    """Return payload bits over bits on the air: less than the code rate by check sum, tail, filler and padding."""
+    return 1.0 if link.plain or link.access == "superposition" else packet_plan(link).rate
+
+
+def charged(curves: Sequence[Curve], over: str) -> str:
+    """Return `as sent` or `nominal` if `over` is Eb/N0, and that of any curve depends on the rate, else nothing."""
+    measure = curves[0].measure
+    if over != "ebno_db" or all(sent_rate(one.link) == nominal_rate(one.link) for one in curves):
+        return ""
+    return {"sent": "as sent", "nominal": "nominal"}[measure.ebno]
+
+
+def axis_name(curves: Sequence[Curve]) -> str:
+    """Return the quantity on the x axis in plain letters, with the rate that Eb/N0 charges, and without its unit."""
+    over = curves[0].measure.over
+    return f"{PLAIN_LABELS[over].removesuffix(' [dB]')} {charged(curves, over)}".rstrip()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """Linear factors between the axes: mean of gain^2 over devices; payload bits per symbol are the next two."""
+    """Linear factors between the axes: mean of gain^2 over devices; payload bits per symbol are the next two.
+
+    `code_rate` is what Eb/N0 charges: payload bits over bits on the air, or the nominal rate of the code.
+    """
 
     mean_gain: float
     bits_per_symbol: int
@@ -44,13 +82,13 @@ class Budget:
     num_antennas: int
 
     @classmethod
-    def of(cls, link: LinkConfig, *, num_devices: int) -> Budget:
+    def of(cls, link: LinkConfig, *, num_devices: int, ebno: Ebno = "sent") -> Budget:
         """The budget of a link whose modulation is named (also by `mcs`)."""
         link = link.resolve_mcs()
         return cls(
             mean_gain=float(np.mean(np.square(link.channel.gains(num_devices)))),
             bits_per_symbol=BITS_PER_SYMBOL[link.modulation],
-            code_rate=1.0 if link.coding == "none" else link.coding.rate,
+            code_rate=sent_rate(link) if ebno == "sent" else nominal_rate(link),
             num_antennas=link.receiver.num_antennas,
         )
 

@@ -8,7 +8,6 @@ from functools import cached_property
 from math import log10
 from typing import Any, NamedTuple
 
-from phy.coding.plan import PacketPlan, plan_packet
 from phy.config import LinkConfig
 from phy.measure.monte_carlo import Independent
 from scenarios.plan.identity import (
@@ -26,8 +25,8 @@ from scenarios.schema.consistency.unused import unused_keys
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.labels.labels import setting_label
 from scenarios.schema.loader import LoadedScenario, unswept
-from scenarios.schema.schema import SCHEMA_VERSION, Axis, MeasureConfig, Scenario
-from scenarios.studies.link.level import Budget
+from scenarios.schema.schema import SCHEMA_VERSION, MeasureConfig, Scenario
+from scenarios.studies.link.level import Budget, nominal_rate, packet_plan, sent_rate
 
 MAX_CURVES = 1000
 MAX_RATE_LOSS_DB = 0.25
@@ -84,7 +83,7 @@ class Curve:
     @cached_property
     def budget(self) -> Budget:
         """Factors between the axes."""
-        return Budget.of(self.link, num_devices=self.num_devices)
+        return Budget.of(self.link, num_devices=self.num_devices, ebno=self.measure.ebno)
 
     @cached_property
     def shape(self) -> BatchShape:
@@ -220,27 +219,18 @@ def batch_shape(measure: MeasureConfig, link: LinkConfig) -> BatchShape:
     return BatchShape(transmissions=transmissions, num_bits=-(-packets // transmissions) * packet_bits)
 
 
-def packet_plan(link: LinkConfig) -> PacketPlan:
-    """Return how a packet of the link is coded."""
-    link = link.resolve_mcs()
-    payload_bits = 8 * link.packet_size_bytes
-    crc = link.packets.crc_name(payload_bits)
-    return plan_packet(link.coding, payload_bits=payload_bits, bits_per_symbol=link.bits_per_symbol, crc=crc)
-
-
-def rate_warning(curve: Curve, over: Axis) -> str | None:
+def rate_warning(curve: Curve) -> str | None:
     """Return a warning where Eb/N0 at the nominal rate is far from that of the bits carried, else None."""
-    if over != "ebno_db" or curve.link.plain:
+    if curve.measure.over != "ebno_db" or curve.measure.ebno == "sent":
         return None
-    nominal, carried = curve.budget.code_rate, packet_plan(curve.link).rate
+    nominal, carried = nominal_rate(curve.link), sent_rate(curve.link)
     loss_db = 10.0 * log10(nominal / carried)
     if loss_db <= MAX_RATE_LOSS_DB:
         return None
     return (
-        f"measure.over ebno_db charges the code rate {nominal:.4g}, but packets of {curve.link.packet_size_bytes} "
+        f"measure.ebno nominal charges the code rate {nominal:.4g}, but packets of {curve.link.packet_size_bytes} "
         f"bytes carry {carried:.4g} payload bits per bit on the air (check sum, tail, filler and padding), so "
-        f"their Eb/N0 is {loss_db:.2f} dB higher than the axis says; send larger packets or "
-        "shorter blocks, or use over: esno_db"
+        f"their Eb/N0 is {loss_db:.2f} dB higher than the axis says; write ebno: sent, or send larger packets"
     )
 
 
@@ -258,7 +248,7 @@ def study_warnings(plan: LinkPlan) -> list[str]:
     from phy.links.warnings import link_warnings
 
     of_links = [sentence for curve in plan.curves for sentence in link_warnings(curve.link)]
-    rates = [rate_warning(curve, plan.measure.over) for curve in plan.curves]
+    rates = map(rate_warning, plan.curves)
     unused = unused_keys(curve.point.scenario for curve in plan.curves)
     return list(dict.fromkeys([*of_links, *_range_meant(plan.measure), *filter(None, rates), *unused]))
 

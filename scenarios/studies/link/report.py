@@ -22,7 +22,8 @@ from scenarios.report.tables.table import Table
 from scenarios.schema.labels.labels import axis_label
 from scenarios.schema.schema import Axis, FigureConfig
 from scenarios.store.store import Store
-from scenarios.studies.link.level import PLAIN_LABELS, theory
+from scenarios.studies.link.gaps import gap_sentences
+from scenarios.studies.link.level import axis_name, charged, theory
 from scenarios.studies.link.plan import Curve, LinkPlan
 from scenarios.studies.link.results import PointResult, Results, read_results
 from scenarios.studies.link.tables import TIME_NOTE, axis_sentence, cells, heads, inspections, rate, stop_sentence
@@ -30,6 +31,8 @@ from scenarios.studies.link.tables import TIME_NOTE, axis_sentence, cells, heads
 AS_COUNTED = "Rates as counted. A point stops for all devices together."
 DENSE = 201
 """Points of a drawn closed form."""
+BESIDE_DB = 1.0
+"""To both sides of the only value of a curve, the closed form is drawn so far [dB]."""
 
 
 # --- figures --------------------------------------------------------------------------------------
@@ -83,7 +86,8 @@ def compose(config: FigureConfig, plan: LinkPlan, shown: Sequence[Shown], *, not
     looks = looks_of(swept[0].scenario.report.figures or (config,), plan.swept_paths, swept)
     panels = sort_into_panels(config, plan.swept_paths, shown, theory=closed, looks=looks)
     caption = _caption(plan, config, notes, limits=any(spot.y is None for *_, spot in shown), theory=bool(closed))
-    return Drawing(config=config, panels=panels, caption=caption, seed=plan.seed)
+    rate = charged(plan.curves, config.x)
+    return Drawing(config=config, panels=panels, caption=caption, seed=plan.seed, charged=rate)
 
 
 def _devices(config: FigureConfig, curve: Curve) -> list[tuple[str, int | None]]:
@@ -107,7 +111,9 @@ def _spot(config: FigureConfig, found: PointResult, device: int | None) -> Spot 
 
 
 def _closed_form(config: FigureConfig, curve: Curve, device: int | None) -> Iterator[Spot]:
-    esno_db = np.linspace(curve.points[0].esno_db, curve.points[-1].esno_db, DENSE)
+    first_db, last_db = curve.points[0].esno_db, curve.points[-1].esno_db
+    wider_db = BESIDE_DB if first_db == last_db else 0.0  # one value has no line through it
+    esno_db = np.linspace(first_db - wider_db, last_db + wider_db, DENSE)
     rates = None if config.y == "raw_bit_error_rate" else theory(curve, config.y, esno_db, device=device)
     if rates is not None:
         values_db = esno_db + curve.budget.value_db(0.0, cast(Axis, config.x))
@@ -148,6 +154,11 @@ GOOD_ENOUGH = 0.1
 """Packet error rate at which links are compared, the usual target of link adaptation."""
 
 
+def gaps(plan: LinkPlan, results: Results) -> list[tuple[str, str]]:
+    """Return how many dB lie between the curves, see `gap_sentences`."""
+    return [*gap_sentences(plan, results, figures_of(plan, plan.curves[0].point.scenario.report.figures))]
+
+
 def answers(plan: LinkPlan, results: Results) -> Iterator[tuple[str, str]]:
     """Yield measured against closed form, and the value from which on each curve loses few packets, in sentences."""
     for quantity, which in (("bit_error_rate", 0), ("packet_error_rate", 1)):
@@ -161,7 +172,7 @@ def answers(plan: LinkPlan, results: Results) -> Iterator[tuple[str, str]]:
             expected = f"{100 * plan.measure.confidence:g} % are expected"
             held = f"the closed form lies in the interval of {sum(inside)} of {len(inside)} points"
             yield axis_label(quantity), f"{held}; {expected}."
-    name, below = PLAIN_LABELS[plan.measure.over].removesuffix(" [dB]"), f"below {100 * GOOD_ENOUGH:g} %"
+    name, below = axis_name(plan.curves), f"below {100 * GOOD_ENOUGH:g} %"
     never = []
     for curve, points in zip(plan.curves, results, strict=True):
         good = [one for one in points if (some := one.rates(None)[1]) is not None and some.high <= GOOD_ENOUGH]
@@ -211,7 +222,7 @@ def write_study_report(folder: Path, plan: LinkPlan, *, store: Store) -> ReportP
         about=axis_sentence(plan),
         warnings=[f"{counted(missing, 'point')} missing or not finished: this study is not complete."][: bool(missing)],
         sections={
-            "In short": [Part(items=list(answers(plan, results)))],
+            "In short": [Part(items=[*gaps(plan, results), *answers(plan, results)])],
             "Figures": pictures(figures, numbered=True),
             "Packets looked at": [Part(links=inspections(folder, plan))],
             "Results per point": measured,
@@ -253,12 +264,12 @@ def _bursts_table(plan: LinkPlan, points: Sequence[PointResult]) -> Table:
         if counts is not None and counts.bit_errors.sum():
             found = assess(counts, bad_packets=one.measured.tally.packets.errors)
             rows.append((one.curve.label, f"{one.point.value_db:g}", *burst_cells(found)))
-    return Table(columns=("curve", PLAIN_LABELS[plan.measure.over], *BURST_HEADS), rows=tuple(rows), left=("curve",))
+    return Table(columns=("curve", f"{axis_name(plan.curves)} [dB]", *BURST_HEADS), rows=tuple(rows), left=("curve",))
 
 
 def _verdicts(plan: LinkPlan, results: Results) -> Iterator[tuple[str, str]]:
     """A sentence per curve, at the highest value that saw enough errors to tell."""
-    axis = PLAIN_LABELS[plan.measure.over].removesuffix(" [dB]")
+    axis = axis_name(plan.curves)
     for points in results:
         for one in reversed(points):
             counts, bad = one.measured.bursts, one.measured.tally.packets.errors

@@ -8,18 +8,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
+from fl.words import plural
 from phy.measure.monte_carlo import Stop, StopReason, StopRule, why_stop
 from scenarios.engine.interruption import stop_if_asked
 from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
 from scenarios.files.log import event, logger
 from scenarios.report.figures.drawing import Drawing
 from scenarios.report.tables.table import say
+from scenarios.schema.errors import printable
 from scenarios.schema.loader import LoadedScenario, as_yaml
 from scenarios.store.store import Store
 from scenarios.studies.folders import stored_scenario
 from scenarios.studies.link import tables
 from scenarios.studies.link.plan import Curve, LinkPlan, LinkPoint, expand_link
-from scenarios.studies.link.report import drawings, write_study_report
+from scenarios.studies.link.report import drawings, gaps, write_study_report
 from scenarios.studies.link.results import LinkStore, PointRadio, PointResult, read_point, read_results, write_point
 
 COMMIT_EVERY_S = 1.0
@@ -46,6 +48,7 @@ class LinkStudy(Study):
         self.plan = plan or expand_link(loaded)
         self.rule = rule or self.plan.measure.rule()
         self.batches_added = self.points_found = self.points_timed = 0
+        self.sending_s = 0.0
         self.ids = [point.point_id for curve in self.plan.curves for point in curve.points]
         self._latest: PointResult | None = None
 
@@ -148,6 +151,7 @@ class LinkStudy(Study):
                     yield replace(latest, stop=None)
                 raise
             self._latest = latest
+            self.sending_s += latest.measured.seconds - so_far.measured.seconds
             yield latest
 
     def keep(self, store: Store, results: PointResult, *, progress: Progress) -> int:
@@ -165,12 +169,19 @@ class LinkStudy(Study):
         """Rows and columns of the table of all points."""
         return tables.point_rows(self.plan, read_results(store, self.plan)), tables.columns_of(self.plan)
 
+    def shown(self, store: Store) -> Mapping[str, Any]:
+        return {"answers": tuple(f"{head}: {text}" for head, text in gaps(self.plan, read_results(store, self.plan)))}
+
     def show(self, outcome: Outcome, *, seconds: float) -> None:
+        for sentence in outcome.answers:
+            say(f"\n{printable(sentence)}")
         say(f"\n{tables.UNBIASED_NOTE}")
         if self.points_timed:
             say(f"\n{tables.TIME_NOTE}")
-        found = f", {self.points_found} points needed none" if self.points_found else ""
-        print(f"\n{self.batches_added} batches measured{found} in {seconds:.0f} s")
+        found = f", {plural(self.points_found, 'point')} needed none" if self.points_found else ""
+        parts = f"{self.sending_s:.0f} s of sending, as in column [s], the rest compiling and drawing"
+        took = f"{seconds:.0f} s" + (f": {parts}" if self.batches_added else "")
+        print(f"\n{plural(self.batches_added, 'batch', 'batches')} measured{found} in {took}")
 
     # --- stopping, and what is shown of it --------------------------------------------------------
 

@@ -12,7 +12,7 @@ from scenarios.report.html import PAGE
 from scenarios.report.settings import columns_of_settings
 from scenarios.report.tables.summaries import rate_text
 from scenarios.schema.schema import Axis
-from scenarios.studies.link.level import AMOUNTS, COUNTS, MEANINGS, PLAIN_LABELS, theory
+from scenarios.studies.link.level import AMOUNTS, COUNTS, MEANINGS, PLAIN_LABELS, axis_name, theory
 
 if TYPE_CHECKING:
     from phy.measure.monte_carlo import RateEstimate, StopReason
@@ -48,7 +48,7 @@ _RATES = ("bit_error_rate", "packet_error_rate")
 
 def heads(plan: LinkPlan) -> tuple[str, ...]:
     """Column heads of a point's row."""
-    x, percent = PLAIN_LABELS[plan.measure.over], f"{100 * plan.measure.confidence:g} %"
+    x, percent = f"{axis_name(plan.curves)} [dB]", f"{100 * plan.measure.confidence:g} %"
     rates = (f"bit error rate [{percent}]", f"packet error rate [{percent}]")
     return (x, "bits", "bit errors", rates[0], "packets", "packet errors", rates[1], "time", "stopped on")
 
@@ -69,7 +69,8 @@ def cells(result: PointResult) -> tuple[str, ...]:
 
 def curve_rows(plan: LinkPlan, curve: Curve) -> tuple[str, str]:
     """Heading and column heads of a curve on the terminal."""
-    columns = *(heads(plan)[column] for column in _ON_SCREEN), "[s]"
+    # Eighty characters have no room for the rate that Eb/N0 charges.
+    columns = PLAIN_LABELS[plan.measure.over], *(heads(plan)[column] for column in _ON_SCREEN[1:]), "[s]"
     return f"\ncurve {curve.point.index + 1} of {len(plan.curves)}: {curve.label}", aligned(columns)
 
 
@@ -116,9 +117,12 @@ def seconds(value: float) -> str:
 
 def axis_sentence(plan: LinkPlan) -> str:
     """Meaning of the x axis."""
-    name = PLAIN_LABELS[plan.measure.over].removesuffix(" [dB]")
-    uncharged = "pilots, prefixes, check sums and retransmissions are not charged"
-    text = f"{name} is the {MEANINGS[plan.measure.over]}; {uncharged}."
+    name, rate = axis_name(plan.curves), ""
+    if plan.measure.over == "ebno_db" and plan.measure.ebno == "sent":
+        rate = " The rate is payload bits over bits on the air, with check sums, tails, filler and padding."
+    elif plan.measure.over == "ebno_db":
+        rate = " The rate is the nominal one of the code: check sums, tails, filler and padding are not charged."
+    text = f"{name} is the {MEANINGS[plan.measure.over]}; pilots, prefixes and retransmissions are not charged.{rate}"
     links = [curve.link for curve in plan.curves]
     if any(not link.control.constant for link in links):
         text += " Under power control other than fixed it is the value that fixed power would give."
@@ -212,7 +216,7 @@ def _row(result: PointResult, device: int | None) -> dict[str, Any]:
 
 def in_words(curve: Curve, point: LinkPoint) -> str:
     """Return curve and value on the axis."""
-    return f"{curve.label}, {PLAIN_LABELS[curve.measure.over].removesuffix(' [dB]')} = {point.value_db:g} dB"
+    return f"{curve.label}, {axis_name([curve])} = {point.value_db:g} dB"
 
 
 def place(curve: Curve, point: LinkPoint) -> Path:

@@ -11,7 +11,7 @@ import numpy as np
 from fl.config.measured import LINK_RATES
 from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, Point
-from scenarios.report.answers import Difference
+from scenarios.report.answers.differences import Difference
 from scenarios.report.comparison import Cell, difference
 from scenarios.report.tables.summaries import Mean, PointSummary, done_series, mean_interval, rate_text, summarise
 from scenarios.store.store import Store

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flmc_setting import RAYLEIGH, SEED, paper_config, paper_link
+from flmc_setting import RAYLEIGH, SEED, paper_config, paper_link, printed_bound
 from scipy.special import ndtri
 
 from fl.accounting.fedavg import TOLD_BY_ATTACKERS, fedavg_account, sampled_share
@@ -79,7 +79,7 @@ def of(result: TrialResult) -> PrivacyAccount:
 def test_digital_flmc_releases_one_superposed_bit_per_entry_at_the_strongest_devices_amplitude() -> None:
     link = paper_link("digital", channel={**RAYLEIGH, "noise_power": 0.25})
     result = run_trials(
-        paper_config("digital", rounds=6, burn_in=0), link=link, privacy=PrivacyConfig(epsilon=5.0), seed=1, trials=[4]
+        paper_config("digital", rounds=6, burn_in=0), link=link, privacy=printed_bound(5.0), seed=1, trials=[4]
     )[0]
     ledger = of(result).ledger
     assert (ledger.kind, ledger.coordinates, ledger.unit) == ("superposed-bits", 5, "device")

@@ -111,19 +111,45 @@ def test_a_step_that_is_written_is_the_step_of_every_trial() -> None:
     np.testing.assert_array_equal(step_size(FlmcConfig(step_size=1.28e-4), **CURVATURE), [1.28e-4, 1.28e-4])
 
 
+@pytest.mark.parametrize("scheme", ["analog", "noiseless", "exact"])
+def test_auto_is_a_share_of_the_stable_step(scheme: str) -> None:
+    config = FlmcConfig(scheme=scheme, step_size="auto", quantizer_slope=0.1)
+    np.testing.assert_allclose(step_size(config, **CURVATURE), 0.15 * 2.0 / 2400.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("scheme", ["digital", "digital-orthogonal"])
 @pytest.mark.parametrize(
-    ("scheme", "longer"),
+    ("slope", "devices", "step"),
     [
-        ("analog", 1.0),
-        ("noiseless", 1.0),
-        ("exact", 1.0),
-        ("digital", 2 / 0.1),
-        ("digital-orthogonal", 2 / 0.1),
+        (0.5, 20, 0.15 * 2.0 / 2400.0 * 4.0),  # the share, of gradients a / 2 as large
+        (0.1, 20, 2.0 / 2400.0),  # no longer than contracts
+        (0.01, 20, 0.01 / 20),  # one-bit noise is no more than sampling needs
+        (0.1, 1000, 0.1 / 1000),
     ],
 )
-def test_auto_is_a_share_of_the_stable_step_and_longer_for_bits(scheme: str, longer: float) -> None:
-    config = FlmcConfig(scheme=scheme, step_size="auto", quantizer_slope=0.1)
-    np.testing.assert_allclose(step_size(config, **CURVATURE), 0.15 * 2.0 / 2400.0 * longer, rtol=1e-12)
+def test_auto_for_bits_contracts_and_leaves_room_for_their_noise(
+    scheme: str, slope: float, devices: int, step: float
+) -> None:
+    config = FlmcConfig(scheme=scheme, step_size="auto", quantizer_slope=slope, num_devices=devices)
+    found = step_size(config, **CURVATURE)
+    np.testing.assert_allclose(found, step, rtol=1e-12)
+    # eta^2 K, the variance of K signs at the mode, against eta a.
+    assert (found**2 * devices <= found * slope * (1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize(("step", "excess"), [(8.28e-3, 3.312), (2.6e-3, 1.04), (2.5e-3, None), ("auto", None)])
+def test_one_bit_noise_beyond_what_sampling_needs_is_told_with_its_factor(step: Any, excess: float | None) -> None:
+    config = FlmcConfig(scheme="digital", step_size=step)
+    told = list(config.warnings())
+    if excess is None:
+        assert config.one_bit_excess is None
+        assert not told
+    else:
+        assert config.one_bit_excess == pytest.approx(excess, rel=1e-12)
+        (sentence,) = told
+        assert f"{excess:.2g} times the variance that Langevin sampling needs" in sentence
+        assert "write learning.step_size: 0.0025 or less, or auto" in sentence
+    assert FlmcConfig(scheme="analog", step_size=step).one_bit_excess is None
 
 
 def test_on_the_papers_data_auto_is_near_the_papers_analog_step() -> None:

@@ -15,6 +15,7 @@ from flmc_setting import (
     metric,
     paper_config,
     paper_link,
+    printed_bound,
     standard_error,
     trajectory,
 )
@@ -32,7 +33,6 @@ from fl.tasks import build_task
 from fl.tasks.base import LearningError
 from phy.config import CsiError
 from phy.fading.block_taps import UplinkContext
-from privacy.config import PrivacyConfig
 from privacy.mechanisms.flmc_analog import analog_delta
 from privacy.mechanisms.flmc_digital import digital_delta
 
@@ -59,7 +59,7 @@ def run(scheme: str, trials: Any = TRIALS, *, link: dict | None = None, **learni
     return run_trials(
         paper_config(scheme, **({"rounds": 12, "burn_in": 4} | learning)),
         link=paper_link(scheme, **(link or {})),
-        privacy=None if epsilon is None else PrivacyConfig(epsilon=epsilon),
+        privacy=None if epsilon is None else printed_bound(epsilon),
         seed=SEED,
         trials=trials,
     )

@@ -20,6 +20,13 @@ ROUNDING = 2.0**-8
 """Distance of neighbouring bfloat16 numbers, relative; a product has two roundings of half of it at most."""
 
 
+@pytest.fixture(autouse=True, params=["as-the-machine-has-it", "without-kernels"])
+def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every machine takes the way of processors without bfloat16 too; it is the only one of such a machine."""
+    if request.param == "without-kernels":
+        monkeypatch.setattr("fl.local.gradients.has_bfloat16_kernels", lambda: False)
+
+
 def one_step(kind: str, *, clip: float | None, precision: str) -> tuple[np.ndarray, list[np.ndarray]]:
     """Return the moves of devices with one sample each, at eta = 1, and their gradients in float32."""
     data, partition = images([1] * 8)

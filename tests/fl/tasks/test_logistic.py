@@ -16,7 +16,8 @@ from phy.numerics.random import Purpose, generator
 from privacy.config import PrivacyConfig
 
 TRIALS = (0, 3)
-TASK = LogisticConfig(prior_variance=0.5)
+TASK = LogisticConfig(prior_variance=0.5, preconditioned=False)
+MIXING_TASK = LogisticConfig(prior_variance=0.5)
 
 
 def log_posterior(theta: np.ndarray) -> float:
@@ -126,6 +127,63 @@ def test_noiseless_sampling_approaches_the_reference_chain() -> None:
     assert np.sqrt(np.mean(z**2)) < 2.0
     ratio = np.var(states.reshape(-1, 31), axis=0).sum() / np.trace(chain.covariance)
     assert 0.85 < ratio < 1.25
+
+
+def test_preconditioned_coordinates_are_those_of_a_curvature_of_one_at_the_mode() -> None:
+    plain, task = (build_task(one, num_devices=20, seed=SEED, trials=TRIALS) for one in (TASK, MIXING_TASK))
+    chain = reference_chain(TASK.prior_variance)
+    values, vectors = np.linalg.eigh(chain.laplace)
+    scale = (vectors * np.sqrt(values)) @ vectors.T
+    phi = np.random.default_rng(8).normal(size=(len(TRIALS), 31))
+    wanted = plain.gradients(phi @ scale) @ scale
+    np.testing.assert_allclose(task.gradients(phi), wanted, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(task.posterior.mean @ scale, plain.posterior.mean, atol=1e-8)
+    np.testing.assert_allclose(scale @ task.posterior.covariance[0] @ scale, chain.covariance, atol=1e-8)
+    step, mode = 1e-5, plain.posterior.mean[:1] @ np.linalg.inv(scale)
+    for _ in range(20):  # Newton's steps in these coordinates: the Hessian is near I
+        mode = mode - task.gradients(np.repeat(mode, 2, axis=0))[:1].sum(axis=1)
+    slopes = [
+        (
+            task.gradients(np.repeat(mode + step * e, 2, axis=0))[0]
+            - task.gradients(np.repeat(mode - step * e, 2, axis=0))[0]
+        ).sum(axis=0)
+        / (2 * step)
+        for e in np.eye(31)
+    ]
+    np.testing.assert_allclose(slopes, np.eye(31), atol=1e-4)
+
+
+def test_a_preconditioned_chain_of_some_hundred_rounds_is_that_of_the_reference() -> None:
+    config = paper_config(
+        "noiseless", task=MIXING_TASK, num_devices=20, gradient_bound=1e6, step_size=0.1, rounds=800, burn_in=200
+    )
+    results = run_trials(config, link=paper_link("digital"), privacy=None, seed=SEED, trials=range(16))
+    task = build_task(MIXING_TASK, num_devices=20, seed=SEED, trials=(0,))
+    exact = np.trace(task.posterior.covariance[0])
+    # In theta 1500 rounds leave half of the distance. A step of 0.1 spreads the samples by a tenth at most.
+    assert metric(results, "mse").mean() == pytest.approx(exact, rel=0.12)
+    assert 0.9 < metric(results, "variance_ratio").mean() < 1.12
+    assert metric(results, "split_rhat").mean() < 1.3
+    slow = paper_config(
+        "noiseless", task=TASK, num_devices=20, gradient_bound=1e6, step_size=3e-4, rounds=800, burn_in=200
+    )
+    stuck = run_trials(slow, link=paper_link("digital"), privacy=None, seed=SEED, trials=range(4))
+    assert metric(stuck, "split_rhat").mean() > 1.5
+
+
+def test_a_chain_that_cannot_mix_is_refused_with_the_rounds_that_it_needs() -> None:
+    inputs, _ = standardised_data()
+    largest = np.linalg.eigvalsh(inputs.T @ inputs)[-1] / 4.0
+    assert LogisticConfig.inputs_curvature == pytest.approx(largest, abs=0.01)
+    config = paper_config("noiseless", task=TASK, rounds=2_000, burn_in=1_000)
+    needed = TASK.rounds_to_mix()
+    # 5 times the longest relaxation, L / mu over the 2 of the largest stable step 2 / L.
+    assert needed == pytest.approx(5 * (largest + 2) / (2 * 2), rel=1e-3)
+    problems = [one.problem for one in config.conflicts(link=paper_link("digital"), privacy=None)]
+    assert any(f"{needed:,} rounds" in one for one in problems)
+    for fine in (MIXING_TASK, TASK):
+        longer = config.model_copy(update={"task": fine, "rounds": 9_000, "burn_in": 5_000})
+        assert not list(longer.conflicts(link=paper_link("digital"), privacy=None))
 
 
 @pytest.mark.parametrize("scheme", ["digital", "analog", "digital-orthogonal", "noiseless", "exact"])

@@ -116,7 +116,7 @@ def test_shift_registers_are_sionnas(polynomials: tuple[str, ...], recursive: bo
 def test_turbo_words_and_decisions_are_sionnas(rate: float, block_bits: int, noise: float) -> None:
     from sionna.phy.fec.turbo import TurboDecoder, TurboEncoder
 
-    coding = CodingConfig(code="turbo", rate=rate, iterations=3)
+    coding = CodingConfig(code="turbo", rate=rate, iterations=3, standard="sionna")
     encoder = TurboEncoder(rate=rate, constraint_length=4, terminate=True)
     bits = random_bits(64, block_bits)
     coded = encoded_with(coding, bits).numpy()
@@ -135,7 +135,9 @@ def test_turbo_words_and_decisions_are_sionnas(rate: float, block_bits: int, noi
 def test_ldpc_words_and_decisions_are_sionnas(check_update: str, noise: float) -> None:
     from sionna.phy.fec.ldpc import LDPC5GDecoder, LDPC5GEncoder
 
-    coding = CodingConfig(code="ldpc5g", rate=0.5, iterations=8, check_update=check_update)
+    coding = CodingConfig.model_validate(
+        {"code": "ldpc5g", "rate": 0.5, "iterations": 8, "check_update": check_update, "standard": "sionna"}
+    )
     encoder = LDPC5GEncoder(200, 400, num_bits_per_symbol=2)
     decoder = LDPC5GDecoder(encoder, cn_update=check_update, num_iter=8)
     bits = random_bits(100, 200)
@@ -151,7 +153,7 @@ def test_ldpc_words_and_decisions_are_sionnas(check_update: str, noise: float) -
 @pytest.mark.slow
 def test_no_ldpc_bit_is_lost_where_the_whole_code_word_is_sent() -> None:
     # Rate 1/5 with ten full columns: nothing is punctured, and Sionna's pruning would leave an empty graph.
-    coding = CodingConfig(code="ldpc5g", rate=1 / 5, block_length=2080, iterations=10)
+    coding = CodingConfig(code="ldpc5g", rate=1 / 5, block_length=2080, iterations=10, standard="sionna")
     bits = random_bits(2, 2080)
     coded = encoded_with(coding, bits)
     assert coded.shape == (2, 10_400)
@@ -234,7 +236,9 @@ def test_the_convolutional_code_keeps_its_union_bound_only_on_soft_values(soft: 
     ("code", "noise", "few", "more"), [("ldpc5g", 0.86, 7, 8), ("turbo", 0.9, 1, 2)], ids=("ldpc5g", "turbo")
 )
 def test_one_iteration_less_is_detected(code: str, noise: float, few: int, more: int) -> None:
-    shorter, longer = (CodingConfig(code=code, rate=0.5, iterations=iterations) for iterations in (few, more))
+    shorter, longer = (
+        CodingConfig(code=code, rate=0.5, iterations=iterations, standard="sionna") for iterations in (few, more)
+    )
     bits = random_bits(300, 300)
     llrs = noisy_llrs(encoded_with(longer, bits), noise)
     after_few, after_more = decoded_with(shorter, bits, llrs), decoded_with(longer, bits, llrs)
@@ -246,7 +250,7 @@ def test_one_iteration_less_is_detected(code: str, noise: float, few: int, more:
 @pytest.mark.slow
 def test_a_longer_list_is_detected() -> None:
     bits = random_bits(400, 40)
-    single, listed = (CodingConfig(code="polar5g", rate=0.5, list_size=size) for size in (1, 8))
+    single, listed = (CodingConfig(code="polar5g", rate=0.5, list_size=size, standard="sionna") for size in (1, 8))
     llrs = noisy_llrs(encoded_with(single, bits), 0.8)
     alone, with_list = decoded_with(single, bits, llrs), decoded_with(listed, bits, llrs)
     won, lost = (with_list & ~alone).sum(), (alone & ~with_list).sum()
@@ -258,7 +262,7 @@ def test_a_longer_list_is_detected() -> None:
     ["ldpc5g", "convolutional", *(pytest.param(code, marks=pytest.mark.slow) for code in ("polar5g", "turbo"))],
 )
 def test_half_a_decibel_is_detected(code: str) -> None:
-    coding = CodingConfig(code=code, rate=0.5, block_length=60)
+    coding = CodingConfig(code=code, rate=0.5, block_length=60, standard="sionna")
     bits = random_bits(600, 60)
     noise = {"convolutional": 0.72}.get(code, 0.8)
     coded = encoded_with(coding, bits)

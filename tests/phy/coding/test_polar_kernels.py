@@ -1,4 +1,7 @@
-"""The polar code in kernels: Sionna's positions and words, its decisions on the same soft values, and an exact list."""
+"""The polar code in kernels: Sionna's positions, words and decisions under `sionna`; lists and sizes of both standards.
+
+Words of TS 38.212 are in `test_standard_words`.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +15,20 @@ import tensorflow as tf
 from numpy.typing import NDArray
 from radio import ERRORS_OF_A_CHECK, noisy_llrs, random_bits
 
-from phy.coding.plan import polar_crc_bits
 from phy.coding.polar import parts
 from phy.coding.polar.code import PolarCode
 from phy.coding.polar.construction import plan_polar
 from phy.coding.polar.graph import PolarCode as PolarGraph
 from phy.coding.polar.schedule import selecting_pairs
+from phy.coding.polar.sizes import crc_bits, parity_check_bits
 
 
 def sizes() -> list[tuple[int, int]]:
     """Lengths across all exponents and borders of rate matching, each with its smallest, middle and largest block."""
     found = []
-    for coded_bits in (18, 31, 33, 36, 37, 63, 72, 73, 130, 144, 145, 255, 300, 400, 512, 576, 577, 700, 1023, 1088):
-        fits = [k for k in range(12, 1014) if k + polar_crc_bits(k) <= coded_bits <= 8 * k]
+    for coded_bits in (21, 31, 33, 36, 37, 63, 72, 73, 130, 144, 145, 255, 300, 400, 512, 576, 577, 700, 1023, 1088):
+        needed = {k: k + crc_bits(k) + parity_check_bits(k + crc_bits(k)) for k in range(12, 1013)}
+        fits = [k for k in needed if needed[k] <= coded_bits <= 8 * k]
         # On both sides of the rates 7/16 and 9/16 with the CRC.
         near = [k for share in (7, 9) if (k := share * coded_bits // 16 - 11) in fits]
         found += [(k, coded_bits) for k in {fits[0], fits[-1], *near, *(k + 1 for k in near)} if k in fits]
@@ -40,7 +44,7 @@ def test_positions_are_sionnas_at_every_kind_of_rate_matching() -> None:
         encoder._channel_type, encoder._verbose = "uplink", False
         with contextlib.redirect_stdout(io.StringIO()):
             _, length, frozen, sent, _ = encoder._init_rate_match(block_bits, coded_bits)
-        plan = plan_polar(block_bits, coded_bits)
+        plan = plan_polar(block_bits + crc_bits(block_bits), coded_bits, standard="sionna")
         kinds.add((plan.shortened, np.sign(coded_bits - length)))
         assert plan.length == length
         assert np.array_equal(plan.information, np.setdiff1d(np.arange(length), frozen))
@@ -55,7 +59,7 @@ def test_words_are_sionnas(block_bits: int, coded_bits: int) -> None:
     with contextlib.redirect_stdout(io.StringIO()):
         encoder = Polar5GEncoder(block_bits, coded_bits)
     bits = random_bits(45, block_bits)
-    coded = PolarCode(block_bits, coded_bits, 1).encode(bits)
+    coded = PolarCode(block_bits, coded_bits, 1, "sionna").encode(bits)
     assert np.array_equal(coded, encoder(tf.constant(bits, tf.float32)))
 
 
@@ -70,7 +74,7 @@ def test_words_are_sionnas(block_bits: int, coded_bits: int) -> None:
 def test_as_few_words_are_lost_as_with_exact_check_nodes(
     block_bits: int, coded_bits: int, list_size: int, noise: float
 ) -> None:
-    code = PolarCode(block_bits, coded_bits, list_size)
+    code = PolarCode(block_bits, coded_bits, list_size, "sionna")
     bits = random_bits(4000, block_bits)
     llrs = noisy_llrs(code.encode(bits), noise)
     # With one joint bit its decisions are those of Sionna's decoder, `test_polar_decisions_are_sionnas`.

@@ -13,20 +13,20 @@ import tensorflow as tf
 from numpy.typing import NDArray
 from radio import ERRORS_OF_A_CHECK, noisy_llrs, random_bits
 
-from phy.coding.convolutional import POLYNOMIALS, ConvolutionalCode
+from phy.coding.convolutional import SIONNA_POLYNOMIALS, ConvolutionalCode
 from phy.coding.kernel_codes import KernelCode
 from phy.coding.turbo import bcjr
-from phy.coding.turbo.code import TurboCode
+from phy.coding.turbo.code import TurboCode, punctured_code
 
 RATES = {2: 1 / 2, 3: 1 / 3}
 
 
-@pytest.mark.parametrize(("outputs", "constraint_length"), POLYNOMIALS)
+@pytest.mark.parametrize(("outputs", "constraint_length"), SIONNA_POLYNOMIALS)
 def test_convolutional_words_and_decisions_are_sionnas(outputs: int, constraint_length: int) -> None:
     from sionna.phy.fec.conv import ConvEncoder, ViterbiDecoder
 
     encoder = ConvEncoder(rate=RATES[outputs], constraint_length=constraint_length, terminate=True)
-    code = ConvolutionalCode(43, outputs, constraint_length)
+    code = ConvolutionalCode(43, outputs, constraint_length, "sionna")
     bits = random_bits(70, 43)
     coded = code.encode(bits)
     assert np.array_equal(coded, tf.function(encoder.__call__)(tf.constant(bits, tf.float32)))
@@ -89,14 +89,14 @@ def test_turbo_words_are_sionnas(outputs: int, block_bits: int) -> None:
     encoder, _ = sionna_turbo(outputs, 1)
     bits = random_bits(11, block_bits)
     expected = tf.function(encoder.__call__)(tf.constant(bits, tf.float32))
-    coded = TurboCode(block_bits, outputs, 1).encode(bits)
+    coded = punctured_code(block_bits, outputs, 1).encode(bits)
     sent = expected.shape[1]
     assert np.array_equal(coded[:, :sent], expected)
 
 
 @pytest.mark.parametrize(("outputs", "noise"), [(3, 1.15), (2, 0.9)])
 def test_turbo_decisions_lose_no_more_words_than_sionnas(outputs: int, noise: float) -> None:
-    code = TurboCode(60, outputs, 4)
+    code = punctured_code(60, outputs, 4)
     bits = random_bits(1500, 60)
     llrs = noisy_llrs(code.encode(bits), noise)
     encoder, decoder = sionna_turbo(outputs, 4)
@@ -118,7 +118,7 @@ def lost_words(code: TurboCode, *, noise: float) -> NDArray[np.bool_]:
 
 
 def test_a_decoder_with_one_iteration_less_loses_more_words() -> None:
-    longer = TurboCode(200, 3, 3)
+    longer = punctured_code(200, 3, 3)
     few, more = lost_words(replace(longer, iterations=2), noise=1.1), lost_words(longer, noise=1.1)
     won, lost = (few & ~more).sum(), (more & ~few).sum()
     assert won - lost > ERRORS_OF_A_CHECK * np.sqrt(won + lost)
@@ -132,7 +132,9 @@ def test_the_correction_of_max_star_is_right_within_four_hundredths() -> None:
     assert np.abs(correction - np.log1p(np.exp(-difference / step))).max() < 0.04
 
 
-@pytest.mark.parametrize("code", [ConvolutionalCode(50, 2, 5), TurboCode(50, 3, 6)], ids=["convolutional", "turbo"])
+@pytest.mark.parametrize(
+    "code", [ConvolutionalCode(50, 2, 5), punctured_code(50, 3, 6)], ids=["convolutional", "turbo"]
+)
 def test_a_word_is_decided_alike_beside_any_others(code: KernelCode) -> None:
     bits = random_bits(80, 50)
     llrs = noisy_llrs(code.encode(bits), 1.1)

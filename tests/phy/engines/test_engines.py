@@ -17,7 +17,7 @@ from phy.links.conflicts import link_conflicts
 from phy.links.link import LinkError
 
 WITHOUT: dict[str, dict[str, Any]] = {
-    "long list": {"coding": {"code": "polar5g", "list_size": 32}},
+    "long list": {"coding": {"code": "polar5g", "list_size": 32, "standard": "sionna"}},
     "clipped carriers of NOMA": {"access": "noma", "ofdm": {}, "impairments": {"clipping_db": 3.0}},
     "samples of NOMA": {"access": "noma", "ofdm": {"domain": "time"}},
     "pilots of NOMA": {"access": "noma", "ofdm": {}, "csi": {"estimator": "ls"}},

@@ -21,7 +21,7 @@ def sent_by(engine: str, *, snr_max_db: float, **coding: Any) -> Reception:
     config = link_config(
         "qpsk",
         snr_max_db=snr_max_db,
-        coding=CodingConfig(code="ldpc5g", rate=0.5, **coding),
+        coding=CodingConfig(code="ldpc5g", rate=0.5, standard="sionna", **coding),
         packet_size_bytes=BLOCK_BYTES,
         engine=engine,
     )
@@ -42,7 +42,9 @@ def test_both_engines_have_the_same_channel_and_fused_loses_no_more_blocks() -> 
 
 
 def coded_link(check_update: str, engine: str) -> Any:
-    coding = CodingConfig.model_validate({"code": "ldpc5g", "rate": 0.5, "check_update": check_update})
+    coding = CodingConfig.model_validate(
+        {"code": "ldpc5g", "rate": 0.5, "check_update": check_update, "standard": "sionna"}
+    )
     return link_config("qpsk", coding=coding, engine=engine)
 
 

@@ -107,7 +107,7 @@ LINKS: dict[str, dict[str, Any]] = {
         "channel": {"fading": "rician", "coherence": "doppler", "speed_m_s": 30.0},
         "csi": {"error_variance": 0.01},
         "noma": {"detector": "sic-codeword"},
-        "coding": {"code": "ldpc5g"},
+        "coding": {"code": "ldpc5g", "standard": "sionna"},
     },
     "noma-joint": {
         "access": "noma",
@@ -269,7 +269,7 @@ def test_grids_err_as_the_closed_form_of_rayleigh_fading_says(antennas: int) -> 
         ({"coding": {"code": "ldpc5g"}, "modulation": "16qam"}, True),
         ({"coding": {"code": "turbo"}}, True),
         ({"coding": {"code": "polar5g"}}, True),
-        ({"coding": {"code": "polar5g", "list_size": 32}}, False),
+        ({"coding": {"code": "polar5g", "list_size": 32, "standard": "sionna"}}, False),
         ({"channel": {"model": "cdl-a"}}, True),
         ({"ofdm": {**GRID, "domain": "time"}}, True),
         ({"impairments": {"cfo_hz": 10.0}}, True),

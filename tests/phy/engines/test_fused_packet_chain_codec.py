@@ -10,16 +10,16 @@ import tensorflow as tf
 
 from phy.coding.crc import PacketCrc
 from phy.coding.packet import build_codec
+from phy.coding.transport.packed_crc import PackedCrc
 from phy.config import CRC_BITS, CodingConfig
 from phy.engines.fused.packets.bits import count_label_errors, fill_bytes, fill_decided, fill_labels
 from phy.engines.fused.packets.codec import packet_codec
-from phy.engines.fused.packets.crc import PackedCrc
 
 ROWS = 5
 CODES: dict[str, Any] = {
     "none": "none",
     "half": CodingConfig(code="ldpc5g", rate=0.5),
-    "interleaved": CodingConfig(code="ldpc5g", rate=0.75, interleaver="random", block_length=100),
+    "interleaved": CodingConfig(code="ldpc5g", rate=0.75, interleaver="random", block_length=100, standard="sionna"),
     "repeated": CodingConfig(code="ldpc5g", rate=1 / 7),
 }
 

@@ -20,6 +20,7 @@ from packet_rows import (
 )
 
 from phy.config import LinkConfig
+from phy.config.delays import delay_tables
 from phy.engines.fused.packets.air import _carry
 from phy.engines.fused.packets.chain import FusedPacketChain
 
@@ -61,11 +62,22 @@ LINKS: dict[str, dict[str, Any]] = {
         "ofdm": IN_TIME,
         "csi": {"estimator": "ls"},
         "receiver": {"num_antennas": 2},
-        "coding": {"code": "ldpc5g", "rate": "1/2"},
+        "coding": {"code": "ldpc5g", "rate": "1/2", "standard": "sionna"},
     },
     "time-moving": {  # fast, and later than the prefix: interference between symbols and carriers
         "channel": {"model": "tdl-c", "coherence": "packet", "delay_spread_s": 3e-6, "speed_m_s": 60.0},
         "ofdm": IN_TIME,
+    },
+    "time-late": {  # still, and later than the prefix
+        "channel": {"model": "tdl-a", "coherence": "packet", "delay_spread_s": 3e-6},
+        "ofdm": IN_TIME,
+        "receiver": {"num_antennas": 2},
+        "impairments": {"cfo_hz": 300.0},
+    },
+    "time-slow-late": {  # path gains of late paths at few instants of a slot
+        "channel": {"model": "tdl-d", "coherence": "packet", "delay_spread_s": 3e-6, "speed_m_s": 1.0},
+        "ofdm": IN_TIME,
+        "csi": {"estimator": "ls"},
     },
     "time-slow-estimated": {  # path gains at few instants of a slot, interpolated in between
         "channel": {"model": "tdl-a", "coherence": "packet", "speed_m_s": 3.0},
@@ -144,26 +156,30 @@ def offset_from_the_prefix_on(chain: FusedPacketChain) -> None:
     changed(chain, samples=law._replace(numbers=np.arange(len(law.numbers), dtype=np.uint32)))
 
 
-def window_a_sample_early(chain: FusedPacketChain) -> None:
+def later_by_a_sample(chain: FusedPacketChain) -> None:
+    """Late paths miss one sample more."""
     assert chain._waveforms is not None
-    waveform = chain._waveforms.plan.waveform
-    assert waveform is not None
-    changed(chain, waveform=waveform._replace(first=waveform.first + 1))
+    late = chain._waveforms.plan.late
+    assert late is not None
+    changed(chain, late=late._replace(missed=late.missed + 1))
 
 
-def lines_that_do_not_move(chain: FusedPacketChain) -> None:
-    """Between two instants the delay line stays as it is."""
+def other_delays(chain: FusedPacketChain) -> None:
+    """Late paths come a fiftieth of a sample early."""
     assert chain._waveforms is not None
-    waveform = chain._waveforms.plan.waveform
-    assert waveform is not None
-    changed(chain, waveform=waveform._replace(weight=0.0 * waveform.weight))
+    late = chain._waveforms.plan.late
+    assert late is not None
+    bins = np.fft.fftfreq(late.turns.shape[2])
+    turns = (late.turns[:, 0] + 1j * late.turns[:, 1]) * np.exp(2j * np.pi * 0.02 * bins)
+    changed(chain, late=late._replace(turns=np.stack([turns.real, turns.imag], 1).astype(np.float32)))
 
 
-def other_pulse(chain: FusedPacketChain) -> None:
+def gains_that_hold(chain: FusedPacketChain) -> None:
+    """Within a window gains stay as they are in its middle."""
     assert chain._waveforms is not None
-    waveform = chain._waveforms.plan.waveform
-    assert waveform is not None
-    changed(chain, waveform=waveform._replace(pulse=np.float32(1.001) * waveform.pulse))
+    motion = chain._waveforms.plan.motion
+    assert motion is not None
+    changed(chain, motion=motion._replace(weights=0.0 * motion.weights))
 
 
 def faults_of(config: LinkConfig) -> list[Callable[[FusedPacketChain], None]]:
@@ -171,14 +187,16 @@ def faults_of(config: LinkConfig) -> list[Callable[[FusedPacketChain], None]]:
     assert config.ofdm != "none"
     faults = [] if config.impairments.none else [one_percent_more_impaired]
     faults += [offset_from_the_prefix_on] if config.impairments.cfo_hz else []
-    if config.ofdm.domain == "time":
-        faults += [window_a_sample_early, other_pulse, *([lines_that_do_not_move] if config.channel.speed_m_s else [])]
+    if config.interferes:
+        faults += [gains_that_hold] if config.channel.max_doppler_hz else []
+        last_s = delay_tables()[config.channel.model].delays.max() * config.channel.delay_spread_s
+        faults += [later_by_a_sample, other_delays] if last_s > config.ofdm.prefix_s else []
     return faults
 
 
 def test_a_fault_in_the_plan_is_detected(sent: Sent) -> None:
     faults = faults_of(sent.config)
-    assert faults
+    assert bool(faults) == sent.config.mixes_carriers
     for fault in faults:
         chain = fused(sent.config)
         assert isinstance(chain, FusedPacketChain)
@@ -187,14 +205,28 @@ def test_a_fault_in_the_plan_is_detected(sent: Sent) -> None:
             assert_same(sent.by(chain), sent.expected)
 
 
-@pytest.mark.parametrize(("speed_m_s", "instants"), [(1e-9, 1), (150.0, 7 * 18 + 1)])
-def test_a_slow_delay_line_is_computed_at_few_instants_of_a_slot(speed_m_s: float, instants: int) -> None:
-    """A fast one at its 18 instants of each OFDM symbol."""
+@pytest.mark.parametrize(("speed_m_s", "instants"), [(0.1, 3), (150.0, 7 * 4 + 1)])
+def test_a_slow_channel_is_computed_at_few_instants_of_a_slot(speed_m_s: float, instants: int) -> None:
+    """A fast one at its four instants of each OFDM symbol."""
     channel = {"model": "tdl-a", "coherence": "packet", "speed_m_s": speed_m_s}
     chain = fused(LinkConfig.model_validate({**link_of("time-still").model_dump(), "channel": channel}))
     assert isinstance(chain, FusedPacketChain)
     assert chain._waveforms is not None
     assert chain._waveforms.plan.line.plane.instants == instants
+
+
+def test_waveforms_that_do_not_interfere_stay_on_their_carriers() -> None:
+    """Every bit, energy and soft value as in the frequency domain."""
+    time = link_of("time-still")
+    assert time.ofdm != "none"
+    frequency = time.model_copy(update={"ofdm": time.ofdm.model_copy(update={"domain": "frequency"})})
+    rows = departure(6)
+    arrivals = []
+    for config in (time, frequency):
+        chain = fused(config)
+        arrivals.append(chain.send(payload(6), rows, np.zeros((6, 1, chain.coded_bits), np.float32)))
+    for one, other in zip(*arrivals, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_waveforms_of_the_same_channel_knowledge_run_one_kernel_of_the_receiver_over_any_channel() -> None:

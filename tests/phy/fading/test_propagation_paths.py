@@ -12,7 +12,8 @@ from scipy import special, stats
 
 from phy.config import ChannelConfig
 from phy.fading.build import build_propagation
-from phy.fading.cdl import _correlation
+from phy.fading.cdl import _mean_turn
+from phy.fading.clusters import clusters_of
 from phy.fading.correlation import clarke_correlation
 from phy.fading.tdl import FLAT_WAVES, TDL_WAVES, tdl_profile
 from phy.fading.waves import sum_of_waves
@@ -66,7 +67,15 @@ def sionna_tdl(letter: str, keys: NDArray[np.uint32], *, num_antennas: int, spee
     import tensorflow as tf
     from sionna.phy.channel.tr38901 import TDL
 
-    block = TDL(letter, DELAY_SPREAD_S, CARRIER_HZ, min_speed=speed_m_s, num_rx_ant=num_antennas)
+    along = float(np.arccos(0.7))
+    block = TDL(
+        letter,
+        DELAY_SPREAD_S,
+        CARRIER_HZ,
+        min_speed=speed_m_s,
+        num_rx_ant=num_antennas,
+        los_angle_of_arrival=along,
+    )
     with override_generator(tf.constant(keys)):
         gains, _ = block(len(keys), STEPS, SAMPLING_HZ)
     found: NDArray[Any] = gains.numpy()[:, 0, :, 0, 0]
@@ -133,9 +142,8 @@ def sionna_cdl(letter: str, keys: NDArray[np.uint32], *, num_antennas: int, spee
 )
 def test_a_clustered_delay_line_is_sionnas_read_backwards(letter: str, speed_m_s: float) -> None:
     keys = some_keys(5)
-    ours = taps(
-        keys, np.arange(STEPS) / SAMPLING_HZ, num_antennas=4, model=f"cdl-{letter.lower()}", speed_m_s=speed_m_s
-    )
+    channel = {"model": f"cdl-{letter.lower()}", "speed_m_s": speed_m_s, "movement": "space"}
+    ours = taps(keys, np.arange(STEPS) / SAMPLING_HZ, num_antennas=4, **channel)
     theirs = sionna_cdl(letter, keys, num_antennas=4, speed_m_s=speed_m_s)
     np.testing.assert_allclose(ours, theirs, atol=1e-5)  # as above
 
@@ -210,16 +218,49 @@ def test_the_fourth_moment_is_that_of_so_many_waves() -> None:
     assert FLAT_WAVES > 2 * TDL_WAVES
 
 
-def test_directions_of_rays_average_to_the_declared_correlation_of_clusters() -> None:
-    """The quadrature against a plain average over velocities, azimuth and zenith uniform."""
+@pytest.mark.parametrize("movement", ["horizontal", "space"])
+def test_directions_of_rays_average_to_the_declared_correlation_of_clusters(movement: Any) -> None:
+    """Closed form and quadrature against a plain average over velocities."""
     rng = np.random.default_rng(4)
-    shares, zeniths = np.array([0.6, 0.3, 0.1]), np.array([0.4, 1.5, 2.2])
-    lag = np.array([0.0, 1e-3, -1e-3, 3e-3])
+    zeniths = np.array([0.4, 1.5, 2.2])
+    phase = 2.0 * np.pi * 300.0 * np.array([0.0, 1e-3, 3e-3])
     azimuth, zenith = rng.uniform(0.0, 2.0 * np.pi, 400_000), rng.uniform(0.0, np.pi, 400_000)
+    if movement == "horizontal":
+        zenith[:] = np.pi / 2.0
     along = np.sin(zenith) * np.cos(azimuth) * np.sin(zeniths)[:, None] + np.cos(zenith) * np.cos(zeniths)[:, None]
-    for which, found in enumerate(_correlation(lag, shares=shares, zeniths=zeniths, doppler_hz=300.0)):
-        samples = shares @ np.cos(2.0 * np.pi * 300.0 * lag[which] * along)
-        assert abs(samples.mean() - found) <= ERRORS_OF_A_CHECK * samples.std() / np.sqrt(samples.size) + 1e-12
+    for k, found in zip(phase, _mean_turn(phase, zeniths, movement).T, strict=True):
+        samples = np.cos(k * along)
+        off = np.abs(samples.mean(axis=1) - found)
+        assert (off <= ERRORS_OF_A_CHECK * samples.std(axis=1) / np.sqrt(samples.shape[1]) + 1e-12).all()
+
+
+@pytest.mark.parametrize("letter", ["A", "D"])
+def test_the_rms_doppler_shift_of_clusters_is_that_of_their_angles(letter: str) -> None:
+    """E[f^2] / f_D^2 = E[sin^2(zenith)] / 2 in the plane, and in space the mean of <ray, velocity>^2 by quadrature."""
+    import tensorflow as tf
+
+    clusters, squares = clusters_of(letter), {}
+    for movement in ("horizontal", "space"):
+        channel = ChannelConfig(model=f"cdl-{letter.lower()}", coherence="packet", speed_m_s=30.0, movement=movement)
+        which: Any = build_propagation(channel, num_antennas=1)
+        weights, doppler = which.draw(tf.constant(some_keys(4000)))
+        power = np.abs(np.asarray(weights)[:, 0].astype(complex)) ** 2
+        shifts = np.asarray(doppler, float) / channel.max_doppler_hz
+        squares[movement] = (power * shifts**2).sum(axis=(1, 2)) / power.sum(axis=(1, 2))
+    k, powers = float(clusters.k), clusters.powers.astype(float)
+    zeniths = np.append(clusters.zeniths[0].astype(float).ravel(), float(clusters.direct_zeniths[0]))
+    shares = np.append(np.repeat(powers / 20.0, 20), k) / (1.0 + k)
+    velocity = (np.arange(2000) + 0.5) * np.pi / 2000
+    across, along = np.sin(velocity)[:, None] * np.sin(zeniths), np.cos(velocity)[:, None] * np.cos(zeniths)
+    expected = {
+        "horizontal": float(shares @ np.sin(zeniths) ** 2 / 2.0),
+        "space": float((across**2 / 2.0 + along**2).mean(axis=0) @ shares),
+    }
+    for movement, square in squares.items():
+        assert abs(standard_errors_off(square, expected[movement])) < ERRORS_OF_A_CHECK
+    # Planted: the other law of the velocity is found out.
+    assert abs(standard_errors_off(squares["space"], expected["horizontal"])) > ERRORS_OF_A_CHECK
+    assert 1.2 < np.sqrt(expected["horizontal"] / expected["space"]) < 1.42
 
 
 def test_frequency_correlation_of_two_paths_beats() -> None:

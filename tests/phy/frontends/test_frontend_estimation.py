@@ -14,6 +14,7 @@ from phy.config import ChannelConfig, CsiEstimation, OfdmConfig
 from phy.fading.build import build_propagation
 from phy.frontends.build import build_frontend
 from phy.frontends.estimation import LeastSquares, LinearMmse
+from phy.frontends.joint_estimation import linear_mmse
 from phy.frontends.resource_grid import Grid
 
 OFDM = OfdmConfig(num_subcarriers=24, num_symbols=10, pilot_symbols=(2, 7))
@@ -63,10 +64,12 @@ def plain_solve(
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """R_dp (R_pp + sigma^2 I)^-1 by the textbook, one row, user and antenna at a time."""
     seconds, hertz = grid.middles_s[: OFDM.num_symbols], grid.frequencies_hz
-    over_time = propagation.time_correlation(seconds[None, :] - seconds[:, None])
+    over_time = propagation.path_correlation(seconds[None, :] - seconds[:, None])
     turning = np.exp(-2j * np.pi * hertz[:, None] * propagation.delays_s)
-    along = (turning * propagation.powers) @ np.conj(turning.T)
-    covariance = np.kron(over_time, along)
+    covariance = sum(
+        power * np.kron(moving, np.outer(turn, np.conj(turn)))
+        for power, moving, turn in zip(propagation.powers, over_time, turning.T, strict=True)
+    )
     every = np.arange(OFDM.num_symbols * OFDM.num_subcarriers).reshape(OFDM.num_symbols, -1)
     data = every[grid.data_rows].ravel()
     shape = (ROWS, grid.num_users, ANTENNAS, len(grid.data_rows), OFDM.num_subcarriers)
@@ -85,6 +88,38 @@ def plain_solve(
                 known = received[row, antenna, grid.pilot_rows][mine] / sent[mine]
                 found[row, user, antenna] = (solved @ known).reshape(shape[3:])
     return found, variance
+
+
+FAST = MOVING.model_copy(update={"speed_m_s": 120.0, "delay_spread_s": 300e-9})
+"""Within a slot scattered paths turn by more than a radian."""
+
+
+@pytest.mark.parametrize("model", ["tdl-a", "tdl-d", "cdl-a", "cdl-d"])
+@pytest.mark.parametrize("users", [1, 2])
+def test_lmmse_is_the_plain_solve_where_paths_move_alike_and_where_they_do_not(users: int, model: str) -> None:
+    channel = FAST.model_copy(update={"model": model})
+    propagation = build_propagation(channel, num_antennas=ANTENNAS)
+    grid, received = grid_for(users), random_grid()
+    arrival = np.random.default_rng(1).uniform(0.3, 3.0, (ROWS, users))
+    response = np.exp(-2j * np.pi * propagation.delays_s[:, None] * grid.frequencies_hz)
+    estimator = linear_mmse(grid, propagation=propagation, response=response)
+    assert isinstance(estimator, LinearMmse) == (model == "tdl-a")
+    found, variance = estimates(estimator, grid, received, arrival, 0.05)
+    expected, expected_variance = plain_solve(grid, received, arrival, 0.05, propagation)
+    # float32: the received grid is noise alone, which weighs the weakest modes most.
+    np.testing.assert_allclose(found, expected, atol=2e-4)
+    np.testing.assert_allclose(variance, expected_variance, rtol=1e-3, atol=1e-6)
+    if model != "tdl-a":  # planted: a product of time and frequency is another estimate
+        product, _ = estimates(
+            LinearMmse(grid, propagation=propagation, response=response), grid, received, arrival, 0.05
+        )
+        assert np.abs(product - expected).max() > 0.01
+
+
+@pytest.mark.parametrize("model", ["tdl-d", "tdl-e", "cdl-d"])
+def test_lmmse_errs_by_its_posterior_variance_beside_a_direct_path(model: str) -> None:
+    channel = FAST.model_copy(update={"model": model})
+    assert_known_to_half_a_decibel(*squared_errors("lmmse", channel=channel, noise_power=0.3, rows=1500))
 
 
 @pytest.mark.parametrize("users", [1, 2, 5])

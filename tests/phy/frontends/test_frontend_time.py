@@ -1,4 +1,4 @@
-"""OFDM in samples: Sionna's delay line, the limit of a long prefix, and what a short one costs."""
+"""OFDM in the time domain: Sionna's delay line, the limit of a long prefix, and what a short one costs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from radio import ERRORS_OF_A_CHECK, standard_errors_apart, standard_errors_off
 
 from phy.config import ChannelConfig, CsiEstimation, LinkConfig, OfdmConfig, ReceiverConfig
+from phy.config.delays import power_delay_profile
 from phy.frontends.build import build_frontend
-from phy.frontends.delay_line import pulse
+from phy.frontends.windows import Windows
 
 SIZE, SPACING_HZ = 32, 15e3
 SAMPLE_S = 1.0 / (SIZE * SPACING_HZ)
@@ -42,42 +43,28 @@ def steady_on_samples() -> FixedPaths:
     return FixedPaths(gains=np.sqrt(scattered.powers)[None].astype(complex), delays_s=scattered.delays_s)
 
 
-@pytest.mark.parametrize("delays", [[0.0, 3.0, 8.0], [0.0, 0.4, 5.25]])
-def test_the_pulse_is_sionnas(delays: list[float]) -> None:
-    from sionna.phy.channel import cir_to_time_channel, time_lag_discrete_time_channel
-
-    delays_s = np.array(delays) * SAMPLE_S
-    bandwidth_hz = 1.0 / SAMPLE_S
-    first, last = (int(v) for v in time_lag_discrete_time_channel(bandwidth_hz, delays_s.max()))
-    unit = np.eye(3, dtype=np.complex64)[None, None, None, None, None]
-    expected = cir_to_time_channel(bandwidth_hz, unit, delays_s.astype(np.float32)[None, None, None], first, last)
-    ours, our_first = pulse(delays_s, bandwidth_hz=bandwidth_hz)
-    padded = np.zeros((3, last - first + 1))
-    padded[:, our_first - first : our_first - first + ours.shape[1]] = ours
-    np.testing.assert_allclose(padded, np.asarray(expected)[0, 0, 0, 0, 0].real, atol=1e-5)
-
-
-@pytest.mark.parametrize("prefix", [18, 20, 32])
-def test_samples_go_through_sionnas_modulator_delay_line_and_demodulator(prefix: int) -> None:
+@pytest.mark.parametrize("prefix", [0, 3, 8])
+def test_paths_on_samples_go_as_through_sionnas_modulator_delay_line_and_demodulator(prefix: int) -> None:
+    """On samples Sionna's pulse is exact too, within the prefix and beyond it."""
     from sionna.phy.channel import ApplyTimeChannel, cir_to_time_channel
     from sionna.phy.ofdm import OFDMDemodulator, OFDMModulator
 
     rng = np.random.default_rng(2)
     gains = rng.normal(size=(2, 3)) + 1j * rng.normal(size=(2, 3))
-    paths = FixedPaths(gains=gains, delays_s=np.array([0.0, 1.3, 5.5]) * SAMPLE_S)
+    paths = FixedPaths(gains=gains, delays_s=np.array([0.0, 3.0, 8.0]) * SAMPLE_S)
     sent = launch(2, 4 * SIZE, amplitude=0.7, gain=2.0)
     config = setting(prefix, receiver=ReceiverConfig(num_antennas=2))
-    frontend: Any = build_frontend(config, num_users=1, num_symbols=4 * SIZE, propagation=paths)
-    got = observe(frontend, sent)
-    assert frontend._domain.line.advance == 6
-    first, last = -6, 12
+    got = observe(build_frontend(config, num_users=1, num_symbols=4 * SIZE, propagation=paths), sent)
+    first, last = -6, 14
     samples = OFDMModulator(prefix)(sent.symbols.reshape(2, 1, 1, 4, SIZE))
     num = samples.shape[-1]
-    taps = np.broadcast_to(gains.astype(np.complex64)[None, None, :, None, None, :, None], (2, 1, 2, 1, 1, 3, num + 18))
+    taps = np.broadcast_to(gains.astype(np.complex64)[None, None, :, None, None, :, None], (2, 1, 2, 1, 1, 3, num + 20))
     delays = np.broadcast_to(paths.delays_s.astype(np.float32), (2, 1, 1, 3))
     line = cir_to_time_channel(1.0 / SAMPLE_S, taps, delays, first, last)
     heard = ApplyTimeChannel(num, last - first + 1)(samples, line)
-    expected = np.asarray(OFDMDemodulator(SIZE, first, prefix)(heard[..., :num]))[:, 0]
+    # What arrives at the instant of lag 0 is at sample -first.
+    heard = heard[..., -first : -first + num]
+    expected = np.asarray(OFDMDemodulator(SIZE, 0, prefix)(heard))[:, 0]
     np.testing.assert_allclose(got.received, 1.4 * expected.reshape(2, 2, 4 * SIZE), atol=2e-4)
 
 
@@ -122,6 +109,57 @@ def test_a_short_prefix_costs_what_the_late_paths_lose_twice(prefix: int) -> Non
     assert interference(8, rows=20).max() < 1e-9
 
 
+CELLS = 72
+"""Carriers of 15 kHz, at which the last path of TDL-A with 1 us is 10.4 samples late."""
+
+
+def floor_of(prefix: int, *, rows: int, model: str = "tdl-a", spread_s: float = 1e-6) -> NDArray[np.float64]:
+    """Mean |received - H x|^2 per packet of a random channel, without noise and the first OFDM symbol."""
+    ofdm = OfdmConfig(
+        num_subcarriers=CELLS, cyclic_prefix_length=prefix, num_symbols=4, pilot_symbols=(), domain="time"
+    )
+    channel = ChannelConfig(model=model, delay_spread_s=spread_s, coherence="packet")
+    sent = launch(rows, 4 * CELLS)
+    frontend = build_frontend(link(channel, ofdm=ofdm), num_users=1, num_symbols=4 * CELLS)
+    left = residual(observe(frontend, sent), sent).reshape(rows, 4, CELLS)
+    return (np.abs(left[:, 1:]) ** 2).mean(axis=(1, 2))
+
+
+@pytest.mark.parametrize("prefix", [0, 3, 6, 10])
+def test_the_floor_of_a_short_prefix_is_its_closed_form_between_samples_too(prefix: int) -> None:
+    delays, powers = power_delay_profile("tdl-a")
+    late = np.clip(delays * 1e-6 * CELLS * 15e3 - prefix, 0.0, CELLS) / CELLS
+    expected = 2.0 * (powers * late).sum()
+    measured = floor_of(prefix, rows=4000)
+    assert abs(standard_errors_off(measured, expected)) < ERRORS_OF_A_CHECK
+    # Planted: whole samples, as if every path began at the next one, are found out.
+    whole = 2.0 * (powers * np.ceil(late * CELLS)).sum() / CELLS
+    assert abs(standard_errors_off(measured, whole)) > ERRORS_OF_A_CHECK or whole / expected < 1.15
+
+
+@pytest.mark.parametrize("prefix", [11, 12, 16])
+def test_a_prefix_behind_the_last_path_leaves_rounding_alone(prefix: int) -> None:
+    assert floor_of(prefix, rows=50).max() < 1e-10
+
+
+@pytest.mark.parametrize("turns_per_symbol", [1e-4, 0.01, 0.1, 0.5])
+def test_gains_between_instants_are_followed_to_two_to_the_minus_fourteen(turns_per_symbol: float) -> None:
+    ofdm = OfdmConfig(num_subcarriers=CELLS, domain="time")
+    doppler_hz = turns_per_symbol / ofdm.symbol_s
+    windows = Windows.of(ofdm, doppler_hz=doppler_hz, delays_s=np.zeros(1))
+    np.testing.assert_allclose(windows.between.sum(axis=0), 1.0, atol=1e-9)
+
+    def off(which: Windows) -> float:
+        at_s = ofdm.prefix_s + np.arange(CELLS) * ofdm.sample_s
+        known, exact = (np.exp(2j * np.pi * doppler_hz * at) for at in (which.instants_s(1), at_s))
+        return float(np.abs(known @ which.between - exact).max())
+
+    assert off(windows) < 2.0**-14
+    # Planted: the instants of a channel a tenth as fast are too few, where it has fewer.
+    fewer = Windows.of(ofdm, doppler_hz=doppler_hz / 10.0, delays_s=np.zeros(1))
+    assert (off(fewer) > 2.0**-14) == (fewer.steps < windows.steps)
+
+
 def test_the_frequency_domain_hides_what_the_time_domain_shows() -> None:
     sent = launch(300, 4 * SIZE, noise_power=0.01)
     left = {
@@ -147,8 +185,8 @@ def test_motion_inside_a_symbol_leaks_between_carriers_as_the_plain_sum_says(dop
     at = (np.arange(4)[:, None] * (SIZE + 4) + 4 + np.arange(SIZE)) * SAMPLE_S
     turned = samples * np.exp(2j * np.pi * doppler_hz * at)
     expected = np.fft.fftshift(np.fft.fft(turned, norm="ortho"), axes=-1)
-    # Linear interpolation between knots errs by 0.05^2 / 8 at most.
-    np.testing.assert_allclose(got.received.reshape(2, 4, SIZE), expected, atol=2e-3)
+    # Interpolation within a window errs by 2^-14 of the path at most.
+    assert np.sqrt(np.mean(np.abs(got.received.reshape(2, 4, SIZE) - expected) ** 2)) < 2.0**-14
     middle = np.exp(2j * np.pi * doppler_hz * (np.arange(4) * (SIZE + 4) + 4 + SIZE // 2) * SAMPLE_S)
     known = got.channel.reshape(2, 4, SIZE)
     np.testing.assert_allclose(known, np.broadcast_to(middle[None, :, None], known.shape), atol=1e-4)

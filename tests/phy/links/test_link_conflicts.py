@@ -122,22 +122,22 @@ IMPOSSIBLE: dict[str, tuple[LinkConfig, str, str, str]] = {
         "write receiver.num_antennas: 2",
     ),
     "a rate that a code has not": (
-        link(coding={"code": "turbo", "rate": 0.6}),
+        link(coding={"code": "convolutional", "rate": 0.6}),
         "coding.block_length",
-        "turbo cannot do rate 0.6",
+        "convolutional cannot do rate 0.6",
         "ldpc5g",
     ),
     "a rate beyond any code, by MCS and blocks": (
-        link(modulation="auto", mcs=28, coding={"code": "ldpc5g", "block_length": 11}),
+        link(modulation="auto", mcs=28, coding={"code": "ldpc5g", "block_length": 11, "standard": "sionna"}),
         "coding.block_length",
         "blocks from 12 to 8448",
         "auto",
     ),
-    "packets under independent flips": (
-        link(error_model="iid", packets={"policy": "drop"}),
+    "soft values under independent flips": (
+        link(error_model="iid", packets={"policy": "retransmit-combine"}),
         "packets.policy",
-        "iid has no packets",
-        "measured",
+        "flips of error model iid have none",
+        "packets.policy: retransmit",
     ),
     "a closed form of a closed loop": (link(error_model="analytic", power=LOOP), "power.policy", "no closed", "fixed"),
     "a closed loop on flips": (link(error_model="iid", power=LOOP), "power.policy", "no measurement", "fixed"),
@@ -223,7 +223,8 @@ def test_a_valid_link_has_no_conflict(config: LinkConfig) -> None:
 
 def test_the_last_short_packet_must_fit_the_code_too() -> None:
     """3000 bits in packets of 128 bytes: the rest of 952 bits would take a block of its own."""
-    config = link(coding={"code": "polar5g", "rate": 0.9, "block_length": 1000}, packet_size_bytes=128)
+    coding = {"code": "polar5g", "rate": 0.9, "block_length": 1000, "standard": "sionna"}
+    config = link(coding=coding, packet_size_bytes=128)
     assert "blocks from 12 to 979" in conflicts_of(config, payload_bits=3000)[0].problem
 
 

@@ -47,9 +47,9 @@ class TwoRays:
         turn = tf.exp(tf.cast(2.0 * np.pi * self.doppler_hz * instants_s, tf.complex64) * 1j)
         return tf.stack([direct, turn * np.complex64(scale * self.echo)], axis=1)[:, None]
 
-    def time_correlation(self, lag_s: NDArray[np.float64]) -> NDArray[np.complex128]:
+    def path_correlation(self, lag_s: NDArray[np.float64]) -> NDArray[np.complex128]:
         turning = np.exp(-2j * np.pi * self.doppler_hz * np.asarray(lag_s))
-        return np.asarray(self.powers[0] + self.powers[1] * turning)
+        return np.stack([np.ones_like(turning), turning])
 
 
 def test_without_fading_it_is_the_flat_link() -> None:

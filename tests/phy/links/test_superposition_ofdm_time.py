@@ -13,7 +13,7 @@ from ofdm_air import QUIET, air, amplitudes, link_over, recovered, superpose
 from radio import ERRORS_OF_A_CHECK, context, standard_errors_off
 
 from phy.config import LinkConfig, OfdmConfig
-from phy.frontends.impairments import draw_offsets
+from phy.frontends.impairments import clock_phase, draw_offsets
 from phy.links.packets.layout import impairment_keys
 from phy.links.superposition_ofdm.link import OfdmSuperposition
 from phy.links.superposition_ofdm.waveform import nodes_of_window
@@ -56,8 +56,8 @@ class Echoes:
         turns = tf.cast(2.0 * np.pi * (turns - tf.round(turns)), tf.complex128)
         return tf.cast(tf.exp(1j * turns) * np.array(self.amplitudes)[None, :, None], tf.complex64)[:, None]
 
-    def time_correlation(self, lag_s: NDArray[np.float64]) -> NDArray[np.complex128]:
-        return np.asarray(np.exp(2j * np.pi * np.multiply.outer(lag_s, self.doppler_hz)) @ self.powers)
+    def path_correlation(self, lag_s: NDArray[np.float64]) -> NDArray[np.complex128]:
+        return np.asarray(np.exp(-2j * np.pi * np.multiply.outer(self.doppler_hz, lag_s)))
 
 
 def offsets_of(
@@ -92,6 +92,8 @@ def written_out(
     symbols = num_symbols // size
     numbers = np.array([t // len(rows) * ofdm.num_symbols + rows[t % len(rows)] for t in range(symbols)])
     delays, frequencies, phases = offsets_of(config, num_trials, num_devices)
+    own = impairment_keys(context(num_trials), num_devices=num_devices)
+    clocks = np.asarray(clock_phase(tf.constant(own))).reshape(num_trials, num_devices)
     keys = link._who(context(num_trials)).channel_key
     out = np.zeros((num_trials, symbols, size), complex)
     for trial in range(num_trials):
@@ -109,7 +111,9 @@ def written_out(
                     gains = rays.at(keys[trial, device], np.array([at * SAMPLE_S]))[:, 0]
                     for gain, behind in zip(gains, rays.samples, strict=True):
                         then = at - delays[trial, device] - behind
-                        which = int(np.floor(then / each + 1e-9))
+                        # A symbol begins at the sample that the two clocks make of its begin.
+                        begun = at - np.floor(delays[trial, device] + behind + clocks[trial, device] + 1e-6)
+                        which = int(np.floor(begun / each))
                         if which >= 0:
                             inside = then - which * each - prefix
                             wave = np.exp(2j * np.pi * bins * inside / size) @ sent[which] / np.sqrt(size)

@@ -226,7 +226,7 @@ def test_cancelling_decoded_packets_saves_an_ldpc_code_that_cancelling_symbols_l
     from phy.coding.packet import build_codec
     from phy.config import CodingConfig
 
-    coding = CodingConfig(code="ldpc5g", rate=0.5, iterations=10)
+    coding = CodingConfig(code="ldpc5g", rate=0.5, iterations=10, standard="sionna")
     codec = build_codec(coding, payload_bits=400, bits_per_symbol=2, crc="crc16")
     bits = np.random.default_rng(6).integers(0, 2, (40, 2, 400)).astype(np.int32)
     coded_bits = codec.encode(tf.constant(bits.reshape(80, 400))).numpy().reshape(40, 2, codec.coded_bits)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import time
+from itertools import pairwise
 
 import numpy as np
 import pytest
+from dp_accounting import get_sigma_gaussian
 
 from privacy.config import PrivacyConfig
 from privacy.errors import PrivacyError
@@ -15,7 +17,7 @@ from privacy.mechanisms.amplitude_privacy import AmplitudePrivacy, NoPrivacy, Ro
 
 def paper_round(kind: str, *, epsilon: float = 5.0, **change: object) -> RoundPrivacy:
     setting = {
-        "config": PrivacyConfig(epsilon=epsilon),
+        "config": PrivacyConfig(epsilon=epsilon, digital_cap="printed", analog_cap="corrected"),
         "kind": kind,
         "dimension": 5,
         "gradient_bound": 30.0,
@@ -32,7 +34,11 @@ IMPLEMENTATIONS = {
     "digital uncapped": paper_round("digital", epsilon=8.0),
     "digital orthogonal": paper_round("digital", num_devices=2),
     "analog": paper_round("analog"),
-    "analog as printed": paper_round("analog", config=PrivacyConfig(epsilon=5.0, analog_tail="as-printed")),
+    "analog as printed": paper_round("analog", config=PrivacyConfig(epsilon=5.0, analog_cap="printed")),
+    "digital, exact": paper_round("digital", config=PrivacyConfig(epsilon=5.0)),
+    "digital, cancelled": paper_round("digital", config=PrivacyConfig(epsilon=5.0, digital_cap="cancelled")),
+    "digital, exact and uncapped": paper_round("digital", config=PrivacyConfig(epsilon=8.0)),
+    "analog, exact": paper_round("analog", config=PrivacyConfig(epsilon=5.0)),
 }
 
 
@@ -117,6 +123,36 @@ def test_repeated_amplitudes_are_answered_exactly_and_fast() -> None:
     assert time.process_time() - start < 1.0
     assert spent[0, 0] == 0.0
     assert spent[-1, -1] == pytest.approx(0.01, rel=1e-5)
+
+
+@pytest.mark.parametrize("form", ["exact", "cancelled"])
+def test_a_cap_without_the_others_symbols_is_the_same_for_any_number_of_devices(form: str) -> None:
+    config = PrivacyConfig(epsilon=5.0, digital_cap=form)
+    caps = {paper_round("digital", config=config, num_devices=k).amplitude_cap() for k in (1, 2, 20, 100, 1000)}
+    assert len(caps) == 1
+    printed = [paper_round("digital", num_devices=k).amplitude_cap() for k in (2, 20, 100, 1000)]
+    assert all(more < less for less, more in pairwise(printed))
+    assert min(caps) > max(printed)
+
+
+def test_exact_caps_of_amplitudes_are_those_of_the_gaussian_mechanism_and_larger_than_by_21() -> None:
+    exact = paper_round("analog", config=PrivacyConfig(epsilon=5.0)).amplitude_cap()
+    # Balle and Wang 2018 by dp-accounting: sigma over the distance 2 A l sqrt(m).
+    assert 1.0 / (60.0 * exact * math.sqrt(5)) == pytest.approx(get_sigma_gaussian(5.0, 0.01), rel=1e-6)
+    corrected = paper_round("analog").amplitude_cap()
+    printed = paper_round("analog", config=PrivacyConfig(epsilon=5.0, analog_cap="printed")).amplitude_cap()
+    assert corrected < exact
+    # Without the 1/2 the bound is twice as permissive, and no bound.
+    assert printed > corrected
+
+
+def test_noise_of_another_power_scales_the_exact_caps_by_its_root() -> None:
+    for kind in ("digital", "analog"):
+        one, four = (
+            paper_round(kind, config=PrivacyConfig(epsilon=2.0), noise_power=power).amplitude_cap()
+            for power in (1.0, 4.0)
+        )
+        assert four == pytest.approx(2.0 * one, rel=1e-9)
 
 
 def test_no_privacy_has_no_claim_and_no_cap() -> None:

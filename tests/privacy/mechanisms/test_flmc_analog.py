@@ -75,15 +75,15 @@ def test_the_loss_of_17_has_the_mean_and_variance_that_21_takes() -> None:
 
 def test_as_printed_is_twice_the_probability() -> None:
     x = np.geomspace(1e-3, 50, 40)
-    printed = analog_delta(5.0, amplitude=np.sqrt(x / 2.0), tail="as-printed", **ONE)
+    printed = analog_delta(5.0, amplitude=np.sqrt(x / 2.0), tail="printed", **ONE)
     np.testing.assert_allclose(printed, np.maximum(1.0 - 2.0 * within(x, 5.0), 0.0), atol=1e-15)
-    assert tail_inverse(0.99, 5.0, tail="as-printed") == pytest.approx(tail_inverse(0.495, 5.0), rel=1e-10)
-    assert analog_amplitude_cap(5, 0.01, tail="as-printed", **PAPER) > analog_amplitude_cap(5, 0.01, **PAPER)
+    assert tail_inverse(0.99, 5.0, tail="printed") == pytest.approx(tail_inverse(0.495, 5.0), rel=1e-10)
+    assert analog_amplitude_cap(5, 0.01, tail="printed", **PAPER) > analog_amplitude_cap(5, 0.01, **PAPER)
 
 
 def test_as_printed_claims_no_less_than_zero_delta() -> None:
     amplitude = np.geomspace(1e-4, 1, 50)
-    printed = analog_delta(5.0, amplitude=amplitude, tail="as-printed", **PAPER)
+    printed = analog_delta(5.0, amplitude=amplitude, tail="printed", **PAPER)
     correct = analog_delta(5.0, amplitude=amplitude, **PAPER)
     assert np.all((printed >= 0) & (printed <= correct))
     assert printed[-1] == pytest.approx(1.0)
@@ -102,7 +102,7 @@ def test_as_the_noise_vanishes_the_analog_delta_goes_to_one() -> None:
 @given(
     epsilon=st.floats(1e-3, 1e3),
     log_delta=st.floats(-12, -0.1),
-    tail=st.sampled_from(["corrected", "as-printed"]),
+    tail=st.sampled_from(["corrected", "printed"]),
     noise=st.floats(1e-12, 1e3),
 )
 def test_the_cap_keeps_the_bound_and_a_slightly_larger_amplitude_breaks_it(
@@ -131,7 +131,7 @@ def test_within_falls_from_one_to_nothing() -> None:
 def test_impossible_arguments_are_refused() -> None:
     with pytest.raises(PrivacyError, match=r"delta is 0\.0"):
         tail_inverse(1.0, 5.0)
-    with pytest.raises(PrivacyError, match="'corrected' or 'as-printed'"):
+    with pytest.raises(PrivacyError, match="'corrected' or 'printed'"):
         tail_inverse(0.9, 5.0, tail="guessed")
     with pytest.raises(PrivacyError, match="amplitude"):
         analog_delta(5.0, amplitude=[0.1, -0.1], **PAPER)

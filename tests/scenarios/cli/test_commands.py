@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from command import COMMAND, SMALL, exported, phyloop, write_scenario
 
+from fl.config.measured import MIXING
 from scenarios.files.plain_files import RESULTS
 
 
@@ -50,7 +51,16 @@ def test_exported_tables_are_tidy_and_consistent_with_each_other(finished: Path,
     }
     metrics = rows_of(tables["metrics.csv"])
     settings = ["learning.scheme", "link.power.snr_max_db", "trial"]
-    names = ["mse", "wasserstein2", "variance_ratio", "amplitude", "active_cap", "total_airtime_s", "total_energy_j"]
+    names = [
+        "mse",
+        "wasserstein2",
+        "variance_ratio",
+        *MIXING,
+        "amplitude",
+        "active_cap",
+        "total_airtime_s",
+        "total_energy_j",
+    ]
     assert list(metrics[0])[:3] == settings
     assert set(metrics[0]) == {*settings, *names}
     link = rows_of(tables["link.csv"])

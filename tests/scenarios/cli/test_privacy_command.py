@@ -44,7 +44,7 @@ learning:
   rounds: 12
   burn_in: 4
   step_size: 1e-3
-privacy: {epsilon: 2, delta: 0.01}
+privacy: {epsilon: 2, delta: 0.01, digital_cap: printed, analog_cap: corrected}
 sweep:
   learning.scheme: [analog, digital, noiseless]
 """
@@ -176,6 +176,25 @@ def test_the_summary_has_a_row_per_sweep_point_in_100_columns(run: Path, capsys:
     assert len(every.splitlines()) > 2 * len(lines)
     # A source stands once, below the table.
     assert every.count("Dwork and Roth 2014, Theorem 3.16") == 1
+
+
+def test_the_summary_tells_what_a_round_truly_spends_beside_what_is_published(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ask(run)
+    lines = capsys.readouterr().out.splitlines()
+    head = next(number for number, line in enumerate(lines) if line.startswith("setting"))
+    column = lines[head].index("ε of a round")
+    for line, scheme in zip(lines[head + 1 :], ("analog", "digital"), strict=False):
+        spent = float(line[column : column + len("ε of a round")])
+        proved = [
+            float(one["epsilon"])
+            for one in claims(run)
+            if (one["learning.scheme"], one["scope"], one["standing"]) == (scheme, "round", "proved")
+        ]
+        assert spent == pytest.approx(min(proved), rel=1e-3)
+        # epsilon 2 was asked for by (16) and (21).
+        assert 0.0 < spent < 2.0
 
 
 def test_a_run_in_which_trials_failed_is_told_to_have_released_less(

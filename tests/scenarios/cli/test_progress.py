@@ -79,14 +79,14 @@ def test_long_and_short_sweep_points_count_alike_for_the_time_left(
 def test_no_time_left_is_told_by_the_rounds_that_were_compiled(
     clock: SimpleNamespace, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """20 s for the first 2 of 10,000 rounds would be 28 h; after a hundredth of all rounds the speed is known."""
+    """20 s for the first 2 of 10,000 rounds would be 28 h; after a twentieth of all rounds the speed is known."""
     with shown_progress(10) as progress:
         progress.start(10_000)
-        for clock.now, rounds in ((10.0, 1), (20.0, 1), (40.0, 98)):
+        for clock.now, rounds in ((10.0, 1), (20.0, 1), (80.0, 498)):
             progress.advance(rounds)
     first, last = capsys.readouterr().err.splitlines()
     assert first == "phyloop: 0% done, 0 of 10 tasks stored"
-    assert last.startswith("phyloop: 1% done, 0 of 10 tasks stored, about ")
+    assert last.startswith("phyloop: 5% done, 0 of 10 tasks stored, about ")
 
 
 @pytest.mark.parametrize(

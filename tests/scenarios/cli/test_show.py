@@ -59,9 +59,9 @@ def test_privacy_has_the_keys_of_each_mechanism(capsys: pytest.CaptureFixture[st
     head, *kinds = shown("privacy", capsys).replace("without mechanism", "mechanism: flmc").split("mechanism: ")
     of = {text.partition(" ")[0]: text for text in kinds}
     assert "budget" in head
-    assert "analog_tail" in of["flmc"]
+    assert "analog_cap" in of["flmc"]
     assert "kappa required" in of["bit-flipping"]
-    assert "analog_tail" not in of["bit-flipping"]
+    assert "analog_cap" not in of["bit-flipping"]
     assert "kappa" not in of["gaussian"]
 
 

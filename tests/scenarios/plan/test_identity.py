@@ -11,9 +11,10 @@ from typing import Any, get_args
 import pytest
 import yaml
 
+from phy.config import LinkConfig
 from phy.config.registry import Registry
 from scenarios.cli.words.meanings import registry_at
-from scenarios.plan.identity import canonical_json, physics, physics_json, task_ids
+from scenarios.plan.identity import AUTO_OF_BITS, canonical_json, physics, physics_json, task_ids
 from scenarios.plan.plan import expand
 from scenarios.schema.loader import load_scenario
 from scenarios.schema.schema import SCHEMA_VERSION, Scenario, validate_quickly
@@ -109,21 +110,34 @@ def test_another_mechanism_or_partition_changes_the_identity() -> None:
     assert len(texts) == 9
 
 
-# Of the version that knew one algorithm only: runs of it must be found done.
+# Of the version in which their points had both digital steps, or that of a / K: runs of it must be found done.
 OF_OLD = {
-    "flmc-snr": "f446fe15012d1c8da1431069545627621813aeaece558a340e44810fb3ffde6c",
-    "flmc-epsilon": "406900deb8ebd9c09b8bb401d02c5e12c1d61dd75ade81c1780d5f4675764ae3",
-    "flmc-coded-ofdm": "6c8f834fa24ef98c02b425cdfbfe323f6b757df172599bb3f86bf263cd34fde4",
+    "flmc-snr": "53a382487758290c54e97b77e75ab949d90d1b8defcd9aac82b200a1e26f01c6",
+    "flmc-epsilon": "e74a01c02dcacab3fec7975812ba6896d7c21f866c17c5050c91c1b2a8a385fa",
+    "flmc-coded-ofdm": "12669993b12a67ab8bc3c36b4dae242a04ec813f8f3b9abfe070578fa36f6e50",
 }
+
+
+def of_then(link: LinkConfig) -> LinkConfig:
+    coding = link.coding if link.coding == "none" else link.coding.model_copy(update={"standard": "sionna"})
+    return link.model_copy(update={"engine": "sionna", "coding": coding})
 
 
 @pytest.mark.parametrize("name", OF_OLD)
 def test_earlier_tasks_of_flmc_keep_their_identity(name: str) -> None:
     scenarios = (point.scenario for point in expand(load_scenario(name)).points)
-    # There was one engine; what fused kernels compute now is computed anew.
-    of_then = (one.model_copy(update={"link": one.link.model_copy(update={"engine": "sionna"})}) for one in scenarios)
-    texts = "\n".join(physics_json(one) for one in of_then)
+    # There was one engine with its own conventions; what fused kernels compute now is computed anew.
+    texts = "\n".join(physics_json(one.model_copy(update={"link": of_then(one.link)})) for one in scenarios)
     assert hashlib.sha256(texts.encode()).hexdigest() == OF_OLD[name]
+
+
+def test_the_automatic_step_of_bits_is_not_the_longer_one_of_earlier_tasks() -> None:
+    def step(scheme: str, size: Any) -> Any:
+        return physics(validate_quickly({"name": "a", "learning": {"scheme": scheme, "step_size": size}}))["learning"]
+
+    assert step("digital", "auto")["step_size"] == step("digital-orthogonal", "auto")["step_size"] == AUTO_OF_BITS
+    assert step("analog", "auto")["step_size"] == "auto"
+    assert step("digital", 8.28e-4)["step_size"] == 8.28e-4
 
 
 def test_later_keys_of_attacks_are_left_out_at_their_default() -> None:
@@ -136,8 +150,9 @@ def test_later_keys_of_attacks_are_left_out_at_their_default() -> None:
 
 def test_a_missing_budget_is_left_out() -> None:
     assert sorted(physics(validate_quickly({"name": "a", "privacy": {"epsilon": 5}}))["privacy"]) == [
-        "analog_tail",
+        "analog_cap",
         "delta",
+        "digital_cap",
         "epsilon",
     ]
 
@@ -218,11 +233,14 @@ def test_ids_of_many_trials_are_distinct() -> None:
     assert len(set(task_ids(text, trials=range(100_000)))) == 100_000
 
 
+LONG_LIST = {"code": "polar5g", "list_size": 32, "standard": "sionna"}
+
+
 def engines_told(**link: Any) -> list[str | None]:
     """The engine in the identity of an uncoded link, of one with a long list of paths, of sums and of impaired ones."""
     parts = [
         {"link": link, "learning": {"scheme": "digital-orthogonal"}},
-        {"link": link | {"coding": {"code": "polar5g", "list_size": 32}}, "learning": {"scheme": "digital-orthogonal"}},
+        {"link": link | {"coding": LONG_LIST}, "learning": {"scheme": "digital-orthogonal"}},
         {"link": link},
         {"link": link | {"impairments": {"phase_error_deg": 5.0}}},
     ]

@@ -31,7 +31,7 @@ def test_a_swept_epsilon_that_the_lmc_cap_leaves_without_effect_is_the_first_war
     ("sweep", "learning", "names"),
     [
         ({"privacy.epsilon": [0.01, 0.1]}, FLMC, False),  # the privacy cap itself binds
-        ({"privacy.epsilon": [0.1, 50]}, FLMC, False),  # one value of the sweep binds
+        ({"privacy.epsilon": [0.01, 50]}, FLMC, False),  # one value of the sweep binds
         ({"link.power.snr_max_db": [20, 30]}, FLMC, True),  # the LMC cap lies below all powers
         ({"link.power.snr_max_db": [20, 30]}, {**FLMC, "lmc_cap": "none"}, True),  # privacy does
         ({"learning.step_size": [1e-3, 2e-3]}, {**FLMC, "lmc_cap": "none"}, False),  # a step acts beside its cap, too
@@ -44,7 +44,7 @@ def test_only_sweeps_whose_cap_never_binds_are_warned_of(sweep: Any, learning: A
 
 def test_check_counts_what_limits_the_amplitude_unasked(tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
     text = "name: a\nlink: {power: {snr_max_db: 30}}\nlearning: {algorithm: flmc}\nprivacy: {epsilon: 5, delta: 0.01}\n"
-    (tmp_path / "s.yaml").write_text(f"{text}sweep: {{privacy.epsilon: [0.1, 1, 5, 20, 50]}}\n")
+    (tmp_path / "s.yaml").write_text(f"{text}sweep: {{privacy.epsilon: [0.01, 1, 5, 20, 50]}}\n")
     plan = expand(load_scenario(tmp_path / "s.yaml"))
     counts = binding_caps(plan.points)
     assert counts == {"privacy": 1, "lmc": 4}

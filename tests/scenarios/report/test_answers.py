@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,9 @@ from fake_runs import make_plan, make_trial, store_trials
 
 from privacy.events.claims import Claim
 from scenarios.plan.points import Plan
-from scenarios.report.answers import Difference, answer
+from scenarios.report.answers.answer import answer
+from scenarios.report.answers.differences import Difference
+from scenarios.report.answers.proofs import Proved
 from scenarios.report.claims import MOST_POINTS, PointClaims, claimed_and_proved
 from scenarios.report.tables.summaries import PointSummary, mean_interval, summarise, with_interval
 from scenarios.store.store import Store
@@ -24,19 +27,23 @@ FEDAVG = {"algorithm": "fedavg", "upload": "update"}
 
 
 def answered(
-    folder: Path, plan: Plan, values: Mapping[int, Sequence[float]], *, metric: str = "mse"
+    folder: Path,
+    plan: Plan,
+    values: Mapping[int, Sequence[float]],
+    *,
+    metric: str = "mse",
+    proved: Mapping[int, float] = MappingProxyType({}),
 ) -> tuple[dict[str, str], list[tuple[str | None, ...]]]:
-    """Sentences by their heads, and rows of the table."""
+    """Sentences by their heads, and rows of the table; `proved` epsilons by sweep point."""
     trials = {
         index: [make_trial(trial, metrics={metric: value}) for trial, value in enumerate(some)]
         for index, some in values.items()
     }
     store_trials(folder, plan, trials)
+    proofs = {index: Proved(epsilon=epsilon, delta=1e-5, unit="device") for index, epsilon in proved.items()}
     with Store.open_existing(folder) as store:
-        parts = answer(plan, summarise(store, plan))
-    if not parts:
-        return {}, []
-    return dict(parts[0].items), list(parts[1].table.rows if parts[1].table else ())
+        found = answer(plan, summarise(store, plan), proved=proofs)
+    return {**dict(found.verdicts), **dict(found.about)}, list(found.table.rows if found.table else ())
 
 
 def interval(differences: np.ndarray) -> str:
@@ -62,15 +69,124 @@ def test_pairs_of_trials_tell_a_difference_that_intervals_of_means_do_not(tmp_pa
     assert rows[0][:2] == ("P₀/N₀ = 0 dB", "analog")
     assert rows[0][3:] == ("digital", interval(-0.1 - 1e-3 * NOISE**2), "yes")
     assert rows[1][-1] == "no"
+    first, second = said[""].split("; ")
+    assert first.startswith(f"analog is better at P₀/N₀ = 0 dB, by {interval(0.1 + 1e-3 * NOISE**2)}, MSE to the ")
+    assert second.startswith("no clear difference at P₀/N₀ = 10 dB: ")
+
+
+def crossed(tmp_path: Path, *, panels: str | None = None, count: int = 1) -> dict[str, str]:
+    """Digital is better at 0 and 5 dB, nobody at 10 dB, analog at 15 dB and beyond."""
+    caps = ["printed", "none"][:count]
+    settings = [
+        {SNR: snr, SCHEME: scheme, "learning.lmc_cap": cap}
+        for cap in caps
+        for snr in (0.0, 5.0, 10.0, 15.0, 20.0)
+        for scheme in ("analog", "digital")
+    ]
+    figure = {"x": SNR, "y": "mse", "series": SCHEME, **({"panels": panels} if panels else {})}
+    plan = make_plan(settings, trials=6, report={"figures": [figure]})
+    levels = [3.0, 2.5, 2.0, 1.5, 1.0]
+    values = {}
+    for place in range(5 * count):
+        values[2 * place] = levels[place % 5] + 0.01 * NOISE
+        values[2 * place + 1] = 2.0 + 0.01 * NOISE[::-1]
+    return answered(tmp_path, plan, values)[0]
+
+
+def test_the_answer_says_where_which_scheme_is_better_and_where_the_order_changes(tmp_path: Path) -> None:
+    one = interval(1.0 + 0.01 * (NOISE - NOISE[::-1]))
+    half = interval(0.5 + 0.01 * (NOISE - NOISE[::-1]))
+    digital, none, analog, crossing = crossed(tmp_path)[""].split("; ")
+    assert digital.startswith(
+        f"digital is better at P₀/N₀ ≤ 5 dB, by {half} (P₀/N₀ = 5 dB) to {one} (P₀/N₀ = 0 dB), "
+        "there MSE to the posterior mean 2 against 3"
+    )
+    assert none.startswith("no clear difference at P₀/N₀ = 10 dB: ")
+    assert analog.startswith("analog is better at P₀/N₀ ≥ 15 dB, by ")
+    assert crossing == "the order changes between P₀/N₀ = 5 dB and P₀/N₀ = 15 dB."
+
+
+def test_panels_with_the_same_answer_are_one_sentence(tmp_path: Path) -> None:
+    said = crossed(tmp_path, panels="learning.lmc_cap", count=2)
+    (verdict,) = [text for head, text in said.items() if head == ""]
+    assert verdict.startswith("digital is better at P₀/N₀ ≤ 5 dB, by ")
+    assert "(LMC cap " in verdict  # the panel of the largest difference
+
+
+def test_panels_with_other_answers_have_sentences_of_their_own(tmp_path: Path) -> None:
+    settings = [
+        {SNR: 0.0, SCHEME: scheme, "learning.lmc_cap": cap}
+        for cap in ("printed", "none")
+        for scheme in ("analog", "digital")
+    ]
+    figure = {"x": SNR, "y": "mse", "series": SCHEME, "panels": "learning.lmc_cap"}
+    plan = make_plan(settings, trials=6, report={"figures": [figure]})
+    said, _ = answered(tmp_path, plan, {0: 1 + NOISE, 1: 2 + NOISE, 2: 2 + NOISE, 3: 1 + NOISE})
+    assert said["LMC cap printed"].startswith("analog is better at P₀/N₀ = 0 dB, by ")
+    assert said["LMC cap none"].startswith("digital is better at P₀/N₀ = 0 dB, by ")
+
+
+def test_the_best_of_three_is_clear_against_every_other(tmp_path: Path) -> None:
+    settings = [{SNR: 0.0, "label": label} for label in ("steady", "noisy", "worse")]
+    plan = plan_of(settings, series="label")
+    noisy = 3 + 10 * NOISE - 10 * NOISE.mean()  # the last by its mean, yet not clearly worse than the best
+    said, _ = answered(tmp_path, plan, {0: 1 + 0.01 * NOISE, 1: noisy, 2: 2 + 0.01 * NOISE})
+    assert said[""].startswith("no clear best at P₀/N₀ = 0 dB: steady has 1")
+    assert "not clearly worse is noisy" in said[""]
+    assert said[""].endswith("clearly behind: worse.")
+
+
+PRIVATE = [{SNR: 0.0, SCHEME: scheme, "privacy": {"epsilon": 5.0}} for scheme in ("analog", "digital")]
+BETTER = {0: 1 + 0.01 * NOISE, 1: 2 + 0.01 * NOISE}
+
+
+@pytest.mark.parametrize(
+    ("epsilons", "verdict"),
+    [((10.0, 10.0), "yes"), ((12.0, 10.0), "yes"), ((13.0, 10.0), "not at equal privacy"), ((5.0, 10.0), "yes")],
+)
+def test_a_smaller_error_at_a_larger_epsilon_is_no_win(
+    epsilons: tuple[float, float], verdict: str, tmp_path: Path
+) -> None:
+    plan = plan_of(PRIVATE + [{**one, SNR: 10.0} for one in PRIVATE])
+    said, rows = answered(tmp_path, plan, {**BETTER, 2: BETTER[0], 3: BETTER[1]}, proved=dict(enumerate(2 * epsilons)))
+    assert [row[5] for row in rows] == 2 * [verdict]
+    assert rows[0][6] == f"{epsilons[0]:.4g}, {epsilons[1]:.4g}"
+    fair = said[""].startswith("analog is better at all 2 settings, by ")
+    assert fair == (verdict == "yes")
+    if not fair:
+        assert "but not at equal privacy: the run has proved ε = 13 against 10 of digital" in said[""]
+
+
+def test_a_scheme_without_a_proof_does_not_win_over_one_with_it(tmp_path: Path) -> None:
+    said, _ = answered(tmp_path, plan_of(PRIVATE), BETTER, proved={0: math.inf, 1: 10.0})
+    assert "proved ε = ∞ against 10 of digital" in said[""]
+
+
+def test_those_at_equal_privacy_are_ranked_among_themselves(tmp_path: Path) -> None:
+    settings = [{SNR: 0.0, "label": label, "privacy": {"epsilon": 5.0}} for label in ("loose", "loose too", "tight")]
+    plan = plan_of(settings, series="label")
+    values = {0: 1 + 0.01 * NOISE, 1: 2 + 0.01 * NOISE, 2: 3 + 0.01 * NOISE}
+    said, rows = answered(tmp_path, plan, values, proved={0: 5e5, 1: 6e5, 2: 4.5})
+    assert "but not at equal privacy: the run has proved ε = 5e+05 against 4.5 of tight" in said[""]
+    within = next(text for head, text in said.items() if head == "At proved ε 5e+05 to 6e+05")
+    assert within.startswith("loose is better at P₀/N₀ = 0 dB, by 1")
+    assert [row[5] for row in rows] == ["not at equal privacy", "yes"]
+
+
+def test_schemes_with_and_without_privacy_are_ranked_apart(tmp_path: Path) -> None:
+    free = [{SNR: 0.0, SCHEME: scheme, "privacy": "none"} for scheme in ("analog", "digital")]
+    plan = plan_of(PRIVATE + free)
+    values = {**BETTER, 2: 0.5 + 0.01 * NOISE, 3: 0.2 + 0.01 * NOISE}
+    said, _ = answered(tmp_path, plan, values, proved={0: 10.0, 1: 10.0})
+    assert said["ε = 5"].startswith("analog is better at P₀/N₀ = 0 dB, by 1")
+    assert said["no privacy"].startswith("digital is better at P₀/N₀ = 0 dB, by 0.3")
 
 
 def test_sweep_points_with_the_same_values_are_best_together(tmp_path: Path) -> None:
-    settings = [{SNR: 0.0, SCHEME: "analog", "privacy": p} for p in ("none", {"epsilon": 5.0})]
-    plan = plan_of([*settings, {SNR: 0.0, SCHEME: "digital", "privacy": "none"}])
+    settings = [{SNR: 0.0, SCHEME: scheme} for scheme in ("analog", "exact", "digital")]
+    plan = plan_of([{**one, "label": one[SCHEME]} for one in settings], series="label")
     said, rows = answered(tmp_path, plan, {0: 1 + NOISE**2, 1: 1 + NOISE**2, 2: 5 + NOISE**2})
-    assert said["Best"].startswith("analog, no privacy; analog, ε = 5, ")
-    assert "next digital, no privacy, difference " in said["Best"]
-    assert "a clear difference." in said["Best"]
+    assert said[""].startswith("analog and exact are best at P₀/N₀ = 0 dB, by 4 over digital")
     assert rows == []
 
 
@@ -78,7 +194,7 @@ def test_a_scheme_without_a_radio_stands_beside_the_others(tmp_path: Path) -> No
     plan = plan_of([{SNR: 0.0, SCHEME: "analog"}, {SNR: 0.0, SCHEME: "digital"}, {SCHEME: "exact"}])
     said, rows = answered(tmp_path, plan, {0: 2 + NOISE**2, 1: 3 + NOISE**2, 2: np.full(6, 0.5)})
     assert said["Beside them"] == "exact posterior 0.5."
-    assert said["Best"].startswith("analog, ")
+    assert said[""].startswith("analog is better at P₀/N₀ = 0 dB, by 1")
     assert rows == []
 
 
@@ -86,47 +202,55 @@ def test_larger_accuracies_are_better(tmp_path: Path) -> None:
     settings = [{SNR: 0.0, "label": label} for label in ("one", "other")]
     plan = plan_of(settings, y="test_accuracy", series="label", learning=FEDAVG)
     said, _ = answered(tmp_path, plan, {0: 0.5 + NOISE / 100, 1: 0.75 + NOISE / 100}, metric="test_accuracy")
-    assert said["Best"].startswith("other, ")
+    assert said[""].startswith("other is better at P₀/N₀ = 0 dB, by 0.25")
 
 
-def test_at_a_budget_the_numbers_within_it_are_compared() -> None:
-    figure = {"x": "elapsed_s", "y": "mse", "budgets": [0.5, 2.0], "series": SCHEME}
+def test_values_of_the_axis_compete_where_there_is_one_curve(tmp_path: Path) -> None:
+    plan = make_plan([{SNR: snr} for snr in (0.0, 10.0)], trials=6, report={"figures": [{"x": SNR, "y": "mse"}]})
+    said, _ = answered(tmp_path, plan, {0: 2 + 0.01 * NOISE, 1: 1 + 0.01 * NOISE})
+    assert said[""].startswith("P₀/N₀ = 10 dB is better, by 1")
+
+
+def test_every_budget_is_compared_and_the_smallest_is_first() -> None:
+    figure = {"x": "elapsed_s", "y": "mse", "budgets": [2.0, 0.5], "series": SCHEME}
     settings = [{SCHEME: scheme} for scheme in ("analog", "digital")]
     plan = make_plan(settings, trials=6, report={"figures": [figure]})
-    name = "mse within 2 elapsed_s"
-    trials = {index: dict(enumerate(index + NOISE**2)) for index in range(2)}
-    summaries = [
-        PointSummary(
-            point=plan.points[index],
-            done=6,
-            failed=0,
-            # The whole runs are the other way round.
-            metrics={"mse": mean_interval(np.array([1.0 - index])), name: mean_interval(np.array([*one.values()]))},
-            trials={name: one},
-        )
-        for index, one in trials.items()
-    ]
-    said = dict(answer(plan, summaries)[0].items)
-    assert said["Best"].startswith("analog, ")
-    assert "a clear difference" in said["Best"]
-    assert said["Compared"].endswith("up to 2, the smaller the better.")
+    little, much = "mse within 0.5 elapsed_s", "mse within 2 elapsed_s"
+    summaries = []
+    for index, point in enumerate(plan.points):
+        trials = {
+            little: dict(enumerate(index + 0.01 * NOISE**2)),  # analog is better
+            much: dict(enumerate(1.0 - index + 0.01 * NOISE**2)),  # digital is better
+        }
+        metrics = {name: mean_interval(np.array([*one.values()])) for name, one in trials.items()}
+        # The whole runs have another number.
+        metrics["mse"] = mean_interval(np.array([7.0]))
+        summaries.append(PointSummary(point=point, done=6, failed=0, metrics=metrics, trials=trials))
+    found = answer(plan, summaries)
+    assert found.table is not None
+    assert [row[0] for row in found.table.rows] == [f"time on the air [s] up to {amount}" for amount in ("0.5", "2")]
+    assert [row[1] for row in found.table.rows] == ["analog", "digital"]
+    first, second, *_ = dict(found.verdicts)[""].split("; ")
+    assert first.startswith("analog is better at time on the air [s] up to 0.5, by 1")
+    assert second.startswith("digital is better at time on the air [s] up to 2, by 1")
 
 
 def test_measured_errors_are_compared_with_independent_ones_in_pairs(tmp_path: Path) -> None:
     settings = [{MODEL: model, SNR: snr} for model in ("measured", "iid") for snr in (0.0, 10.0)]
     plan = plan_of(settings, series=MODEL)
-    values = {0: 5 + NOISE, 1: 5 + NOISE, 2: 4 + NOISE + 1e-3 * NOISE**2, 3: 5 + NOISE[::-1]}
+    values = {0: 5 + NOISE, 1: 5 + NOISE, 2: 4.9 + NOISE + 1e-3 * NOISE**2, 3: 4 + 3 * NOISE[::-1]}
     said, _ = answered(tmp_path, plan, values)
-    largest = interval(-1 + 1e-3 * NOISE**2)
+    largest = interval(-0.1 + 1e-3 * NOISE**2)  # the other difference is larger, and not clear
     assert said["independent errors against measured errors"] == (
-        f"a clear difference at 1 of 2 settings; the largest is {largest} (P₀/N₀ = 0 dB)."
+        f"a clear difference at 1 of 2 settings; the largest clear one is {largest} (P₀/N₀ = 0 dB)."
     )
 
 
 def test_two_trials_make_no_verdict(tmp_path: Path) -> None:
     plan = plan_of([{SNR: snr, SCHEME: scheme} for snr in (0.0, 10.0) for scheme in ("analog", "digital")])
     said, rows = answered(tmp_path, plan, {index: [1.0 + index, 2.0 + index] for index in range(4)})
-    assert said["Best: analog"] == "at 2 of 2 settings; intervals need 3 trials."
+    few = "at all 2 settings; an interval needs 3 trials."
+    assert said[""] == f"analog has the smaller MSE to the posterior mean {few}"
     assert {row[-1] for row in rows} == {""}
 
 

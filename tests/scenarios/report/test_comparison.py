@@ -14,7 +14,7 @@ from fake_runs import stored_run
 
 from scenarios.engine.run import run_study
 from scenarios.engine.study import Progress
-from scenarios.report.answers import Difference
+from scenarios.report.answers.differences import Difference
 from scenarios.report.comparison import UNMATCHED, Cell, Comparison, comparison_page, difference
 from scenarios.report.tables.summaries import with_interval
 from scenarios.schema.errors import ScenarioError

@@ -170,7 +170,7 @@ def test_settings_of_the_mechanisms_are_said_as_people_say_them() -> None:
     assert setting_label("privacy", flips) == "bit flipping, ε = 10, κ = 0.02, channel-agnostic"
     noise = {"mechanism": "gaussian", "epsilon": 10.0, "delta": None, "calibration": "dp-accounting"}
     assert setting_label("privacy", noise) == "Gaussian noise, ε = 10, calibrated"
-    assert setting_label("privacy", {"epsilon": 5.0, "delta": 0.01, "analog_tail": "corrected"}) == "ε = 5"
+    assert setting_label("privacy", {"epsilon": 5.0, "delta": 0.01, "analog_cap": "exact"}) == "ε = 5"
     codec = {"name": "uniform", "bits": 8, "bound": 0.5, "stochastic": True, "max_clipped": 0.05}
     assert setting_label("learning.codec", codec) == "uniform"
     assert setting_label("learning.codec", {**codec, "bound": 2.0}) == "uniform, bound = 2"

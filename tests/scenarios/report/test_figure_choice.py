@@ -27,8 +27,8 @@ def test_a_run_without_a_sweep_has_a_learning_curve() -> None:
     assert drawn([{}], "test_loss", "test_accuracy", **FEDAVG) == [("test_accuracy", "round", (), None)]
 
 
-def test_a_single_number_and_a_run_without_a_trial_have_no_figure() -> None:
-    assert drawn([{}], "test_accuracy", **ONE_ROUND) == []
+def test_a_single_number_is_drawn_and_a_run_without_a_trial_has_no_figure() -> None:
+    assert drawn([{}], "test_accuracy", **ONE_ROUND) == [("test_accuracy", "round", (), None)]
     assert default_figures(make_plan([{SNR: 0}, {SNR: 5}], trials=2), ()) == ()
 
 

@@ -114,7 +114,7 @@ def test_a_rate_without_errors_shows_only_its_upper_limit() -> None:
 def test_the_caption_says_band_trials_and_seed() -> None:
     plan = make_plan([{SNR: 0.0}], trials=20)
     caption = arranged(FIGURE, plan).caption
-    assert caption == "Mean over 20 trials per point; shaded: 95 % t interval of the mean. Seed 2022."
+    assert caption == "Mean over 20 trials per point; bars: 95 % t interval of the mean. Seed 2022."
 
 
 def test_a_band_that_reaches_zero_does_not_rule_a_logarithmic_axis() -> None:

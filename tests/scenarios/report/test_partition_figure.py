@@ -39,7 +39,7 @@ def test_files_of_any_size_are_written_and_the_svg_is_the_same_every_time(
 
 def test_every_cell_has_its_samples_and_an_empty_one_no_colour() -> None:
     counts = counts_of(30, 12)
-    image = partition_figure(counts, title="").axes[1].images[0]
+    image = partition_figure(counts).axes[1].images[0]
     drawn = image.get_array()
     assert np.array_equal(np.ma.filled(drawn, 0), counts.T)
     assert np.array_equal(drawn.mask, counts.T == 0)
@@ -51,7 +51,7 @@ def test_every_cell_has_its_samples_and_an_empty_one_no_colour() -> None:
 def test_more_is_darker_in_grey_and_one_sample_is_not_white(spread: int) -> None:
     counts = np.arange(1, 41).reshape(4, 10)
     counts[-1, -1] *= spread  # far above the others: colours go by decades
-    image = partition_figure(counts, title="").axes[1].images[0]
+    image = partition_figure(counts).axes[1].images[0]
     colours = image.to_rgba(np.unique(counts))[:, :3] @ (0.299, 0.587, 0.114)
     assert colours[0] < 0.9
     assert colours[-1] < 0.3
@@ -60,14 +60,14 @@ def test_more_is_darker_in_grey_and_one_sample_is_not_white(spread: int) -> None
 
 
 def test_a_thousand_devices_have_a_pixel_each() -> None:
-    figure = partition_figure(counts_of(1000, 10), title="")
+    figure = partition_figure(counts_of(1000, 10))
     figure.draw_without_rendering()
     assert figure.axes[1].get_window_extent().width * 150 / figure.dpi > 1000
 
 
 @pytest.mark.parametrize(("num_classes", "most"), [(10, 10), (62, 30), (100, 30)])
 def test_ticks_of_labels_are_whole_and_thinned(num_classes: int, most: int) -> None:
-    figure = partition_figure(counts_of(10, num_classes), title="")
+    figure = partition_figure(counts_of(10, num_classes))
     figure.draw_without_rendering()
     cells = figure.axes[1]
     inside = [tick for tick in cells.get_yticks() if 0 <= tick < num_classes]
@@ -79,7 +79,7 @@ def test_ticks_of_labels_are_whole_and_thinned(num_classes: int, most: int) -> N
 @pytest.mark.parametrize("most", [2, 4, 30])
 def test_the_scale_of_colours_counts_whole_samples(most: int) -> None:
     counts = np.tile(np.arange(1, most + 1), (3, 1))
-    figure = partition_figure(counts, title="")
+    figure = partition_figure(counts)
     figure.draw_without_rendering()
     ticks = figure.axes[-1].get_yticks()
     assert 2 <= len(ticks) <= 8
@@ -88,8 +88,8 @@ def test_the_scale_of_colours_counts_whole_samples(most: int) -> None:
 
 def test_sizes_are_drawn_where_they_differ() -> None:
     uneven, even = np.array([[5, 0], [0, 9]]), np.array([[5, 4], [0, 9]])
-    assert [axes.get_ylabel() for axes in partition_figure(uneven, title="").axes] == ["samples", "label", "samples"]
-    assert [axes.get_ylabel() for axes in partition_figure(even, title="").axes] == ["label", "samples"]
+    assert [axes.get_ylabel() for axes in partition_figure(uneven).axes] == ["samples", "label", "samples"]
+    assert [axes.get_ylabel() for axes in partition_figure(even).axes] == ["label", "samples"]
 
 
 def test_the_caption_says_how_many() -> None:

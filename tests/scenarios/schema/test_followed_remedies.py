@@ -31,7 +31,8 @@ ERRORS = {
         LINK.replace("values: [0]", "wrong: 1"),
         [
             "add values under measure: write for example values: {start: 0, stop: 20, step: 2}",
-            "leave it out: the keys of measure are over, values, num_devices, bits_per_batch, stop and confidence",
+            "leave it out: the keys of measure are over, ebno, values, num_devices, bits_per_batch, stop and "
+            "confidence",
         ],
     ),
     "figures over an axis whose range has the wrong form": (

@@ -22,12 +22,12 @@ SENTENCES = {
     ),
     "blocks too long for a code": (
         LINK + "  coding:\n    code: polar5g\n    block_length: 2000\n",
-        "s.yaml:6: link.coding.block_length = 2000: polar5g at rate 0.5 has blocks from 12 to 544 bits, "
-        "block_length is 2000; write block_length: auto, or one from 12 to 544.",
+        "s.yaml:6: link.coding.block_length = 2000: polar5g at rate 0.5 has blocks from 12 to 1706 bits, "
+        "block_length is 2000; write block_length: auto, or one from 12 to 1706.",
     ),
     "blocks too short for a code": (
-        LINK + "  coding:\n    code: turbo\n    block_length: 20\n",
-        "s.yaml:6: link.coding.block_length = 20: turbo at rate 0.5 has blocks from 40 to 6144 bits, "
+        LINK + "  coding:\n    code: turbo\n    standard: sionna\n    block_length: 20\n",
+        "s.yaml:7: link.coding.block_length = 20: turbo at rate 0.5 has blocks from 40 to 6144 bits, "
         "block_length is 20; write block_length: auto, or one from 40 to 6144.",
     ),
     "a rate above one": (
@@ -57,7 +57,7 @@ SENTENCES = {
         "mean ldpc5g.",
     ),
     "a block length in words": (
-        LINK + "  coding:\n    code: ldpc5g\n    block_length: long\n",
+        LINK + "  coding:\n    code: polar5g\n    block_length: long\n",
         "s.yaml:6: link.coding.block_length = long: must be auto or a whole number of bits from 8 to 8448; write "
         "for example 1024, or auto.",
     ),

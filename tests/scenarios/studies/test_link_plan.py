@@ -13,7 +13,7 @@ from scenarios.report.settings import said
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario
 from scenarios.schema.schema import MeasureConfig, ValueRange
-from scenarios.studies.link.level import Budget
+from scenarios.studies.link.level import Budget, axis_name, charged
 from scenarios.studies.link.plan import LinkPlan, batch_shape, expand_link, rate_warning
 
 BASE = """\
@@ -52,7 +52,7 @@ def link(**parts: Any) -> LinkConfig:
 def test_the_power_that_is_set_gives_the_level_that_was_asked_for(parts: dict[str, Any], over: Any) -> None:
     config = link(**parts)
     num_devices = len(config.channel.gain) if isinstance(config.channel.gain, tuple) else 1
-    budget = Budget.of(config, num_devices=num_devices)
+    budget = Budget.of(config, num_devices=num_devices, ebno="nominal")
     noise = config.channel.noise_power
     power = noise * 10 ** (budget.snr_max_db(7.0, over) / 10)
     resolved = config.resolve_mcs()
@@ -102,7 +102,8 @@ def test_an_automatic_batch_stays_within_memory(num_devices: int, packet_bytes: 
 def test_an_automatic_batch_of_tiny_packets_in_long_blocks_is_bounded_by_what_is_decoded() -> None:
     coding = {"code": "ldpc5g", "rate": 0.5}
     measure = MeasureConfig(values=(0.0,))
-    long = link(access="orthogonal", packet_size_bytes=2, coding={**coding, "block_length": 8448})
+    long_blocks = {**coding, "block_length": 8448, "standard": "sionna"}
+    long = link(access="orthogonal", packet_size_bytes=2, coding=long_blocks)
     shape = batch_shape(measure, long)
     assert shape.transmissions * shape.num_bits // 16 * 16896 <= 8 << 18
     usual = batch_shape(measure, link(access="orthogonal", packet_size_bytes=128, coding=coding))
@@ -113,14 +114,49 @@ def test_an_automatic_batch_of_tiny_packets_in_long_blocks_is_bounded_by_what_is
 def test_a_rate_far_below_the_nominal_one_is_warned_of(tmp_path: Path, packet_bytes: int, warned: bool) -> None:
     options = ("link.coding.code=ldpc5g", "link.coding.rate=1/2", f"link.packet_size_bytes={packet_bytes}")
     options = (*options, "link.packets.crc=crc16")
-    curve = plan_of(tmp_path, BASE, *options).curves[0]
-    sentence = rate_warning(curve, "ebno_db")
+    curve = plan_of(tmp_path, BASE, *options, "measure.ebno=nominal").curves[0]
+    sentence = rate_warning(curve)
     assert (sentence is not None) == warned
     if sentence is not None:
         # 64 payload bits with a check sum of 16 at rate 1/2: 64 / 160.
         assert "code rate 0.5, but packets of 8 bytes carry 0.4 payload" in sentence
         assert "0.97 dB" in sentence
-    assert rate_warning(curve, "esno_db") is None
+    for other in ("measure.ebno=sent", "measure.over=esno_db"):
+        assert rate_warning(plan_of(tmp_path, BASE, *options, other).curves[0]) is None
+
+
+@pytest.mark.parametrize(
+    ("coding", "packet_bytes", "loss_db"),
+    [
+        # Seven zeros that clear the register, blocks of 12 bits at least, a check sum of 6 bits: 2.73, 1.76, 0.93 dB.
+        ({"code": "convolutional", "constraint_length": 8}, 1, 10 * np.log10(15 / 8)),
+        ({"code": "ldpc5g", "standard": "sionna"}, 1, 10 * np.log10(12 / 8)),
+        ({"code": "polar5g", "rate": 0.9, "standard": "sionna"}, 2, 10 * np.log10(0.9 * 22 / 16)),
+        # By the standard there are three parity checks more, and a bit that completes the symbol.
+        ({"code": "polar5g", "rate": 0.9}, 2, 10 * np.log10(0.9 * 26 / 16)),
+        ({"code": "convolutional", "constraint_length": 5}, 1000, 10 * np.log10(8032 / 8000)),
+        ({"code": "polar5g"}, 2, 0.0),
+        ({"code": "turbo", "rate": "1/3"}, 5, 0.0),
+    ],
+    ids=lambda one: one["code"] if isinstance(one, dict) else str(one),
+)
+def test_a_payload_bit_pays_for_all_bits_that_are_sent(
+    coding: dict[str, Any], packet_bytes: int, loss_db: float
+) -> None:
+    config = link(access="orthogonal", packet_size_bytes=packet_bytes, coding=coding)
+    sent, nominal = (Budget.of(config, num_devices=1, ebno=ebno) for ebno in ("sent", "nominal"))
+    assert nominal.esno_db(4.0, "ebno_db") - sent.esno_db(4.0, "ebno_db") == pytest.approx(loss_db, abs=1e-9)
+    assert sent.esno_db(4.0, "esno_db") == 4.0
+
+
+def test_the_axis_says_which_rate_eb_n0_charges(tmp_path: Path) -> None:
+    code = "link.coding={code: convolutional}"
+    sent, nominal, uncoded = (
+        plan_of(tmp_path, BASE, *options).curves
+        for options in ((code,), (code, "measure.ebno=nominal"), ("measure.over=ebno_db",))
+    )
+    assert [axis_name(curves) for curves in (sent, nominal, uncoded)] == ["Eb/N0 as sent", "Eb/N0 nominal", "Eb/N0"]
+    assert charged(sent, "esno_db") == ""
 
 
 def test_curves_of_mcs_indices_are_called_by_them(tmp_path: Path) -> None:

@@ -130,6 +130,16 @@ def test_the_step_size_of_the_closed_form_is_found(found: Search) -> None:
         assert abs(one.cell.value - theory[step]) < 0.2 * theory[step] + 2 * (one.cell.high - one.cell.value), step
 
 
+def test_every_scheme_of_langevin_sampling_gets_the_step_of_its_own_units(tmp_path: Path) -> None:
+    # A sign carries a / 2 = 1 / 40 of a gradient, levels carry all of it.
+    text = LANGEVIN.replace(str(STEPS), "[1.0e-4, 4.0e-3]").replace("1.0e+6", "30").replace("  scheme: noiseless\n", "")
+    text += "  metric: wasserstein2\nsweep:\n  - zip: {learning.scheme: [analog, digital, digital], "
+    text += "learning.quantizer_bits: [1, 1, 4]}\nlink: {power: {snr_max_db: 40}, channel: {gain: 0.04}}\n"
+    found, _ = search(tmp_path, text.replace("  rounds: 60", "  lmc_cap: none\n  rounds: 60"))
+    best = [found.result.of(choice)[0][1][0].candidate["learning.step_size"] for choice in found.tuning.choices]
+    assert best == [1e-4, 4e-3, 1e-4]
+
+
 def test_the_modulation_of_the_closed_form_is_found_per_fading(tmp_path: Path) -> None:
     found = search(tmp_path, LINKS)[0]
     page = found.write(command="").html

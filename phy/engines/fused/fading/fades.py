@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from phy.config import ChannelConfig
 from phy.engines.fused.fading.quantiles import NO_TABLE, tap_of_table
 from phy.fading.clusters import NUM_RAYS, clusters_of
-from phy.fading.correlation import LOS_ANGLE_TURNS
+from phy.fading.correlation import LOS_DOPPLER
 from phy.fading.quantile_table import quantile_table
 from phy.fading.tdl import FLAT_WAVES, TDL_WAVES, Profile, flat_profile, tdl_profile
 from phy.numerics.compiled import aligned_zeros, inlined, shared
@@ -99,7 +99,7 @@ def fades_of(channel: ChannelConfig, *, num_antennas: int, still: bool, offsets_
         scattered_part=np.float32((1.0 / (1.0 + rician_k)) ** 0.5),
         direct=np.float32(profile.direct**0.5),
         doppler_hz=np.float32(channel.max_doppler_hz),
-        along_hz=np.float32(channel.max_doppler_hz * np.cos(2.0 * np.pi * LOS_ANGLE_TURNS)),
+        along_hz=np.float32(LOS_DOPPLER * channel.max_doppler_hz),
         step_s=float(offsets_s[1] - offsets_s[0]) if len(offsets_s) > 1 else 0.0,
         offsets_s=np.asarray(offsets_s, np.float32),
         number=number,

@@ -37,7 +37,8 @@ class Rays(NamedTuple):
     - `places`, `draws`: counters of all draws, `num_draws` of them: azimuths and zeniths of each end, phases, velocity;
     - `angles` `[2 ends, 4, num_waves]`: cosine and sine of azimuths, cosine and sine of zeniths;
     - `amplitude` `[num_waves]`; `direct`: amplitude of the direct path; `towards` `[2 ends, 3]`: its unit vectors;
-    - `speed` in wavelengths per second; `position` `[antennas]` of the array, in wavelengths.
+    - `horizontal`: the velocity has no part upwards; `speed` in wavelengths per second;
+    - `position` `[antennas]` of the array, in wavelengths.
     """
 
     num_paths: int
@@ -49,6 +50,7 @@ class Rays(NamedTuple):
     amplitude: NDArray[np.float32]
     direct: np.float32
     towards: NDArray[np.float32]
+    horizontal: bool
     speed: np.float32
     position: NDArray[np.float32]
 
@@ -86,6 +88,7 @@ def rays_of(channel: ChannelConfig, *, num_antennas: int) -> Rays | None:
         amplitude=np.tile(amplitude, NUM_RAYS).astype(np.float32),
         direct=np.float32((float(clusters.k) / (1.0 + float(clusters.k))) ** 0.5),
         towards=towards.astype(np.float32),
+        horizontal=channel.movement == "horizontal",
         speed=np.float32(channel.max_doppler_hz),
         position=(0.5 * (np.arange(num_antennas) - (num_antennas - 1) / 2.0)).astype(np.float32),
     )
@@ -137,6 +140,8 @@ def _draw_rays(
         draw_listed(keys[n], rays.places, rays.draws, words, 0, len(rays.places), rays.num_draws)
         cosine, sine = phasor(_turns_of(words[phases + np.uint64(count)]) - _HALF)
         up, across = phasor(_turns_of(words[phases + np.uint64(count + 1)]) * _HALF)
+        if rays.horizontal:
+            up, across = _ZERO, np.float32(1.0)
         # Half a turn less, and thus the other sign.
         x, y, z = -rays.speed * cosine * across, -rays.speed * sine * across, rays.speed * up
         along = row[WAVES_ROOM : 2 * WAVES_ROOM]  # of the first antenna, until its weights are there

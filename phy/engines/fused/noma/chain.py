@@ -43,7 +43,7 @@ class FusedNomaChain(PacketChain):
         self._codec = packet_codec(
             config.coding, payload_bits=spec.payload_bits, bits_per_symbol=self.bits_per_symbol, crc=spec.crc
         )
-        self.coded_bits = self._codec.plan.coded_bits
+        self.coded_bits = self.soft_bits = self._codec.plan.coded_bits
         self._num_symbols = self.coded_bits // self.bits_per_symbol
         self._joint, self._by_packets = config.noma.detector == "ml", config.noma.detector == "sic-codeword"
         self._stages = [range(k, k + 1) for k in range(users)] if self._by_packets else [range(users)]
@@ -184,7 +184,7 @@ class FusedNomaChain(PacketChain):
             fill_bytes(labels[mine], bits, self.coded_bits, hard[mine])
 
         run_tasks(run, num_tasks=count, threads=self._threads)
-        payload, accepted = self._codec.decode(hard, added)
+        payload, accepted = self._codec.decode(hard, self._codec.soft_values(added))
         return payload.reshape(*shape, -1), accepted.reshape(shape), errors.reshape(*shape, bits)
 
 

@@ -126,7 +126,13 @@ def _variance_line(
         modes, first, strength = knowledge.modes, tile * LINE, arrival * arrival
         noise_shares(modes.level, modes.explained_time[data_row], strength, noise_power, shares)
         estimate_variance(
-            shares, modes.explained[tile], modes.unexplained[data_row, first:], strength, lanes, column, count
+            shares,
+            modes.explained[min(data_row, len(modes.explained) - 1), tile],
+            modes.unexplained[data_row, first:],
+            strength,
+            lanes,
+            column,
+            count,
         )
         add_noise_power(lanes, noise_power, column, count)
     elif known is not None:
@@ -239,10 +245,10 @@ def _scratch(plan: PacketPlan, *, has_arrived: bool) -> tuple[Any, ...]:
     elif not (plan.is_simple or plane.along_line):  # whole vectors are read of a line
         known = aligned_zeros(2 * plane.width * len(plane.pilot_rows) * antennas + VECTOR, np.float32)
     if knowledge.modes is not None:
-        over, in_time = knowledge.modes.level.shape
-        shrunk = np.empty((antennas, over, in_time), np.complex64)
-        modes = np.zeros((in_time + 3) // 4 * 8, np.float32)
-        shares = np.empty((in_time + 3) // 4 * 4, np.float32)
+        over, along = knowledge.modes.level.shape
+        shrunk = np.empty((antennas, over, along), np.complex64)
+        modes = np.zeros(2 * knowledge.modes.basis.shape[1], np.float32)
+        shares = np.empty(knowledge.modes.explained.shape[2], np.float32)
     return words, lanes, waves, taps, nodes, along, given, known, shrunk, modes, shares
 
 

@@ -34,9 +34,13 @@ class FusedPacketChain(PacketChain):
         config = spec.config
         self.bits_per_symbol = config.bits_per_symbol
         self._codec = packet_codec(
-            config.coding, payload_bits=spec.payload_bits, bits_per_symbol=self.bits_per_symbol, crc=spec.crc
+            config.coding,
+            payload_bits=spec.payload_bits,
+            bits_per_symbol=self.bits_per_symbol,
+            crc=spec.crc,
+            versions=spec.versions,
         )
-        self.coded_bits = self._codec.plan.coded_bits
+        self.coded_bits, self.soft_bits = self._codec.plan.coded_bits, self._codec.soft_bits
         self._combine = spec.combine
         exact = isinstance(config.coding, CodingConfig) and config.coding.demapper == "app" and self.bits_per_symbol > 2
         self._soft = APP if exact else MAXLOG if self._codec.soft or self._combine else HARD
@@ -82,12 +86,13 @@ class FusedPacketChain(PacketChain):
             soft=self._soft,
             threads=self._threads,
         )
-        hard, llrs = carried.hard, carried.llrs
+        hard, own = carried.hard, self._codec.soft_values(carried.llrs)
+        soft = own
         if earlier_llrs is not None:
-            llrs = llrs + earlier_llrs[:, 0]
-            hard = np.packbits(llrs > 0.0, axis=1)
-        received, accepted = self._codec.decode(hard, llrs)
-        kept = carried.llrs[:, None] if self._combine else None
+            soft = own + earlier_llrs[:, 0]
+            hard = np.packbits(soft > 0.0, axis=1)
+        received, accepted = self._codec.decode(hard, soft)
+        kept = own[:, None] if self._combine else None
         return Arrival(received[:, None], accepted[:, None], carried.errors[:, None], carried.energies[..., None], kept)
 
     def mean_power(self, channel_key: NDArray[np.uint32], start_s: NDArray[np.float32]) -> NDArray[np.floating]:

@@ -27,7 +27,7 @@ from phy.engines.fused.packets.lines import (
     wanted_modes,
     whole_vectors,
 )
-from phy.engines.fused.packets.plan import GIVEN_ERROR, LEAST_SQUARES, PacketPlan
+from phy.engines.fused.packets.plan import GIVEN_ERROR, LEAST_SQUARES, ChannelPlan, PacketPlan
 from phy.numerics.compiled import aligned_zeros, inlined, lean_kernel, spliced
 from phy.numerics.workers import run_tasks
 
@@ -203,7 +203,7 @@ def fading_scratch(plan: PacketPlan) -> tuple[NDArray[Any] | None, ...]:
     return lanes.view(np.uint32), lanes, waves_of(plan.fades), taps, nodes_of(plan)
 
 
-def nodes_of(plan: PacketPlan) -> NDArray[np.float32] | None:
+def nodes_of(plan: PacketPlan | ChannelPlan) -> NDArray[np.float32] | None:
     """Scratch array of a thread for `carriers_at_nodes`, None for carriers that are equal."""
     if plan.plane.between is None:
         return None

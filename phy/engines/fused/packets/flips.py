@@ -28,7 +28,7 @@ class FlippingChain(PacketChain):
         )
         self._num_bits = self._codec.plan.coded_bits
         self.bits_per_symbol = radio.bits_per_symbol
-        self.coded_bits = self._num_bits if spec.config.coding == "none" else 0
+        self.coded_bits = self.soft_bits = self._num_bits if spec.config.coding == "none" else 0
         # Bits of a packed packet at each place of the label, `[bits_per_symbol, num_bytes]`.
         place = np.arange(self._num_bits) % self.bits_per_symbol
         self._masks = np.packbits(place == np.arange(self.bits_per_symbol)[:, None], axis=1)

@@ -299,7 +299,23 @@ def shrink(
     known: Any, start: Any, width: Any, carrier_modes: Any, pilot_modes: Any, level: Any, strength: Any,
     noise_power: Any, out: Any,
 ) -> None:  # fmt: skip
-    """Modes of the channel from one antenna's pilots of a slot, `out` `[I, J]` complex64; see `LinearMmse`."""
+    """Modes of the channel from one antenna's pilots of a slot, `out` `[I, J]` complex64; see `LinearMmse`.
+
+    Or `[1, M]`; see `JointMmse`.
+    """
+    if pilot_modes.ndim == 3:
+        pilots, along, over = pilot_modes.shape
+        for i in range(over):
+            out[0, i] = 0.0
+        for pilot in range(pilots):
+            for j in range(along):
+                real, imag = dot(known, start + 2 * width * pilot, width, carrier_modes, j)
+                heard = np.complex64(complex(real, imag))
+                for i in range(over):
+                    out[0, i] += np.conj(pilot_modes[pilot, j, i]) * heard
+        for i in range(over):
+            out[0, i] *= strength / max(strength * level[0, i] + noise_power, _FAINTEST)
+        return
     pilots, over = pilot_modes.shape
     for j in range(level.shape[1]):
         for i in range(over):
@@ -316,6 +332,17 @@ def shrink(
 @inlined
 def wanted_modes(wanted: Any, row: Any, shrunk: Any, taps: Any) -> None:
     """Modes in frequency at one data row, real parts from 0 on, imaginary ones behind the padding to fours."""
+    if wanted.ndim == 3:
+        half = len(taps) // 2
+        for j in range(wanted.shape[1]):
+            real, imag = _ZERO, _ZERO
+            for i in range(wanted.shape[2]):
+                a, b = wanted[row, j, i], shrunk[0, i]
+                real += a.real * b.real - a.imag * b.imag
+                imag += a.real * b.imag + a.imag * b.real
+            taps[j] = real
+            taps[half + j] = imag
+        return
     over, along = shrunk.shape
     padded = (along + 3) // 4 * 4
     for j in range(padded):

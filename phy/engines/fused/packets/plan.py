@@ -17,8 +17,8 @@ from phy.engines.fused.fading.nodes import nodes_between
 from phy.engines.fused.packets.lines import LINE, ROOM
 from phy.fading.build import build_propagation
 from phy.frontends.air import motion
-from phy.frontends.delay_line import DelayLine
 from phy.frontends.estimation import Lerp, LinearMmse
+from phy.frontends.joint_estimation import JointMmse, linear_mmse
 from phy.frontends.resource_grid import Grid
 
 PERFECT, GIVEN_ERROR, LEAST_SQUARES, MMSE = range(4)
@@ -55,7 +55,11 @@ class Modes(NamedTuple):
 
     - `of_pilots` `[pilot rows, I]` and `wanted` `[data rows, I]` complex64, `of_carriers` `[2, J * width]` float32;
     - `level` `[I, J]` and `explained_time` `[data rows, I]`, `unexplained` `[data rows, width]` float32;
-    - `basis` `[tiles, modes of 4, 2, ROOM]`, `explained` `[tiles, modes of 4, ROOM]` float32.
+    - `basis` `[tiles, modes of 4, 2, ROOM]`, `explained` `[1, tiles, modes of 4, ROOM]` float32.
+
+    Or over M modes of both at once, with the numbers of `phy.frontends.joint_estimation`: `of_pilots`
+    `[pilot rows, J, M]`, `wanted` `[data rows, J, M]`, `level` `[1, M]`, `explained_time` ones `[data rows, 1]`, and
+    `explained` `[data rows, tiles, modes of 4, ROOM]`.
     """
 
     of_pilots: NDArray[np.complex64]
@@ -174,10 +178,7 @@ def plan_grid(config: LinkConfig, grid: Grid) -> PacketPlan:
     """Plan of whole slots of a grid, with the channel at every carrier; see `phy.frontends.ofdm`."""
     ofdm, moves = grid.ofdm, motion(config.channel)
     propagation = build_propagation(config.channel, num_antennas=config.receiver.num_antennas)
-    if ofdm.domain == "time":
-        response = DelayLine.of(grid, channel=config.channel, delays_s=propagation.delays_s).response
-    else:
-        response = np.exp(-2j * np.pi * propagation.delays_s[:, None] * grid.frequencies_hz)
+    response = np.exp(-2j * np.pi * propagation.delays_s[:, None] * grid.frequencies_hz)
     elements = grid.num_ofdm_symbols * grid.num_carriers
     pilots = grid.pilots[0].reshape(-1)
     selective = len(propagation.delays_s) > 1
@@ -197,7 +198,7 @@ def plan_grid(config: LinkConfig, grid: Grid) -> PacketPlan:
         pilot_rows=np.array(grid.pilot_rows, np.int64),
         instants=1 if moves == "still" else slots_s.shape[1],
         between=between if selective else None,
-        response=_tiled(response) if selective else None,
+        response=tiled(response) if selective else None,
         along_line=False,
         pilots=np.stack([pilots.real, pilots.imag]),
         known_energy=float(elements - grid.num_symbols),
@@ -210,8 +211,11 @@ def plan_grid(config: LinkConfig, grid: Grid) -> PacketPlan:
             kind=LEAST_SQUARES, low=lerp.low, high=lerp.high, weight=lerp.weight, noise_gain=lerp.noise_gain
         )
         if config.csi.estimator == "lmmse":
-            estimator = LinearMmse(grid, propagation=propagation, response=response)
-            knowledge = knowledge._replace(kind=MMSE, modes=_modes_of(estimator))
+            estimator = linear_mmse(grid, propagation=propagation, response=response)
+            knowledge = knowledge._replace(
+                kind=MMSE,
+                modes=_modes_of(estimator) if isinstance(estimator, LinearMmse) else _joint_modes_of(estimator),
+            )
     return PacketPlan(
         plane=plane,
         fades=fades_of(
@@ -250,13 +254,28 @@ def _modes_of(estimator: LinearMmse) -> Modes:
         level=np.outer(over.eigenvalues, along.eigenvalues).astype(np.float32),
         explained_time=np.ascontiguousarray(over.explained, np.float32),
         of_carriers=np.stack([vectors.real, vectors.imag]),
-        basis=_tiled(along.wanted.T),
-        explained=np.ascontiguousarray(_tiled(along.explained.T.astype(complex))[:, :, 0]),
+        basis=tiled(along.wanted.T),
+        explained=np.ascontiguousarray(tiled(along.explained.T.astype(complex))[None, :, :, 0]),
         unexplained=np.maximum(np.outer(over.prior, along.prior) - told, 0.0).astype(np.float32),
     )
 
 
-def _tiled(rows: NDArray[np.complexfloating]) -> NDArray[np.float32]:
+def _joint_modes_of(estimator: JointMmse) -> Modes:
+    modes = estimator.modes[0]
+    vectors = modes.carriers.T.reshape(-1)
+    return Modes(
+        of_pilots=np.ascontiguousarray(modes.of_pilots),
+        wanted=np.ascontiguousarray(modes.wanted),
+        level=modes.eigenvalues[None].astype(np.float32),
+        explained_time=np.ones((len(modes.wanted), 1), np.float32),
+        of_carriers=np.stack([vectors.real, vectors.imag]),
+        basis=tiled(modes.basis.T),
+        explained=np.stack([tiled(row.T.astype(complex))[:, :, 0] for row in modes.explained]),
+        unexplained=modes.unexplained.astype(np.float32),
+    )
+
+
+def tiled(rows: NDArray[np.complexfloating]) -> NDArray[np.float32]:
     """`[n, width]` complex to `[tiles, n padded to fours, 2, ROOM]`."""
     count, width = rows.shape
     tiles = np.zeros((-(-width // LINE), -(-count // 4) * 4, 2, ROOM), np.float32)

@@ -1,7 +1,7 @@
 """Packets as they reach every antenna at the carriers, without noise: kernels with the transforms between them.
 
-    labels -> bins -> samples, clipped and turned -> bins, times the channel
-                                                  -> delay line -> windows -> bins
+    labels -> bins -> samples, clipped and turned -> bins, times the channel, plus those of
+                                                          windows: motion within them, and late paths
 
 A thread takes as many packets at once as stay in its cache, and at least one.
 """
@@ -29,9 +29,9 @@ from phy.engines.fused.packets.channel import (
 from phy.engines.fused.packets.lines import CHANNEL, LINE, NUM_LANES, ROOM, SYMBOL, VECTOR, whole_vectors
 from phy.engines.fused.packets.plan import GIVEN_ERROR, PERFECT, ChannelPlan, PacketPlan
 from phy.engines.fused.symbols import Mapping, mapping
-from phy.engines.fused.waveform.delay_line import pass_through
-from phy.engines.fused.waveform.plan import WaveformPlan, line_scratch, plan_samples
-from phy.engines.fused.waveform.sender import from_bins, impair, place
+from phy.engines.fused.waveform.plan import WaveformPlan, late_scratch, plan_samples
+from phy.engines.fused.waveform.sender import from_bins, impair, place, read, write
+from phy.engines.fused.waveform.windows import add_up_steps, late_paths, tap_changes
 from phy.numerics.compiled import inlined, lean_kernel
 
 _SAMPLES_AT_ONCE = 1 << 17
@@ -70,19 +70,19 @@ def _store(lanes: Any, out: Any, at: Any, room: Any, count: Any) -> None:
 
 
 @inlined
-def _turn_back(turns: Any, lanes: Any, count: Any) -> None:
-    for i in range(count):
-        lanes[CHANNEL + i] = turns[0, i]
-        lanes[CHANNEL + ROOM + i] = turns[1, i]
-
-
-@inlined
 def _multiply(lanes: Any, count: Any) -> None:
     for i in range(count):
         a, b = lanes[CHANNEL + i], lanes[CHANNEL + ROOM + i]
         x, y = lanes[SYMBOL + i], lanes[SYMBOL + ROOM + i]
         lanes[CHANNEL + i] = a * x - b * y
         lanes[CHANNEL + ROOM + i] = a * y + b * x
+
+
+@inlined
+def _add(lanes: Any, count: Any) -> None:
+    for i in range(count):
+        lanes[CHANNEL + i] += lanes[SYMBOL + i]
+        lanes[CHANNEL + ROOM + i] += lanes[SYMBOL + ROOM + i]
 
 
 @inlined
@@ -97,13 +97,13 @@ def _remove_pilots(pilots: Any, at: Any, lanes: Any, count: Any) -> None:
 
 @lean_kernel
 def _reach_carriers(
-    carriers: Any, plan: Any, rows: Any, sides: Any, turned_back: Any, taps: Any, bins: Any, symbols: Any,
-    channel: Any, lanes: Any, nodes: Any,
+    carriers: Any, plan: Any, rows: Any, taps: Any, bins: Any, windows: Any, symbols: Any, channel: Any, lanes: Any,
+    nodes: Any,
 ) -> None:  # fmt: skip
-    """`symbols` and `channel` of `Arrived`, flat, from flat `bins` `[rows, sides, OFDM symbols, size]`.
+    """`symbols` and `channel` of `Arrived`, flat, from flat `bins` `[rows, OFDM symbols, size]`.
 
-    None are: `channel` where the receiver estimates it, `turned_back` without a delay line, `taps` where neither asks
-    for the channel, which then is in `bins`, one of their `sides` per antenna.
+    `windows` `[rows, antennas, OFDM symbols, size]`: bins of what windows add, None without. `channel` is None where
+    the receiver estimates it.
     """
     plane, antennas = plan.plane, plan.fades.num_antennas
     width, room, line_rows = plane.width, whole_vectors(plane.width), plane.line_rows
@@ -111,28 +111,58 @@ def _reach_carriers(
     for n in range(rows):
         for line in range(num_symbols):
             slot, row = line // line_rows, line % line_rows
-            number = carriers.order[row]
-            if taps is not None:
-                gains = taps[n, min(slot, taps.shape[1] - 1)]
-                if nodes is not None and row == 0 and slot < taps.shape[1]:
-                    carriers_at_nodes(plan, gains, nodes)
+            number, instant = carriers.order[row], row * carriers.stride + carriers.offset
+            gains = taps[n, min(slot, taps.shape[1] - 1)]
+            if nodes is not None and row == 0 and slot < taps.shape[1]:
+                carriers_at_nodes(plan, gains, nodes)
             for antenna in range(antennas):
-                source = ((n * sides + min(antenna, sides - 1)) * num_symbols + line) * carriers.size
-                target = 2 * room * ((n * antennas + antenna) * num_symbols + line)
+                here = (n * antennas + antenna) * num_symbols + line
+                target = 2 * room * here
                 for tile in range((width + LINE - 1) // LINE):
                     first = tile * LINE
                     count = whole_vectors(min(width - first, LINE))
-                    if taps is not None:
-                        channel_line(plan, gains, nodes, antenna, row, tile, lanes, NONE, count)
+                    channel_line(plan, gains, nodes, antenna, instant, tile, lanes, NONE, count)
                     if channel is not None:
                         _store(lanes, channel, target + first, room, count)
-                    if turned_back is not None:
-                        _turn_back(turned_back[tile], lanes, count)
+                    source = (n * num_symbols + line) * carriers.size
                     from_bins(carriers, bins, source, first, lanes, min(width - first, LINE))
                     _multiply(lanes, count)
+                    if windows is not None:
+                        from_bins(carriers, windows, here * carriers.size, first, lanes, min(width - first, LINE))
+                        _add(lanes, count)
                     if number < 0:
                         _remove_pilots(plane.pilots, (-1 - number) * width + first, lanes, min(width - first, LINE))
                     _store(lanes, symbols, target + first, room, count)
+
+
+@lean_kernel
+def _changed_bins(motion: Any, rows: Any, taps: Any, bins: Any, out: Any, lanes: Any, nodes: Any) -> None:
+    """`bins` `[rows, OFDM symbols, size]` times the changes of the channel, `out` `[steps, rows, antennas, ...]`.
+
+    `taps` are path gains at the nodes of a slot, or what `tap_changes` leaves.
+    """
+    plan, steps = motion.changes, motion.steps
+    plane, antennas = plan.plane, plan.fades.num_antennas
+    size, line_rows = plane.width, plane.line_rows
+    num_symbols = plane.num_slots * line_rows
+    for n in range(rows):
+        for slot in range(plane.num_slots):
+            gains = taps[n, slot]
+            if nodes is not None:
+                carriers_at_nodes(plan, gains, nodes)
+            for row in range(line_rows):
+                line = slot * line_rows + row
+                for tile in range((size + LINE - 1) // LINE):
+                    first = tile * LINE
+                    count = min(size - first, LINE)
+                    read(bins, (n * num_symbols + line) * size + first, lanes, SYMBOL, count)
+                    for antenna in range(antennas):
+                        for step in range(steps):
+                            change = row * steps + step
+                            channel_line(plan, gains, nodes, antenna, change, tile, lanes, NONE, whole_vectors(count))
+                            _multiply(lanes, count)
+                            place = ((step * rows + n) * antennas + antenna) * num_symbols + line
+                            write(lanes, CHANNEL, out, place * size + first, count)
 
 
 def _taps(
@@ -156,7 +186,8 @@ class Waveforms:
     def rows_at_once(self) -> int:
         """Packets that `arrive` takes best at once."""
         plane, antennas = self.plan.packet.plane, self.plan.packet.fades.num_antennas
-        each = antennas * plane.num_slots * plane.line_rows * self.plan.carriers.size
+        steps = 1 if self.plan.motion is None else self.plan.motion.steps
+        each = antennas * steps * plane.num_slots * plane.line_rows * self.plan.carriers.size
         return max(_SAMPLES_AT_ONCE // each, 1)
 
     def arrive(
@@ -167,51 +198,61 @@ class Waveforms:
         start_s: NDArray[np.float32],
     ) -> Arrived:
         """Send `labels` `[rows, num_symbols]` in the caller's thread; the rest as in `packets.air.AirRows`."""
-        plan, carriers, waveform, packet = self.plan, self.plan.carriers, self.plan.waveform, self.plan.packet
+        plan, carriers, packet = self.plan, self.plan.carriers, self.plan.packet
         plane, antennas, rows = packet.plane, packet.fades.num_antennas, len(labels)
-        lanes, nodes = np.zeros(NUM_LANES, np.float32), nodes_of(packet)
+        lanes = np.zeros(NUM_LANES, np.float32)
         energy, values = np.empty(rows), _complex_numbers((rows, plane.num_slots * plane.line_rows, carriers.size))
         place(carriers, plane, self.points, labels, values.flat, energy, lanes)
-        values.transform(fft.ifft)
         if plan.samples is not None:
+            values.transform(fft.ifft)
             impair(plan.samples, keys, values.flat, energy, lanes.view(np.uint32), lanes)
-        if plan.bins is not None or waveform is None:
             values.transform(fft.fft)
         if plan.bins is not None:
             impair(plan.bins, keys, values.flat, energy, lanes.view(np.uint32), lanes)
-            if waveform is not None:
-                values.transform(fft.ifft)
+        energy *= plane.prefix_share
+        taps = _taps(plan.line, keys, given, start_s)
+        windows = None if plan.motion is None and plan.late is None else self._windows(keys, taps, values, lanes)
         estimates = packet.knowledge.kind not in (PERFECT, GIVEN_ERROR)
-        taps: NDArray[np.float32] | None = _taps(plan.line.channel, keys, given, start_s)
-        if waveform is not None:
-            windows = _complex_numbers((rows, antennas, *values.shape[1:]))
-            scratch, flat = line_scratch(waveform, plan.line.plane), windows.flat
-            pass_through(waveform, plan.line.plane, antennas, taps, values.flat, flat, energy, *scratch)
-            values = windows
-            values.transform(fft.fft)
-            if estimates:
-                taps = None
-            elif waveform.moves:
-                taps = _taps(packet.channel, keys, given, start_s)
-        else:
-            energy *= plane.prefix_share
         shape = (antennas, values.shape[-2], 2, -(-plane.width // VECTOR) * VECTOR)
         symbols = np.empty((rows, *shape), np.float32)
         channel = np.empty((0 if estimates else rows, *shape), np.float32)
         _reach_carriers(
             carriers,
-            packet.channel,
+            plan.line,
             rows,
-            1 if waveform is None else antennas,
-            carriers.turned_back,
             taps,
             values.flat,
+            windows,
             symbols.reshape(-1),
             None if estimates else channel.reshape(-1),
             lanes,
-            nodes,
+            nodes_of(plan.line),
         )
         return Arrived(symbols, channel, energy)
+
+    def _windows(
+        self, keys: NDArray[np.uint32], taps: NDArray[np.float32], bins: _Numbers, lanes: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
+        """Flat bins `[rows, antennas, OFDM symbols, size]` of what windows add to the product with the channel."""
+        plan, (rows, num_symbols, size) = self.plan, bins.shape
+        antennas = plan.packet.fades.num_antennas
+        windows = _complex_numbers((rows, antennas, num_symbols, size))
+        windows.flat[:] = 0.0
+        if plan.motion is not None:
+            steps, plane = plan.motion.steps, plan.motion.changes.plane
+            changes = taps
+            if plane.between is None or not len(plane.between):
+                changes = np.zeros((*taps.shape[:2], 2 * PATHS * plane.instants * antennas), np.float32)
+                tap_changes(steps, antennas, taps, changes)
+            waves = _complex_numbers((steps, *windows.shape))
+            _changed_bins(plan.motion, rows, changes, bins.flat, waves.flat, lanes, nodes_of(plan.motion.changes))
+            waves.transform(fft.ifft)
+            add_up_steps(plan.motion.weights, waves.flat, windows.flat, rows * antennas * num_symbols)
+        if plan.late is not None:
+            scratch = late_scratch(plan.late)
+            late_paths(plan.late, plan.line.plane, antennas, keys, taps, bins.flat, windows.flat, *scratch)
+        windows.transform(fft.fft)
+        return windows.flat
 
 
 def waveforms_of(config: LinkConfig, packet: PacketPlan, *, num_blocks: int) -> Waveforms:

@@ -1,4 +1,4 @@
-"""Plan of OFDM symbols as samples, for kernels: places of carriers, impairments, and the delay line."""
+"""Plan of OFDM symbols as waveforms, for kernels: places of carriers, impairments, motion, and late paths."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.config import LinkConfig
-from phy.engines.fused.fading.fades import padded_paths
 from phy.engines.fused.fading.nodes import MOST_NODES, nodes_between
 from phy.engines.fused.impairments import Impairments, impairments_of_bins, impairments_of_samples
-from phy.engines.fused.packets.lines import LINE, ROOM, VECTOR
-from phy.engines.fused.packets.plan import PacketPlan, Plane
+from phy.engines.fused.packets.plan import ChannelPlan, PacketPlan, tiled
 from phy.fading.build import build_propagation
-from phy.frontends.delay_line import DelayLine
+from phy.frontends.air import motion
 from phy.frontends.resource_grid import Grid
+from phy.frontends.windows import Windows
 
 
 class Carriers(NamedTuple):
@@ -24,7 +23,7 @@ class Carriers(NamedTuple):
     - `size`: bins; `low`: carriers below DC; `low_bin`, `high_bin`: bins of the first of them, and of the first beyond;
     - `order` `[OFDM symbols of a slot]`: number among those with data, or -1 less the number among those with pilots;
     - `filler` `[2, n]` float32: known symbols behind the data;
-    - `turned_back` `[tiles, 2, ROOM]` float32: undoes the early window of the receiver, None without a delay line.
+    - `stride`, `offset`: instant of the channel of line r of a slot, r stride + offset.
     """
 
     size: int
@@ -33,45 +32,57 @@ class Carriers(NamedTuple):
     high_bin: int
     order: NDArray[np.int64]
     filler: NDArray[np.float32]
-    turned_back: NDArray[np.float32] | None
+    stride: int
+    offset: int
 
 
-class Waveform(NamedTuple):
-    """OFDM symbols of a packet on their way through a delay line, in numbers for kernels.
+class Motion(NamedTuple):
+    """Gains that change within a window, in numbers for kernels; see `phy.frontends.windows`.
 
-    - `size`, `prefix`: samples of an OFDM symbol without, and of, its prefix;
-    - `pulse` `[lags, paths]` float32, the lags padded with zeros to a multiple of four; `first`: lag of the first one
-      from the window's start;
-    - `knots`: lines of the delay line per OFDM symbol, 0 where one holds for the packet; `moves`: linear interpolation
-      up to the next one;
-    - `starts` `[knots + 1]`: first sample of each, prefix included; `weight` `[samples]` float32: of the next one, and
-      whole vectors behind them;
-    - `between` `[lines of a slot, MOST_NODES]` float32: weights of instants in every line, or empty.
+    - `steps`; `weights` `[steps, size]` float32: L of all instants but the middle;
+    - `changes`: plan of the channel at every bin, whose line r * steps + j is the change from the middle of symbol r to
+      its instant j, the middle left out.
     """
 
-    size: int
-    prefix: int
-    pulse: NDArray[np.float32]
-    first: int
-    knots: int
-    moves: bool
-    starts: NDArray[np.int64]
-    weight: NDArray[np.float32]
+    steps: int
+    weights: NDArray[np.float32]
+    changes: ChannelPlan
+
+
+class Late(NamedTuple):
+    """Paths beyond the prefix in numbers for kernels, the latest last; see `phy.frontends.windows`.
+
+    - `paths`, `missed`, `part` `[late paths]`: those of `Windows`;
+    - `turns` `[late paths, 2, size]`, `ahead`, `next_sample` `[2, size]` float32: turns of the bins by a path, by the
+      prefix, and from one sample to the next;
+    - `steps`, `instants` `[steps + 1, size]` float32: L of all instants, 0 steps where gains hold;
+    - `between` `[lines of a slot * steps + 1, MOST_NODES]` float32: weights of the nodes of a slot in every instant, or
+      of no rows where path gains are those of the instants.
+    """
+
+    paths: NDArray[np.int64]
+    missed: NDArray[np.int64]
+    part: NDArray[np.float32]
+    turns: NDArray[np.float32]
+    ahead: NDArray[np.float32]
+    next_sample: NDArray[np.float32]
+    steps: int
+    instants: NDArray[np.float32]
     between: NDArray[np.float32]
 
 
 class WaveformPlan(NamedTuple):
     """All that follows from a link and a number of symbols.
 
-    `waveform`: None where the channel multiplies carriers and no samples pass a delay line; `packet`: plan of the
-    carriers; `line`: that of the instants of the delay line; `samples`, `bins`: impairments of samples and of bins,
-    None for ideal ones.
+    `packet`: plan of the carriers; `line`: that of the channel, at more instants where it moves within a window;
+    `motion`, `late`: None without; `samples`, `bins`: impairments of samples and of bins, None for ideal ones.
     """
 
     carriers: Carriers
-    waveform: Waveform | None
     packet: PacketPlan
-    line: PacketPlan
+    line: ChannelPlan
+    motion: Motion | None
+    late: Late | None
     samples: Impairments | None
     bins: Impairments | None
 
@@ -86,87 +97,106 @@ def plan_samples(config: LinkConfig, packet: PacketPlan, *, num_blocks: int) -> 
     order = np.empty(ofdm.num_symbols, np.int64)
     order[grid.data_rows], order[grid.pilot_rows] = np.arange(len(grid.data_rows)), -1 - np.arange(len(grid.pilot_rows))
     filler = grid.filler
-    carriers = Carriers(
-        size=ofdm.num_subcarriers,
-        low=low,
-        low_bin=int(bins[0]) % ofdm.num_subcarriers,
-        high_bin=int(bins[low]) if low < len(bins) else 0,
-        order=order,
-        filler=np.stack([filler.real, filler.imag]),
-        turned_back=None,
-    )
-    waveform, line = None, packet
-    if ofdm.domain == "time":
-        channel = build_propagation(config.channel, num_antennas=packet.fades.num_antennas)
-        delays = DelayLine.of(grid, channel=config.channel, delays_s=channel.delays_s)
-        carriers = carriers._replace(turned_back=_turned_back(delays))
-        waveform, line = _pass_line(config, grid, delays, packet)
-    return WaveformPlan(
-        carriers=carriers,
-        waveform=waveform,
+    plan = WaveformPlan(
+        carriers=Carriers(
+            size=ofdm.num_subcarriers,
+            low=low,
+            low_bin=int(bins[0]) % ofdm.num_subcarriers,
+            high_bin=int(bins[low]) if low < len(bins) else 0,
+            order=order,
+            filler=np.stack([filler.real, filler.imag]),
+            stride=1,
+            offset=0,
+        ),
         packet=packet,
-        line=line,
+        line=packet.channel,
+        motion=None,
+        late=None,
         samples=impairments_of_samples(config, num_symbols=grid.num_ofdm_symbols),
         bins=impairments_of_bins(config, num_symbols=grid.num_ofdm_symbols),
     )
+    return _through_windows(config, grid, plan) if ofdm.domain == "time" else plan
 
 
-def _turned_back(line: DelayLine) -> NDArray[np.float32]:
-    turned = np.zeros((-(-len(line.turned_back) // LINE), 2, ROOM), np.float32)
-    for tile, part in enumerate(turned):
-        here = line.turned_back[tile * LINE : (tile + 1) * LINE]
-        part[0, : len(here)], part[1, : len(here)] = here.real, here.imag
-    return turned
+def _through_windows(config: LinkConfig, grid: Grid, plan: WaveformPlan) -> WaveformPlan:
+    """Add motion within windows and late paths."""
+    delays_s = build_propagation(config.channel, num_antennas=config.receiver.num_antennas).delays_s
+    doppler_hz = config.channel.max_doppler_hz if motion(config.channel) == "moving" else 0.0
+    windows = Windows.of(grid.ofdm, doppler_hz=doppler_hz, delays_s=delays_s)
+    size, steps = grid.ofdm.num_subcarriers, windows.steps
+    bins = (np.fft.fftfreq(size) * size).round()
+    response = np.exp(-2j * np.pi * delays_s[:, None] / grid.ofdm.sample_s * bins / size)
+    weights = np.zeros((0, MOST_NODES), np.float32)
+    if steps:
+        plan, weights = _moving(config, grid, plan, windows, response)
+    if len(windows.late):
+        late = Late(
+            paths=windows.late,
+            missed=windows.missed,
+            part=windows.part,
+            turns=_halves(response[windows.late]),
+            ahead=_halves(np.exp(2j * np.pi * bins * grid.ofdm.cyclic_prefix_length / size)),
+            next_sample=_halves(np.exp(2j * np.pi * bins / size)),
+            steps=steps,
+            instants=windows.between.astype(np.float32),
+            between=weights,
+        )
+        plan = plan._replace(late=late)
+    return plan
 
 
-def _pass_line(config: LinkConfig, grid: Grid, line: DelayLine, packet: PacketPlan) -> tuple[Waveform, PacketPlan]:
-    """The delay line, and the plan of its instants; see `phy.frontends.ofdm_time`."""
-    ofdm, fades, each = grid.ofdm, packet.fades, grid.ofdm.num_subcarriers + grid.ofdm.cyclic_prefix_length
-    paths, lags = line.pulse.shape
-    pulse = np.zeros((-(-lags // 4) * 4, padded_paths(paths)), np.float32)
-    pulse[:lags, :paths] = line.pulse.T
-    waveform = Waveform(
-        size=ofdm.num_subcarriers,
-        prefix=ofdm.cyclic_prefix_length,
-        pulse=pulse,
-        first=line.first_lag + line.advance,
-        knots=0 if fades.still else 1,
-        moves=False,
-        starts=np.array([0, each]),
-        weight=np.zeros(each + VECTOR, np.float32),
-        between=np.zeros((0, MOST_NODES), np.float32),
+def _moving(
+    config: LinkConfig, grid: Grid, plan: WaveformPlan, windows: Windows, response: NDArray[np.complex128]
+) -> tuple[WaveformPlan, NDArray[np.float32]]:
+    """The plan with motion, and the weights of nodes in every instant, of no rows where there are no nodes."""
+    steps, middle, rows = windows.steps, windows.steps // 2, grid.ofdm.num_symbols
+    plane, fades = plan.packet.plane, plan.packet.fades
+    instants_s, selective = windows.instants_s(rows), plan.packet.plane.response is not None
+    nodes_s, weights = nodes_between(instants_s, doppler_hz=config.channel.max_doppler_hz)
+    if not selective:
+        nodes_s, weights = nodes_s[:0], weights[:0]
+    in_slot_s = nodes_s if len(nodes_s) else instants_s
+    slots_s = np.arange(grid.num_slots)[:, None] * (rows * grid.ofdm.symbol_s)
+    fades = fades._replace(
+        offsets_s=(slots_s + in_slot_s).ravel().astype(np.float32),
+        step_s=float(in_slot_s[1] - in_slot_s[0]) if len(in_slot_s) > 1 else 0.0,
     )
-    if not line.knots:
-        return waveform, packet
-    position = np.arange(each) * (line.knots / each)
-    slots_s = np.arange(grid.num_slots)[:, None] * (ofdm.num_symbols * ofdm.symbol_s)
-    knots_s = np.asarray(np.arange(ofdm.num_symbols * line.knots + 1) * (ofdm.symbol_s / line.knots), float)
-    nodes_s, between = nodes_between(knots_s, doppler_hz=config.channel.max_doppler_hz)
-    in_slot_s = nodes_s if len(nodes_s) else knots_s
-    instants_s = slots_s + in_slot_s
-    return waveform._replace(
-        knots=line.knots,
-        moves=True,
-        starts=np.ceil(np.arange(line.knots + 1) * (each / line.knots)).astype(np.int64),
-        weight=np.append(position - np.floor(position), np.zeros(VECTOR)).astype(np.float32),
-        between=between,
-    ), packet._replace(
-        plane=packet.plane._replace(instants=instants_s.shape[1]),
-        fades=fades._replace(
-            offsets_s=instants_s.ravel().astype(np.float32),
-            step_s=float(in_slot_s[1] - in_slot_s[0]) if len(in_slot_s) > 1 else 0.0,
+    others = np.delete(np.arange(steps + 1), middle)
+    at_middle, at_others = np.arange(rows) * steps + middle, np.arange(rows)[:, None] * steps + others
+    changes = (weights[at_others] - weights[at_middle][:, None]).reshape(-1, MOST_NODES) if len(nodes_s) else weights
+    line = plane._replace(instants=len(in_slot_s), between=weights[at_middle] if len(nodes_s) else weights)
+    every = plane._replace(
+        width=grid.ofdm.num_subcarriers,
+        instants=len(nodes_s) or rows * steps,
+        between=changes,
+        response=tiled(response),
+    )
+    if not selective:
+        line, every = (part._replace(between=None, response=None) for part in (line, every))
+    if not len(nodes_s):
+        plan = plan._replace(carriers=plan.carriers._replace(stride=steps, offset=middle))
+    plan = plan._replace(
+        line=ChannelPlan(line, fades),
+        motion=Motion(
+            steps=steps,
+            weights=windows.between[others].astype(np.float32),
+            changes=ChannelPlan(every, fades),
         ),
     )
+    return plan, weights
 
 
-def line_scratch(waveform: Waveform, plane: Plane) -> tuple[NDArray[np.float32], ...]:
-    """Scratch arrays of a thread: samples of a packet, a window, and the delay line at nodes and at every knot."""
-    lags, each = len(waveform.pulse), waveform.size + waveform.prefix
-    before, after = max(waveform.first + lags - 1, 0), max(-waveform.first, 0)
-    sizes = (
-        before + plane.num_slots * plane.line_rows * each + after + VECTOR,
-        waveform.size + VECTOR,
-        lags * MOST_NODES,
-        lags * max(plane.instants, plane.line_rows * waveform.knots + 1),
+def _halves(values: NDArray[np.complex128]) -> NDArray[np.float32]:
+    """`[..., n]` complex to `[..., 2, n]`."""
+    return np.ascontiguousarray(np.stack([values.real, values.imag], axis=-2), np.float32)
+
+
+def late_scratch(late: Late) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.float32], NDArray[np.float32]]:
+    """Scratch arrays of a thread for `late_paths`: gains, missed samples, symbols and paths on bins."""
+    count, _, size = late.turns.shape
+    return (
+        np.zeros((late.steps + 1, 2, count), np.float32),
+        np.zeros(count, np.int64),
+        np.zeros((2, size), np.float32),
+        np.zeros_like(late.turns),
     )
-    return tuple(np.zeros(2 * size, np.float32) for size in sizes)

@@ -1,4 +1,4 @@
-"""The check sum of packed packets, eight bits at a time by table; see `phy.coding.crc`."""
+"""The check sum of packed bits, eight at a time by table; see `phy.coding.crc`."""
 
 from __future__ import annotations
 
@@ -35,18 +35,19 @@ def _remainders(packed: Any, num_bits: Any, table: Any, out: Any) -> None:
 
 @dataclass(frozen=True, eq=False)
 class PackedCrc:
-    """A CRC of TS 38.212 5.1, sent inverted.
+    """A CRC of TS 38.212 5.1, sent `inverted` or as it is.
 
     `table` `[257]` uint32: what each byte leaves in a register aligned to its highest bit, and the polynomial itself.
     """
 
     degree: int
     table: NDArray[np.uint32]
+    inverted: bool
 
     @classmethod
     @lru_cache(maxsize=8)
-    def named(cls, name: str) -> PackedCrc:
-        """The CRC of a name in `phy.config.CRC_BITS`."""
+    def named(cls, name: str, *, inverted: bool = True) -> PackedCrc:
+        """The CRC of a name in `phy.config.coding.CRC_POLYNOMIALS`."""
         degree, *powers = CRC_POLYNOMIALS[name]
         polynomial = sum(1 << power for power in powers) << (32 - degree)
         table = np.empty(257, np.uint32)
@@ -56,13 +57,13 @@ class PackedCrc:
                 register = (register << 1 & 0xFFFFFFFF) ^ (polynomial if register >> 31 else 0)
             table[byte] = register
         table[256] = polynomial
-        return cls(degree, table)
+        return cls(degree, table, inverted)
 
     def append(self, packed: NDArray[np.uint8], *, num_bits: int) -> NDArray[np.uint8]:
         """`[n, ceil(num_bits / 8)]`, padding zero, to `[n, ceil((num_bits + degree) / 8)]`."""
         register = np.empty(len(packed), np.uint32)
         _remainders(read_only(packed), num_bits, self.table, register)
-        sent = ~register & np.uint32((0xFFFFFFFF << (32 - self.degree)) & 0xFFFFFFFF)
+        sent = (~register if self.inverted else register) & np.uint32((0xFFFFFFFF << (32 - self.degree)) & 0xFFFFFFFF)
         # The register's bits behind the last bit of the message, wherever in its byte that is.
         shifted = (sent.astype(np.uint64) << np.uint64(32 - num_bits % 8)).astype(">u8").view(np.uint8).reshape(-1, 8)
         whole = num_bits // 8

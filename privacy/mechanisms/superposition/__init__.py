@@ -1,0 +1,1 @@
+"""Exact privacy of amplitudes that superpose over the air."""

@@ -1,0 +1,1 @@
+"""The answer of a run: who is best where, by how much, and at which privacy."""

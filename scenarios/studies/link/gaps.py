@@ -1,0 +1,147 @@
+"""How many dB lie between the curves of a link study at one error rate, with an interval.
+
+The value at which a curve meets the rate is interpolated between the two measured points beside it: by monotone cubics
+(Fritsch and Carlson, SIAM Journal on Numerical Analysis 17, 1980) in dB and the logarithm of the rate, because straight
+lines are 0.1 dB too low between points that are 2 dB apart. Its interval are the values at which the rate lies inside
+the interval of the error rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import hypot, inf, isfinite
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scenarios.report.figures.curves import applies, labels_of
+from scenarios.report.settings import said
+from scenarios.schema.labels.labels import axis_label
+from scenarios.schema.schema import FigureConfig
+from scenarios.studies.link.level import PLAIN_LABELS
+
+if TYPE_CHECKING:
+    from scenarios.studies.link.plan import LinkPlan
+    from scenarios.studies.link.results import PointResult, Results
+
+TARGETS = {"packet_error_rate": 1e-2, "bit_error_rate": 1e-3}
+"""Error rates at which curves are compared: the usual targets of a link with packets, and of one without a code."""
+MOST_CURVES = 8
+"""Curves that a sentence names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crossing:
+    """The value at which a curve meets an error rate [dB], and its interval; an end is infinite if not measured."""
+
+    value_db: float
+    low_db: float
+    high_db: float
+
+
+def crossing(points: Sequence[tuple[float, float | None, float, float]], *, target: float) -> Crossing | None:
+    """Return where a falling curve meets `target`; None if no two neighbours with errors lie on its two sides.
+
+    `points`: value [dB], rate (None without an error), and its lower and upper limit, in ascending order of values.
+    """
+    from scipy.interpolate import PchipInterpolator  # slow to import
+    from scipy.optimize import brentq
+
+    seen = [(value, rate, low, high) for value, rate, low, high in points if rate is not None]
+    if len(seen) < 2:
+        return None
+    values, rates, lows, highs = np.array(seen).T
+    smooth = PchipInterpolator(values, np.log(rates / target))
+
+    def meets(limits: NDArray[np.float64]) -> float | None:
+        """Where the curve through the limits, whose distance to that of the rates is linear, falls to the target."""
+        with np.errstate(divide="ignore"):
+            apart = np.log(limits / rates)
+
+        def excess(x: float) -> float:
+            return float(smooth(x) + np.interp(x, values, apart))
+
+        for left, right in pairwise(range(len(values))):
+            if limits[left] >= target > limits[right]:
+                if not np.isfinite(apart[right]):
+                    return float(values[left])  # a lower limit of 0 says nothing between the points
+                return float(brentq(excess, *values[left : right + 1]))
+        return None
+
+    at, low, high = (meets(limits) for limits in (rates, np.minimum(lows, rates), np.maximum(highs, rates)))
+    if at is None:
+        return None
+    silent = [value for value, rate, _, limit in points if rate is None and limit < target]
+    return Crossing(
+        value_db=at,
+        low_db=-inf if low is None else low,
+        high_db=min(silent, default=inf) if high is None else high,
+    )
+
+
+def gap(one: Crossing, other: Crossing) -> Crossing:
+    """Return `one` less `other`, with the interval of independent values (Zou and Donner 2008).
+
+    Points share random numbers, which makes the true interval narrower.
+    """
+    apart = one.value_db - other.value_db
+    return Crossing(
+        value_db=apart,
+        low_db=apart - hypot(one.value_db - one.low_db, other.high_db - other.value_db),
+        high_db=apart + hypot(one.high_db - one.value_db, other.value_db - other.low_db),
+    )
+
+
+def gap_sentences(plan: LinkPlan, results: Results, figures: Sequence[FigureConfig]) -> Iterator[tuple[str, str]]:
+    """Yield head and sentence for every panel and error rate at which two curves can be compared."""
+    for quantity, target in TARGETS.items():
+        config = next((one for one in figures if one.y == quantity), None)
+        if config is None:
+            config = FigureConfig(x=plan.measure.over, y=quantity)
+        labels = labels_of(config, plan.swept_paths, [curve.point for curve in plan.curves])
+        panels: dict[str, dict[str, Crossing | None]] = {}
+        for curve, (label, _), points in zip(plan.curves, labels, results, strict=True):
+            if quantity == "bit_error_rate" and curve.link.coding != "none":
+                continue
+            path = config.panels
+            panel = said(curve.point, path) if path is not None and applies(path, curve.point) else ""
+            if measured := [row for one in points if (row := _row(one, quantity)) is not None]:
+                panels.setdefault(panel, {})[label or curve.label] = crossing(measured, target=target)
+        for panel, curves in panels.items():
+            head = f"{axis_label(quantity)} {target:g}".replace("e-0", "e-")
+            if text := _compared(curves, axis=PLAIN_LABELS[plan.measure.over].removesuffix(" [dB]")):
+                yield ", ".join(filter(None, (head, panel))), text
+
+
+def _row(one: PointResult, quantity: str) -> tuple[float, float | None, float, float] | None:
+    estimate = one.rates()[quantity == "packet_error_rate"]
+    return None if estimate is None else (one.point.value_db, estimate.rate, estimate.low, estimate.high)
+
+
+def _compared(curves: dict[str, Crossing | None], *, axis: str) -> str:
+    """The curve that needs least, and how much more every other one needs; empty without two that meet the rate."""
+    known = {label: one for label, one in curves.items() if one is not None}
+    if len(known) < 2:
+        return ""
+    order = sorted(known, key=lambda label: known[label].value_db)
+    least, *others = order
+    parts = [f"{least} needs {axis} = {_decibels(known[least])}"]
+    for label in others[: MOST_CURVES - 1]:
+        more = gap(known[label], known[least])
+        clear = "" if more.low_db > 0.0 else ", no clear difference"
+        parts.append(f"{label} {_decibels(more)} more{clear}")
+    if len(others) >= MOST_CURVES:
+        parts.append(f"and {len(others) - MOST_CURVES + 1} more curves")
+    if missing := [label for label, one in curves.items() if one is None]:
+        parts.append(f"not met between two measured points by {', '.join(missing)}")
+    return f"{'; '.join(parts)}."
+
+
+def _decibels(found: Crossing) -> str:
+    """`3.91 [3.8, 4.02] dB`; without an interval where one of its ends was not measured."""
+    if not (isfinite(found.low_db) and isfinite(found.high_db)):
+        return f"{found.value_db:.2f} dB (no interval)"
+    return f"{found.value_db:.2f} [{found.low_db:.2f}, {found.high_db:.2f}] dB"
