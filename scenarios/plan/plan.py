@@ -33,6 +33,7 @@ from scenarios.schema.errors import (
 )
 from scenarios.schema.loader import LoadedScenario
 from scenarios.schema.messages.explain import explain, explain_within
+from scenarios.schema.messages.remedies import answer
 from scenarios.schema.overrides import set_path
 from scenarios.schema.schema import Scenario, validate_quickly
 from scenarios.schema.schema_keys import keys_within, left_out_keys, meant_key, schema_keys
@@ -133,7 +134,7 @@ def _of_values(loaded: LoadedScenario, step: Iterable[Setting], beside: Iterable
     except ValidationError as error:
         marks, _ = _point_marks(loaded, [*beside, *settings])
         paths = {tuple(setting.path.split(".")) for setting in settings}
-        return explain_within(error, paths, document=document, marks=marks)
+        return explain_within(error, paths, answer=answer, document=document, marks=marks)
     return []
 
 
@@ -248,7 +249,7 @@ def _point(
         scenario = validate_quickly(document)
     except ValidationError as error:
         marks, swept = _point_marks(loaded, settings)
-        raise explain(error, document=document, marks=marks, prefer=swept) from None
+        raise explain(error, answer=answer, document=document, marks=marks, prefer=swept) from None
     if next(reading.conflicts(scenario), None) is not None:
         marks, swept = _point_marks(loaded, settings)
         where = partial(_written, marks=marks, swept=swept)

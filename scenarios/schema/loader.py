@@ -29,6 +29,7 @@ from scenarios.schema.errors import (
     value_at,
 )
 from scenarios.schema.messages.explain import examine, explain
+from scenarios.schema.messages.remedies import answer
 from scenarios.schema.messages.values import without_value
 from scenarios.schema.overrides import OVERRIDE, first_point, override, parse_override, unsweep
 from scenarios.schema.plugins import pin_plugins
@@ -100,7 +101,7 @@ def load_as_meant(source: Source, **changes: Any) -> tuple[LoadedScenario, set[K
     document, marks, swept, found = _judged(document, marks)
     if isinstance(found, Scenario):
         return None
-    meant = examine(found, document=document, marks=marks, prefer=swept)
+    meant = examine(found, answer=answer, document=document, marks=marks, prefer=swept)
     if meant.scenario is None:
         return None
     if ("learning", "algorithm") in meant.lost:
@@ -158,7 +159,7 @@ def validated(document: dict[str, Any], marks: dict[KeyPath, Mark], source: Path
     """Plain data as a scenario; raises ScenarioError with the place from `marks`."""
     document, marks, swept, found = _judged(document, marks)
     if isinstance(found, ValidationError):
-        raise explain(found, document=document, marks=marks, prefer=swept)
+        raise explain(found, answer=answer, document=document, marks=marks, prefer=swept)
     return LoadedScenario(scenario=found, document=document, marks=marks, source=source)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from copy import deepcopy
 from typing import Any, NamedTuple
 
@@ -27,13 +27,16 @@ from scenarios.schema.errors import (
 from scenarios.schema.messages.forms import FORMS, Answer
 from scenarios.schema.messages.kinds import of_other_kinds
 from scenarios.schema.messages.nearest import nearest
-from scenarios.schema.messages.remedies import answer
 from scenarios.schema.schema import Scenario, validate_quickly
 from scenarios.schema.schema_keys import OWNERS, left_out_keys, schema_keys
 from scenarios.schema.shorthand import normalise
 
 _PASSES = 4
 """Times that a document is corrected and read again."""
+
+
+Answering = Callable[..., Answer]
+"""`remedies.answer`: path and error of pydantic -> problem and remedy."""
 
 
 class Examined(NamedTuple):
@@ -54,6 +57,7 @@ class Examined(NamedTuple):
 def explain(
     error: ValidationError,
     *,
+    answer: Answering,
     document: dict[str, Any],
     marks: Mapping[KeyPath, Mark],
     prefer: Collection[KeyPath] = (),
@@ -63,22 +67,31 @@ def explain(
     `marks` holds the place of each value of `document`. An error about several keys names one of `prefer` (the swept
     paths) before the others.
     """
-    found = examine(error, document=document, marks=marks, prefer=prefer)
+    found = examine(error, answer=answer, document=document, marks=marks, prefer=prefer)
     return together(found.errors, unseen=found.unseen)
 
 
 def explain_within(
-    error: ValidationError, paths: Collection[KeyPath], *, document: dict[str, Any], marks: Mapping[KeyPath, Mark]
+    error: ValidationError,
+    paths: Collection[KeyPath],
+    *,
+    answer: Answering,
+    document: dict[str, Any],
+    marks: Mapping[KeyPath, Mark],
 ) -> list[ScenarioError]:
     """Return the errors at or below some paths."""
     found = _by_path(error, document)
     inside = {path: item for path, item in found.items() if any(path[: len(one)] == one for one in paths)}
-    return [_as_error(one, marks=marks) for one in _answers(inside, document=document, marks=marks, prefer=())[0]]
+    return [
+        _as_error(one, marks=marks)
+        for one in _answers(inside, answer=answer, document=document, marks=marks, prefer=())[0]
+    ]
 
 
 def examine(
     error: ValidationError,
     *,
+    answer: Answering,
     document: dict[str, Any],
     marks: Mapping[KeyPath, Mark],
     prefer: Collection[KeyPath] = (),
@@ -104,7 +117,7 @@ def examine(
             and path[:-1] not in dropped
             and not _follows(path, _sentence(item), lost)
         }
-        answers, more = _answers(fresh, document=corrected, marks=places, prefer=prefer)
+        answers, more = _answers(fresh, answer=answer, document=corrected, marks=places, prefer=prefer)
         errors += [_as_error(one, marks=places) for one in answers]
         unseen += more
         reported |= {(path, _sentence(item)) for path, item in fresh.items()}
@@ -187,6 +200,7 @@ def _without_union_tags(loc: tuple[str | int, ...], document: Any, kind: str) ->
 def _answers(
     found: Mapping[KeyPath, dict[str, Any]],
     *,
+    answer: Answering,
     document: dict[str, Any],
     marks: Mapping[KeyPath, Mark],
     prefer: Collection[KeyPath],

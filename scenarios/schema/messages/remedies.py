@@ -36,16 +36,17 @@ from scenarios.schema.messages.forms import (
 )
 from scenarios.schema.messages.lines import change_in
 from scenarios.schema.messages.nearest import nearest, nearest_words
-from scenarios.schema.messages.sections import in_a_mapping, with_value
 from scenarios.schema.messages.values import (
     MOST_ROUNDED,
     beyond,
     broken_limit,
     by_example,
     example_of,
+    in_a_mapping,
     is_reference,
     number_before,
     stand_in,
+    with_value,
     words_of_kinds,
 )
 from scenarios.schema.schema import num_errors

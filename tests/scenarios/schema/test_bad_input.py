@@ -184,7 +184,7 @@ SENTENCES = {
     ),
     "a swept value out of range": (
         "name: a\nsweep:\n  link.channel.noise_power:\n  - 1\n  - -1\n",
-        "s.yaml:5: link.channel.noise_power = -1: must be above 1e-30; write for example 1.0.",
+        "s.yaml:5: link.channel.noise_power = -1: must be above 1e-30; leave this value out of the list.",
     ),
     "a swept value that another key excludes": (
         "name: a\nlearning: {rounds: 300}\nsweep:\n  learning.rounds: [300, 100]\n",
