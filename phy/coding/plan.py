@@ -48,8 +48,8 @@ class PacketPlan:
 
     `payload_bits + stuffing_bits + crc_bits + filler_bits = num_blocks * block_bits` and
     `num_blocks * coded_block_bits + padding_bits = coded_bits`, a multiple of the bits per symbol. Stuffing completes
-    a transport block size of TS 38.214, or 12 bits of a smaller packet. Code blocks by TS 38.212 are `segments`, of different coded lengths; the whole
-    transport block is then the one block of the packet.
+    a transport block size of TS 38.214, or 12 bits of a smaller packet. Code blocks by TS 38.212 are `segments`, of
+    different coded lengths; the whole transport block is then the one block of the packet.
     """
 
     payload_bits: int
