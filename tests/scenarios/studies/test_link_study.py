@@ -314,7 +314,7 @@ def test_exported_rates_are_those_of_the_counts(finished: Path) -> None:
             # Corrected for stopping on 300 errors by no more than one error or so.
             assert float(row["bit_error_rate"]) == pytest.approx(errors / bits, rel=2 / 300)
             unbiased = float(row["bit_error_rate"]) != errors / bits
-            assert row["bit_error_rate_unbiased"] == str(int(unbiased))
+            assert row["bit_error_rate_is_unbiased"] == str(int(unbiased))
             assert float(row["bit_error_rate_low"]) < float(row["bit_error_rate"]) < float(row["bit_error_rate_high"])
         else:
             assert row["bit_error_rate"] == ""
