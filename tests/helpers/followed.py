@@ -108,7 +108,7 @@ def _write(document: dict[str, Any], text: str, at: Path_, place: Path_, error: 
                         _taken(document, old)
             elif "key" in error.problem and target != place and value_at(document, tuple(place)) is not None:
                 _taken(document, place)
-            elif "path" in error.problem:
+            elif error.problem.startswith("the sweep names a path"):
                 _taken(document, place)
                 target = [*place[:-1], match[1]]
             _put(document, target, value)

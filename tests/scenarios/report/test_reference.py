@@ -202,7 +202,10 @@ def test_a_run_of_fewer_trials_is_stored_with_their_number(tmp_path: Path) -> No
     [
         ("cpa-table4", ["label"]),
         ("cpa-table5", ["label", "learning.num_devices"]),
-        ("flmc-snr", ["learning.scheme", "learning.lmc_cap", "link.power.snr_max_db", "privacy"]),
+        (
+            "flmc-snr",
+            ["learning.scheme", "learning.step_size", "learning.lmc_cap", "link.power.snr_max_db", "privacy"],
+        ),
     ],
 )
 def test_sweep_points_are_named_by_labels_rather_than_mappings(name: str, paths: list[str]) -> None:

@@ -328,7 +328,7 @@ def test_run_and_link_point_to_each_other(tmp_path: Path, finished: Path) -> Non
         (("run", only_link), "use phyloop link, or add learning:"),
         (("link", only_learning), "or use phyloop run"),
         (("link", only_link, "--set", "measure.values=[]"), "measure.values"),
-        (("run", "flmc-snr", "--out", finished, "--set", "name=small-link"), "holds results of phyloop link"),
+        (("run", only_learning, "--out", finished, "--set", "name=small-link"), "holds results of phyloop link"),
     ):
         result = phyloop(*arguments)
         assert result.returncode == 2
