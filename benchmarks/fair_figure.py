@@ -1,4 +1,4 @@
-"""Draw `docs/flmc-fair.png` from the stored results of `flmc-fair`: `python -m benchmarks.fair_figure`.
+"""Draw the stored results of `flmc-fair` as a PNG: `python benchmarks/fair_figure.py docs/flmc-fair.png`.
 
 Two panels, equal airtime and equal energy, of the 2-Wasserstein distance to the posterior over the proved epsilon of
 the run. Levels of 2 and 4 bits lie on the curve of analog, and 2 bit planes between analog and 4: they are left out.
@@ -6,6 +6,7 @@ the run. Levels of 2 and 4 bits lie on the curve of analog, and 2 bit planes bet
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from scenarios.report.figures import style
@@ -14,7 +15,6 @@ from scenarios.report.figures.drawing import Curve, Drawing, Spot
 from scenarios.report.published import read_reference
 from scenarios.schema.schema import FigureConfig
 
-FILE = Path(__file__).parents[1] / "docs" / "flmc-fair.png"
 METRIC, EPSILON = "wasserstein2", "privacy.budget.epsilon"
 SERIES = ("analog", "1 bit", "4 bit planes", "1 bit, coded")
 PANELS = ("equal airtime", "equal energy")
@@ -37,5 +37,6 @@ def drawing() -> Drawing:
 
 
 if __name__ == "__main__":
-    FILE.write_bytes(style.render(draw(drawing(), inches=PAPER[2]), "png", dpi=PAPER_DPI))
-    print(FILE)
+    for file in sys.argv[1:]:
+        Path(file).write_bytes(style.render(draw(drawing(), inches=PAPER[2]), "png", dpi=PAPER_DPI))
+        print(file)
