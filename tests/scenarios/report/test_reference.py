@@ -94,11 +94,11 @@ def test_a_stored_search_chose_the_values_that_its_scenario_reports(name: str) -
     plan = library_plan(name)
     assert plan is not None
     paths = {path for one in tuning.choices for path in (*one.settings, *tuning.candidates[0])}
-    points = [{path: _stored_cell(path, value_of(point, path)) for path in paths} for point in plan.points]
-    for row in chosen:  # another block of the sweep may have other paths, whose cells are empty
-        settings = {path: row[path] for path in paths if row[path]}
-        assert settings in [{path: point[path] for path in settings} for point in points], settings
-    assert len(points) == len(chosen)
+    points = [{path: _stored_cell(path, value) for path, value in one.settings.items()} for one in plan.points]
+    # Another block of the sweep may have other paths: its rows have empty cells there.
+    assert [{path: row[path] for path in paths if row[path]} for row in chosen] == [
+        {path: cell for path, cell in one.items() if path in paths} for one in points
+    ]
 
 
 def _stored_cell(path: str, value: object) -> str:
