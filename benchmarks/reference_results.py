@@ -2,8 +2,8 @@
 
 Writes `scenarios/library/reference/<scenario>.csv`: a row per sweep point and metric that the scenario shows, or per
 sweep point and error rate of a link study. Values over the rounds of figures go to `reference/curves/<scenario>.csv`,
-the candidates of a search by `phyloop tune` to `reference/tune/<scenario>.csv`. A run of fewer trials may be stored;
-the file holds their number.
+the best candidates of each choice of a search by `phyloop tune` to `reference/tune/<scenario>.csv`. A run of fewer
+trials may be stored; the file holds their number.
 """
 
 from __future__ import annotations
@@ -39,6 +39,9 @@ Row = dict[str, Any]
 MOST_ROUNDS = 25
 """Values stored of a longer curve, evenly spread with both ends."""
 
+MOST_CANDIDATES = 7
+"""Candidates stored of each choice of a search, the best: the others lie far from the optimum."""
+
 
 def write(folder: Path, *, into: Path = REFERENCE) -> Path:
     """Write the results of a run folder into the reference file of its scenario; returns the file."""
@@ -66,12 +69,17 @@ def write(folder: Path, *, into: Path = REFERENCE) -> Path:
 
 
 def _write_search(candidates: Path, into: Path, study: Study) -> Path:
-    """Write the candidates of a finished search."""
+    """Write the best candidates of each choice of a finished search."""
     name = study.name.removesuffix("-tune")
     with study.store.open_existing(candidates.parent) as store:
         origin = _origin(store, store.read_scenario().root["seed"], f"phyloop tune {name}")
     with candidates.open(encoding="utf-8", newline="") as file:
-        rows = [{key: _short(text) for key, text in row.items()} for row in csv.DictReader(file)]
+        found: list[list[Row]] = []
+        for row in csv.DictReader(file):
+            if row["chosen"] == str(True):  # the first of its choice, the best come first
+                found.append([])
+            found[-1].append({key: _short(text) for key, text in row.items()})
+    rows = [row for choice in found for row in choice[:MOST_CANDIDATES]]
     (into / "tune").mkdir(exist_ok=True)
     return _write(into / "tune" / f"{name}.csv", [one for one in rows[0] if one not in COLUMNS], rows, origin)
 

@@ -15,10 +15,11 @@ from scenarios.report.settings import cells_of
 from scenarios.report.tables.quantities import ROUND_AXES
 from scenarios.report.tables.summaries import Mean, PointSummary, Rate, rate_text
 from scenarios.schema.labels.labels import axis_label
-from scenarios.schema.loader import LoadedScenario
+from scenarios.schema.loader import LoadedScenario, load_scenario
 from scenarios.schema.schema import FigureConfig
 from scenarios.studies.link.plan import LinkPlan, expand_link
 from scenarios.studies.link.report import compose, figures_of
+from scenarios.studies.tune.plan import VALIDATION, plan_tuning
 
 Row = dict[str, str]
 
@@ -64,10 +65,13 @@ def search(name: str) -> Iterator[str]:
     if not (rows := read_reference(f"tune/{name}")):
         return
     first = rows[0]
+    metric = plan_tuning(load_scenario(name)).metric
+    images = "validation images and on " if metric.name == VALIDATION else ""
     yield "## Search for its settings"
     yield (
-        f"`{first['source']}`, phyloop {first['version']}, {first['date']}. Candidates were compared on validation "
-        f"images and on trials of seed {first['seed']}, from which no trial above draws. "
+        f"`{first['source']}`, phyloop {first['version']}, {first['date']}. Candidates were compared by "
+        f"{metric.words} on {images}trials of seed {first['seed']}, from which no trial above draws. "
+        "Of each choice the best candidates are shown. "
         "Where the interval of a difference contains zero, the two candidates are not told apart."
     )
     numbers = ("rounds", "n", "difference", "difference_low", "difference_high", "chosen")
