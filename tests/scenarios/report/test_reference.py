@@ -17,7 +17,6 @@ from benchmarks.reference_results import MOST_CANDIDATES, MOST_ROUNDS, telling_p
 from phy.measure.monte_carlo import Stop
 from scenarios.engine.run import run_study
 from scenarios.plan.plan import expand
-from scenarios.plan.points import value_of
 from scenarios.report import published
 from scenarios.report.figures.drawing import Spot
 from scenarios.report.published import COLUMNS, REFERENCE, library_plan, number_of, read_reference
