@@ -63,7 +63,8 @@ packets = st.fixed_dictionaries(
 def test_every_bit_of_a_packet_has_its_place(coding: Coding, packet: dict[str, Any]) -> None:
     plan = plan_packet(coding, **packet)
     assert plan.crc_bits == (0 if packet["crc"] is None else CRC_BITS[packet["crc"]])
-    assert plan.payload_bits + plan.crc_bits + plan.filler_bits == plan.num_blocks * plan.block_bits
+    information = plan.payload_bits + plan.stuffing_bits + plan.crc_bits
+    assert information + plan.filler_bits == plan.num_blocks * plan.block_bits
     assert plan.num_blocks * plan.coded_block_bits + plan.padding_bits == plan.coded_bits
     assert plan.coded_bits % packet["bits_per_symbol"] == 0
     assert 0 <= plan.padding_bits < packet["bits_per_symbol"]
