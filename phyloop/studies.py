@@ -275,9 +275,9 @@ def check(
 
     Example:
         >>> import phyloop
-        >>> phyloop.check("flmc-snr")
-        flmc-snr is valid: 86 points x 30 trials = 2580 tasks, seed 2022
-        >>> wrong = phyloop.check("flmc-snr", set={"learning.rounds": -1, "trials": 0})
+        >>> phyloop.check("fedavg-digits")
+        fedavg-digits is valid: 16 points x 5 trials = 80 tasks, seed 2025
+        >>> wrong = phyloop.check("fedavg-digits", set={"learning.rounds": -1, "trials": 0})
         >>> wrong.ok, [error.key for error in wrong.errors]
         (False, ['trials', 'learning.rounds'])
     """

@@ -56,7 +56,10 @@ class ChainMixing(Kept):
             if blocks * self._length < _FEWEST or blocks < 2:
                 continue
             those = np.flatnonzero(whole == blocks)
-            sums, squares = (part[:blocks, those].transpose(1, 2, 0) for part in (self._sums, self._squares))
+            # Blocks of an entry side by side: in another order of memory a sum depends on how many trials there are.
+            sums, squares = (
+                np.ascontiguousarray(part[:blocks, those].transpose(1, 2, 0)) for part in (self._sums, self._squares)
+            )
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 size = effective_sample_size(sums, squares, length=self._length).min(axis=1)
                 rhat = split_rhat(sums, squares, length=self._length).max(axis=1)

@@ -8,6 +8,7 @@ p = u - floor(u): E[c] = g / r for the level c = 2 j / (2^b - 1) - 1, of varianc
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from phy.numerics.workers import run_tasks
 _WORDS = 2.0**32
 _LANES = 256
 """Pairs of values that are drawn at a time."""
+_NO_TABLE = read_only(np.empty((0, 0)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,44 +51,40 @@ class StochasticLevels:
 
     def indices(self, values: Reals, *, keys: U32) -> U8:
         """Indices of levels of `values` `[num_trials, num_devices, n]`, of the same shape, by words of `keys`."""
+        return self._drawn(values, keys, _NO_TABLE)[0]
+
+    def symbols(self, values: Reals, *, keys: U32) -> F64:
+        """What is sent over a superposition, `[num_trials, num_devices, n or n b]`, of mean square at most 1."""
+        return self._drawn(values, keys, self._table)[1].reshape(*values.shape[:-1], -1)
+
+    def _drawn(self, values: Reals, keys: U32, table: F64) -> tuple[U8, F64]:
+        """Indices, and the row of `table` `[2^b, w]` of each, `[num_trials, num_devices n, w]`."""
         doubles = values.astype(np.float64, copy=False)
         if not np.isfinite(doubles).all():
             refuse_infinite_values(values)
         out = np.empty(doubles.shape, np.uint8)
+        symbols = np.empty((len(doubles), out[0].size, table.shape[1]))
         numbers, streams, top, half = read_only(doubles), read_only(keys), float(self.top), 0.5 * self.top
         run_tasks(
-            lambda start, stop: _draw(numbers, half / self.reach, half, top, streams, out, start, stop),
+            lambda start, stop: _draw(numbers, half / self.reach, half, top, streams, table, out, symbols, start, stop),
             num_tasks=len(doubles),
-            cost_us=0.004 * doubles.size,
+            cost_us=0.0015 * doubles.size + 0.001 * symbols.size,
         )
-        return out
+        return out, symbols
 
-    def symbols(self, values: Reals, *, keys: U32) -> F64:
-        """What is sent over a superposition, `[num_trials, num_devices, n or n b]`, of mean square at most 1."""
-        return self._symbols(self.indices(values, keys=keys))
-
-    def _symbols(self, indices: U8) -> F64:
-        flat = indices.reshape(-1)
-        out = np.empty((flat.size, 1 if self.plane_amplitudes is None else self.bits_per_value))
-        table = self._table()
-        run_tasks(
-            lambda start, stop: _look_up(read_only(flat), table, out, start, stop),
-            num_tasks=flat.size,
-            cost_us=0.001 * out.size,
-        )
-        return out.reshape(*indices.shape[:-1], -1)
-
+    @cached_property
     def _table(self) -> F64:
         """Symbols of every level `[2^b, 1 or b]`."""
         index = np.arange(self.top + 1)
         if self.plane_amplitudes is None:
-            return np.asarray(2.0 * index[:, None] / self.top - 1.0)
+            return read_only(2.0 * index[:, None] / self.top - 1.0)
         signs = 2.0 * (index[:, None] >> np.arange(self.bits_per_value)[::-1] & 1) - 1.0
-        return np.asarray(signs * np.array(self.plane_amplitudes))
+        return read_only(signs * np.array(self.plane_amplitudes))
 
     def symbols_of(self, payload: U8, *, num_values: int) -> F64:
         """`symbols` of encoded bits."""
-        return self._symbols(self._indices_of(payload, num_values))
+        found = self._table[self._indices_of(payload, num_values)]
+        return found.reshape(*found.shape[:-2], -1)
 
     def of_planes(self, sums: F64) -> F64:
         """Levels `[..., n]` of received `symbols` `[..., n or n b]`, linear in them, so of sums over devices too."""
@@ -113,62 +111,61 @@ class StochasticLevels:
         return np.asarray(self.top - found.sum(axis=-1, dtype=np.uint8), np.uint8)
 
 
-@kernel
-def _look_up(indices: Any, table: Any, out: Any, first: Any, last: Any) -> None:
-    for i in range(first, last):
-        for p in range(table.shape[1]):
-            out[i, p] = table[indices[i], p]
-
-
 @inlined
-def _in_order(words: Any, ordered: Any, num_values: Any, pairs: Any, count: Any) -> None:
-    """Words of `count` whole devices, value by value: the first ones of the pairs in front, the others behind."""
-    at, place = np.uint64(0), np.uint64(0)
-    for _ in range(count):
+def _order(order: Any, num_values: Any, pairs: Any, count: Any) -> None:
+    """Places of the words of `count` whole devices, value by value: the first ones of the pairs in front."""
+    place = 0
+    for device in range(count):
         for i in range(num_values):
-            behind = np.uint64(_LANES) if i & 1 else np.uint64(0)
-            ordered[place] = words[at + np.uint64(i >> 1) + behind]
-            place += np.uint64(1)
-        at += np.uint64(pairs)
+            order[place] = np.uint32(device * pairs + (i >> 1) + (_LANES if i & 1 else 0))
+            place += 1
 
 
 @inlined
-def _round(values: Any, scale: Any, half: Any, top: Any, words: Any, out: Any, count: Any) -> None:
+def _round(values: Any, scale: Any, half: Any, top: Any, words: Any, order: Any, out: Any, count: Any) -> None:
     for k in range(count):
         i = np.uint64(k)
         u = min(max(values[i] * scale + half, 0.0), top)
         down = np.floor(u)
         # A level itself leaves nothing to chance: no word is below 0.
-        out[i] = np.uint8(down + (np.float64(words[i]) < (u - down) * _WORDS))
+        out[i] = np.uint8(down + (np.float64(words[order[i]]) < (u - down) * _WORDS))
+
+
+@inlined
+def _look_up(indices: Any, table: Any, out: Any, count: Any) -> None:
+    if table.shape[1] == 1:
+        for k in range(count):
+            i = np.uint64(k)
+            out[i, 0] = table[indices[i], 0]
+    else:
+        for row in range(count):
+            for p in range(table.shape[1]):
+                out[row, p] = table[indices[row], p]
 
 
 @kernel
-def _draw(values: Any, scale: Any, half: Any, top: Any, keys: Any, out: Any, first: Any, last: Any) -> None:
-    """Indices of trials `first` to `last`, word by word as `random.uniform_words` numbers them."""
+def _draw(
+    values: Any, scale: Any, half: Any, top: Any, keys: Any, table: Any, out: Any, symbols: Any, first: Any, last: Any
+) -> None:
+    """Indices and symbols of trials `first` to `last`, word by word as `random.uniform_words` numbers them."""
     num_devices, num_values = values.shape[1], values.shape[2]
     pairs = (num_values + 1) // 2
-    fit = max(_LANES // pairs, 1)
+    # Some whole devices at a time, or part of one.
+    fit, step = max(_LANES // pairs, 1), min(pairs, _LANES)
     places, rows = np.zeros(_LANES, np.uint32), np.zeros(_LANES, np.uint32)
-    words, ordered = np.empty(2 * _LANES, np.uint32), np.empty(2 * _LANES, np.uint32)
-    for trial in range(first, last):
-        own, sent = values[trial].reshape(-1), out[trial].reshape(-1)
-        if pairs <= _LANES:
-            for device in range(0, num_devices, fit):
-                count = min(fit, num_devices - device)
-                for k in range(count * pairs):
-                    places[k], rows[k] = np.uint32(k % pairs), np.uint32(device + k // pairs)
-                draw_listed(keys[trial], places, rows, words, 0, _LANES, count * pairs)
-                _in_order(words, ordered, num_values, pairs, count)
-                at = device * num_values
-                _round(own[at:], scale, half, top, ordered, sent[at:], count * num_values)
-        else:
-            for device in range(num_devices):
-                for start in range(0, pairs, _LANES):
-                    count = min(_LANES, pairs - start)
-                    for k in range(count):
-                        places[k], rows[k] = np.uint32(start + k), np.uint32(device)
-                    draw_listed(keys[trial], places, rows, words, 0, _LANES, count)
-                    wide = min(2 * count, num_values - 2 * start)
-                    _in_order(words, ordered, wide, count, 1)
-                    at = device * num_values + 2 * start
-                    _round(own[at:], scale, half, top, ordered, sent[at:], wide)
+    words, order = np.empty(2 * _LANES, np.uint32), np.empty(2 * _LANES, np.uint32)
+    for device in range(0, num_devices, fit):
+        some = min(fit, num_devices - device)
+        for start in range(0, pairs, step):
+            width = min(step, pairs - start)
+            wide = min(2 * width, num_values - 2 * start)
+            # Counters are those of every trial: to divide for each of them takes longer than to draw.
+            for k in range(some * width):
+                places[k], rows[k] = np.uint32(start + k % width), np.uint32(device + k // width)
+            _order(order, wide, width, some)
+            at, count = device * num_values + 2 * start, some * wide
+            for trial in range(first, last):
+                own, sent = values[trial].reshape(-1)[at:], out[trial].reshape(-1)[at:]
+                draw_listed(keys[trial], places, rows, words, 0, _LANES, some * width)
+                _round(own, scale, half, top, words, order, sent, count)
+                _look_up(sent, table, symbols[trial, at:], count)

@@ -34,12 +34,14 @@ class LocalConfig(Frozen):
         "0.5, 1 is FedSGD",
         most=100_000,
     )
-    batch_size: Count | None = Field(default=None, description="samples of one mini-batch (sgd, adam)")
+    batch_size: Count | None = Field(default=None, examples=[32], description="samples of one mini-batch (sgd, adam)")
     momentum: Decay = Field(default=0.0, examples=[0.9], description="momentum (sgd); 0: none")
     beta1: Decay = Field(default=0.9, description="decay of Adam's first moment; 0.9 as in Kingma and Ba 2015")
     beta2: Decay = Field(default=0.999, description="decay of Adam's second moment; 0.999 as in Kingma and Ba 2015")
     clip: PositiveFloat | None = Field(
-        default=None, description="G, largest l2 norm of the gradient of one sample; left out: no clipping"
+        default=None,
+        examples=[1.0],
+        description="G, largest l2 norm of the gradient of one sample; left out: no clipping",
     )
     l2: NonNegative = Field(
         default=0.0,

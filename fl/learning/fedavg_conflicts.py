@@ -190,7 +190,9 @@ def _personal(learning: FedAvgConfig) -> Iterator[Conflict]:
     if personal is not None and samples_per_device(learning) < 2:
         keys = "learning.partition.samples_per_device learning.num_devices learning.personal"
         problem = "a device with one sample has none to hold out for a test of its personal model"
-        yield Conflict(keys, problem, "leave personal out, or write fewer devices")
+        given = learning.partition.samples_per_device is not None
+        remedy = "write learning.partition.samples_per_device: 2" if given else "write fewer devices"
+        yield Conflict(keys, problem, f"{remedy}, or leave personal out")
     if learning.convergence_bound and not (
         learning.aggregation == MeanScheme() and learning.attack is None and personal is None
     ):

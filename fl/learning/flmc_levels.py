@@ -20,7 +20,6 @@ from numpy.typing import ArrayLike
 
 from fl.arrays import F64
 from privacy.events.levels import SuperposedLevels, rounded_pair
-from privacy.events.noise_events import GaussianNoise
 from privacy.events.releases import Release
 from privacy.mechanisms.superposition.rounding import RoundingPrivacy
 
@@ -133,6 +132,8 @@ class Levels:
 
     def event(self, relative_amplitude: float) -> Event:
         """Return the event of one entry at A over sqrt(N0)."""
+        from privacy.events.noise_events import GaussianNoise  # SciPy loads with it, which no plan needs
+
         if self._distance is not None:
             return GaussianNoise(noise_multiplier=1.0 / (self._distance * relative_amplitude))
         return SuperposedLevels(amplitude=relative_amplitude, levels=1 << self.bits, share=self._share)

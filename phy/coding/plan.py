@@ -48,8 +48,8 @@ class PacketPlan:
 
     `payload_bits + stuffing_bits + crc_bits + filler_bits = num_blocks * block_bits` and
     `num_blocks * coded_block_bits + padding_bits = coded_bits`, a multiple of the bits per symbol. Stuffing completes
-    a transport block size of TS 38.214. Code blocks by TS 38.212 are `segments`, of different coded lengths; the whole
-    transport block is then the one block of the packet.
+    a transport block size of TS 38.214, or 12 bits of a smaller packet. Code blocks by TS 38.212 are `segments`, of
+    different coded lengths; the whole transport block is then the one block of the packet.
     """
 
     payload_bits: int
@@ -113,7 +113,8 @@ def _by_standard(coding: CodingConfig, *, payload_bits: int, bits_per_symbol: in
     if coding.transport_block == "ts38214":
         symbols, transport = smallest_allocation(payload_bits, rate=rate, bits_per_symbol=bits_per_symbol)
     else:
-        transport = payload_bits
+        # Of fewer bits, belief propagation leaves some undecided; the smallest block of TS 38.214 5.1.3.2 has 24.
+        transport = max(payload_bits, _SMALLEST_BLOCK[coding.code])
         # The scheduler chooses how many symbols are sent: enough that belief propagation decodes small blocks.
         held = min(rate, LDPC_SHORT_RATE) if transport <= LDPC_SHORT_BITS else rate
         symbols = _ceil((transport + crc_bits) / held / bits_per_symbol)

@@ -28,16 +28,19 @@ class Frozen(BaseModel):
 
 
 def _read_fraction(value: Any) -> Any:
-    """Convert a fraction such as `1/2` to a number; return any other value unchanged."""
+    """Convert a quotient such as `1/2` or `1.5/2` to a number; return any other value unchanged."""
     if not isinstance(value, str):
         return value
     try:
-        return float(Fraction(value.replace(" ", "")))
-    except (ValueError, ZeroDivisionError):
+        parts = [Fraction(part) for part in value.replace(" ", "").split("/")]
+        return float(parts[0] / parts[1] if len(parts) == 2 else Fraction(value))
+    except (ValueError, ZeroDivisionError, OverflowError):
         return value
 
 
-_RATE_OR_FRACTION = {"anyOf": [{"type": "number"}, {"type": "string", "pattern": r"^\s*\d+\s*/\s*\d+\s*$"}]}
+_RATE_OR_FRACTION = {
+    "anyOf": [{"type": "number"}, {"type": "string", "pattern": r"^\s*\d+(\.\d+)?\s*/\s*\d+(\.\d+)?\s*$"}]
+}
 CodeRate = Annotated[
     float,
     BeforeValidator(_read_fraction),

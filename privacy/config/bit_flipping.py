@@ -157,7 +157,7 @@ class BitFlippingConfig(FlippedBits):
     channel: Literal["native", "agnostic"] = Field(
         default="native",
         description="native: the channel's bit errors count as flips; agnostic: the devices flip all; native as in "
-        "Li et al. 2025",
+        "Li et al. 2025, but agnostic under privacy.budget, where evidence for native costs delta",
     )
 
     @property

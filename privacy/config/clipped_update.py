@@ -35,8 +35,11 @@ class ClippedUpdate(UploadMechanism):
     delta: Annotated[float, Field(ge=1e-12, lt=1.0, allow_inf_nan=False)] = Field(
         default=1e-5, description="delta of each round of each device; 1e-5 as for a budget"
     )
-    clip: Annotated[float, Field(gt=0.0, allow_inf_nan=False)] | None = Field(
-        default=None, description="largest l2 norm of an update that is sent as numbers; longer ones are scaled to it"
+    # Within the limits of learning.local.clip, whose squares single precision holds.
+    clip: Annotated[float, Field(gt=1e-15, le=1e9, allow_inf_nan=False)] | None = Field(
+        default=None,
+        examples=[1.0],
+        description="largest l2 norm of an update that is sent as numbers; longer ones are scaled to it",
     )
 
     @model_validator(mode="after")

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from phy.config import LinkConfig
+from privacy.config.bit_flipping import BitFlippingBudget
 from scenarios.cli.describe import describe, listings
 from scenarios.plan.points import Plan
 from scenarios.report.settings import computed_by, links_on_air
@@ -58,6 +59,8 @@ def _say_plan(checked: Check, plan: Plan) -> None:
     for line in last:
         if line not in first:
             say(f"last sweep point: {line}")
+    if sentence := _channel_left_out(plan):
+        say(sentence)
     if engine := computed_by(links_on_air(point.scenario for point in plan.points)):
         say(f"symbols computed by {engine}")
         say(_received_snr(links_on_air(point.scenario for point in plan.points)))
@@ -68,6 +71,17 @@ def _say_plan(checked: Check, plan: Plan) -> None:
         f"about {cost.memory_bytes / 1e9:.1f} GB memory, one task {cost.task_memory_bytes / 1e9:.1f} GB (of "
         f"{byte_size(space.limit_bytes)}); {cost.disk_bytes / 1e6:.0f} MB on disk; phyloop run measures time"
     )
+
+
+def _channel_left_out(plan: Plan) -> str | None:
+    """Which errors count towards privacy under a budget that names no channel: its default is another one."""
+    for one in (point.scenario.mechanism for point in plan.points):
+        if isinstance(one, BitFlippingBudget) and "channel" not in one.model_fields_set:
+            return (
+                f"privacy.channel is {one.channel}, the default under privacy.budget; with an epsilon per round it is "
+                "native"
+            )
+    return None
 
 
 def _received_snr(links: Iterable[LinkConfig]) -> str:

@@ -17,10 +17,11 @@ _asked: list[int] = []
 
 
 @contextmanager
-def interruptible() -> Iterator[None]:
+def interruptible(*, last: bool = False) -> Iterator[None]:
     """In the block the first Ctrl-C or SIGTERM raises KeyboardInterrupt, whatever fails or is lost after it.
 
-    Outside of the main thread no signal comes.
+    Outside of the main thread no signal comes. `last`: the process ends with the block, so that a second signal must
+    not kill it on its way out.
     """
     main = threading.current_thread() is threading.main_thread()
     before = {number: signal.signal(number, _interrupt) for number in _SIGNALS if main}
@@ -31,9 +32,11 @@ def interruptible() -> Iterator[None]:
             raise KeyboardInterrupt from error
         raise
     finally:
+        stopped = bool(_asked)
         _asked.clear()
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        if not (last and stopped):
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:

@@ -27,6 +27,8 @@ _LATER_OF_FLMC: dict[str, Any] = {
 }
 """Later keys of FLMC, and the value that older tasks had."""
 
+_LATER_OF_PRIVACY: dict[str, Any] = {"noise_tolerance_db": 0.0, "listener_advantage_db": 0.0, "form": "printed"}
+
 _PARTS = {"link", "learning", "privacy", "seed"}
 
 
@@ -51,8 +53,8 @@ def physics(scenario: Scenario) -> dict[str, Any]:
     if (privacy := parts["privacy"]) != "none":
         if privacy["budget"] is None:
             del privacy["budget"]
-        for name in ("noise_tolerance_db", "listener_advantage_db"):
-            if privacy.get(name) == 0.0:
+        for name, usual in _LATER_OF_PRIVACY.items():
+            if privacy.get(name) == usual:
                 del privacy[name]
     if scenario.plugins:
         parts["plugins"] = sorted(scenario.code[word] for word in scenario.plugins)
@@ -78,6 +80,8 @@ def leave_out_later_of_link(link: dict[str, Any]) -> None:
         del link["receiver"]["combining"]
     if link["receiver"]["scaling"] == "auto":
         del link["receiver"]["scaling"]
+    if (channel := link["channel"])["movement"] == "space" or not channel["model"].startswith("cdl"):
+        del channel["movement"]  # earlier devices of CDL moved in space, and other models have no rays
     if link["power"]["budget"] is None:
         del link["power"]["budget"]
     if not link["impairments"]["estimated"]:

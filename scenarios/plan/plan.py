@@ -33,6 +33,7 @@ from scenarios.schema.errors import (
 )
 from scenarios.schema.loader import LoadedScenario
 from scenarios.schema.messages.explain import explain, explain_within
+from scenarios.schema.messages.remedies import answer
 from scenarios.schema.overrides import set_path
 from scenarios.schema.schema import Scenario, validate_quickly
 from scenarios.schema.schema_keys import keys_within, left_out_keys, meant_key, schema_keys
@@ -113,20 +114,27 @@ def expand(loaded: LoadedScenario, reading: Reading = LEARNING) -> Plan:
 
 
 def check_sweep(loaded: LoadedScenario) -> None:
-    """Raise ScenarioError for all wrong paths, lists and values of the sweep, each value alone."""
-    steps = [step for axes in sweep_axes(loaded) for axis in axes for step in axis]
-    if errors := [error for step in steps[:_MAX_REFUSED] for error in _of_values(loaded, step)]:
+    """Raise ScenarioError for all wrong paths, lists and values of a sweep, each beside the first values of others."""
+    steps = [
+        (step, [setting for other in axes if other is not axis for setting in other[0]])
+        for axes in sweep_axes(loaded)
+        for axis in axes
+        for step in axis
+    ]
+    if errors := [error for step, beside in steps[:_MAX_REFUSED] for error in _of_values(loaded, step, beside)]:
         raise together(errors)
 
 
-def _of_values(loaded: LoadedScenario, step: Iterable[Setting]) -> list[ScenarioError]:
-    """The errors of some swept values alone."""
+def _of_values(loaded: LoadedScenario, step: Iterable[Setting], beside: Iterable[Setting] = ()) -> list[ScenarioError]:
+    """The errors of some swept values, `beside` others of their sweep points, such as the kind of their section."""
     root = {key: value for key, value in loaded.document.items() if key != "sweep"}
+    settings = [*step]
     try:
-        validate_quickly(document := _document(root, [*step]))
+        validate_quickly(document := _document(root, [*beside, *settings]))
     except ValidationError as error:
-        marks, swept = _point_marks(loaded, [*step])
-        return explain_within(error, swept, document=document, marks=marks)
+        marks, _ = _point_marks(loaded, [*beside, *settings])
+        paths = {tuple(setting.path.split(".")) for setting in settings}
+        return explain_within(error, paths, answer=answer, document=document, marks=marks)
     return []
 
 
@@ -241,7 +249,7 @@ def _point(
         scenario = validate_quickly(document)
     except ValidationError as error:
         marks, swept = _point_marks(loaded, settings)
-        raise explain(error, document=document, marks=marks, prefer=swept) from None
+        raise explain(error, answer=answer, document=document, marks=marks, prefer=swept) from None
     if next(reading.conflicts(scenario), None) is not None:
         marks, swept = _point_marks(loaded, settings)
         where = partial(_written, marks=marks, swept=swept)

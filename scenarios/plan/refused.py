@@ -49,6 +49,7 @@ def errors_of_points(
                 shown.add(once)
                 alike = everywhere and times[sentence] == len(refused) > 1
                 found = _of_kinds(replace(one, remedy=remedy), settings, root, blocks)
+                found = _not_repeated(found, settings, blocks)
                 yield one if alike else _with_settings(found, settings)
 
 
@@ -126,6 +127,17 @@ def _with_settings(error: ScenarioError, settings: Sequence[Setting]) -> Scenari
         listed = ", ".join(f"{setting.path} = {shorten(setting.value, 30)}" for setting in others)
         return replace(error, problem=f"{error.problem} (at the sweep point {listed})")
     return error
+
+
+def _not_repeated(error: ScenarioError, settings: Sequence[Setting], blocks: Sequence[Sequence[Axis]]) -> ScenarioError:
+    """An error of a swept value whose remedy is an example that its list has already: leave the value out."""
+    own = next((one for one in settings if one.path == error.key), None)
+    example = dict(error.change.new).get(tuple(str(error.key).split(".")))
+    if own is None or example is None or "zip" in own.origin or not error.change.gone:
+        return error
+    axis = [one for block in blocks for axis in block for step in axis for one in step]
+    values = [one.value for one in axis if one.origin[:-1] == own.origin[:-1]]
+    return replace(error, remedy="leave this value out of the list") if example in values else error
 
 
 def _is_of(section: str, name: str, kind: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple, get_args
 
 from fl.config.learning import algorithms
@@ -10,7 +10,7 @@ from fl.config.measured import Measured, joined
 from scenarios.plan.points import Plan, swept_keys, value_of
 from scenarios.report.published import Published, lists_in, of_plan, points_at, words_at
 from scenarios.report.tables.quantities import EPSILON, LINK_STUDY, SHARES
-from scenarios.schema.errors import KeyPath, ScenarioError, dotted, items_of, listing, mark_of, shorten, together
+from scenarios.schema.errors import KeyPath, ScenarioError, dotted, flow, items_of, listing, mark_of, shorten, together
 from scenarios.schema.loader import LoadedScenario
 from scenarios.schema.messages.nearest import nearest, nearest_words
 from scenarios.schema.schema import Axis, FigureConfig, PublishedConfig, TableConfig
@@ -35,12 +35,14 @@ class _Place(NamedTuple):
 # --- figures --------------------------------------------------------------------------------------
 
 
-def check_figures(loaded: LoadedScenario) -> None:
-    """Raise ScenarioError for figures of something that is never measured or set."""
+def check_figures(loaded: LoadedScenario, *, lost: Collection[KeyPath] = ()) -> None:
+    """Raise ScenarioError for figures of something that is never measured or set, but for figures of `lost` keys."""
+    unknown = {path[:3] for path in lost}
     errors = [
         error
         for number, figure in enumerate(loaded.scenario.report.figures)
-        for error in _of_figure(_Place(loaded, ("report", "figures", number)), figure)
+        if (at := ("report", "figures", number)) not in unknown
+        for error in _of_figure(_Place(loaded, at), figure)
     ]
     if errors:
         raise together(errors)
@@ -154,7 +156,8 @@ def _check_settings(place: _Place, at: dict[str, Any], plan: Plan) -> None:
             raise here.refuse("names no key of a scenario", meant_key(path, among=known).remedy)
         for item in items_of(value):
             if not isinstance(item, str | int | float):
-                problem, remedy = "must be a word, a number or a list of them", f"write for example {path}: [1, 2]"
+                problem, known_value = "must be a word, a number or a list of them", value_of(plan.points[0], path)
+                remedy = f"write for example {flow(known_value)}"
                 raise here.refuse(problem, remedy, value)
             words = words_at(plan, path)
             if isinstance(item, str) and item not in words and _is_meant(here, path, plan):

@@ -17,6 +17,8 @@ from scenarios.files.replacement import replace_text, writing
 from scenarios.report.library import difference, own_notes
 from scenarios.report.settings import computed_by
 from scenarios.report.tables.table import Table
+from scenarios.schema.errors import mapping
+from scenarios.schema.permission import ALLOW
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -160,10 +162,11 @@ def render_page(
 
 def _closing(folder: Path, page: Page, store: Store) -> dict[str, Sequence[Part]]:
     name, runs = shlex.quote(str(folder)), tuple(store.runs.values())
-    commands = [f"phyloop report {name}", f"phyloop export {name} --out csv"]
+    code = f" {ALLOW}" if mapping(store.read_scenario().root).get("code") else ""  # plug-ins are run with leave only
+    commands = [f"phyloop report {name}{code}", f"phyloop export {name} --out csv{code}"]
     resolved = "phyloop measured these numbers in another program, which must run again to repeat them."
     if page.command:
-        commands.insert(0, f"phyloop {page.command} {name}/scenario.yaml --out {name}")
+        commands.insert(0, f"phyloop {page.command} {name}/scenario.yaml --out {name}{code}")
         resolved = f"`scenario.yaml` in this folder is the resolved scenario: it names every default, and {page.same}"
     provenance = [Part(text="No run was recorded.")]
     if runs:

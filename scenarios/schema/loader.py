@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -23,10 +24,13 @@ from scenarios.schema.errors import (
     mapping,
     mark_of,
     names_of,
+    needs_quotes,
     together,
     value_at,
 )
 from scenarios.schema.messages.explain import examine, explain
+from scenarios.schema.messages.remedies import answer
+from scenarios.schema.messages.values import without_value
 from scenarios.schema.overrides import OVERRIDE, first_point, override, parse_override, unsweep
 from scenarios.schema.plugins import pin_plugins
 from scenarios.schema.schema import Scenario, validate_quickly
@@ -97,14 +101,15 @@ def load_as_meant(source: Source, **changes: Any) -> tuple[LoadedScenario, set[K
     document, marks, swept, found = _judged(document, marks)
     if isinstance(found, Scenario):
         return None
-    meant = examine(found, document=document, marks=marks, prefer=swept)
+    meant = examine(found, answer=answer, document=document, marks=marks, prefer=swept)
     if meant.scenario is None:
         return None
-    if value_at(document, ("learning", "algorithm")) and not value_at(meant.document, ("learning", "algorithm")):
+    if ("learning", "algorithm") in meant.lost:
         meant.document.pop("report", None)  # its figures are those of an unknown algorithm
     lost = meant.lost | ({("plugins",)} if meant.document.get("plugins") != document.get("plugins") else set())
     for key in lost:
-        unsweep(meant.document, meant.marks, path=names_of(key), name=str(path))
+        with suppress(ScenarioError):  # a section around the key is swept as a whole
+            unsweep(meant.document, meant.marks, path=names_of(key), name=str(path))
     loaded = LoadedScenario(scenario=meant.scenario, document=meant.document, marks=meant.marks, source=path)
     return loaded, lost
 
@@ -154,7 +159,7 @@ def validated(document: dict[str, Any], marks: dict[KeyPath, Mark], source: Path
     """Plain data as a scenario; raises ScenarioError with the place from `marks`."""
     document, marks, swept, found = _judged(document, marks)
     if isinstance(found, ValidationError):
-        raise explain(found, document=document, marks=marks, prefer=swept)
+        raise explain(found, answer=answer, document=document, marks=marks, prefer=swept)
     return LoadedScenario(scenario=found, document=document, marks=marks, source=source)
 
 
@@ -198,7 +203,19 @@ def resolved_root(loaded: LoadedScenario, *, swept_paths: Collection[str]) -> di
 
 def as_yaml(data: dict[str, Any]) -> str:
     """Plain data as YAML, keys in their order."""
-    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
+    return yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes a text that the reader takes for a number: 1e30 is text for PyYAML."""
+
+
+def _quoted(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "'" if needs_quotes(text) else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _quoted)
 
 
 def resolved_data(scenario: Scenario) -> dict[str, Any]:
@@ -256,7 +273,10 @@ def _in_library(name: str) -> Path | None:
 
 def _load_merged(path: Path, chain: tuple[Path, ...]) -> tuple[dict[str, Any], dict[KeyPath, Mark]]:
     """Merge a file over its base, and so on; `chain` holds the files above this one."""
-    data, lines = read_yaml(path)
+    try:
+        data, lines = read_yaml(path)
+    except ScenarioError as error:
+        raise without_value(error) from None
     return _merged((data, {key: Mark(path, line) for key, line in lines.items()}), path, chain)
 
 
@@ -309,7 +329,9 @@ def _merged(
         return ScenarioError(problem=problem, remedy=remedy, file=path, line=line, key="base", value=base)
 
     if not isinstance(base, str):
-        raise refuse("must be the name of one file", "write for example base: other.yaml")
+        library = [one.stem for one in LIBRARY.glob("*.yaml") if one.stem != path.stem]
+        example = (get_close_matches(path.stem, library, n=1, cutoff=0.5) or ["fedavg-digits"])[0]
+        raise refuse("must be the name of one file", f"write for example base: {example}")
     below = _existing(path.parent / base)
     target = below if below is not None and below.is_file() else _in_library(base)
     if target is not None and target is below and not target.resolve().is_relative_to(path.parent.resolve()):

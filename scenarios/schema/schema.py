@@ -212,7 +212,9 @@ class FigureConfig(Frozen):
     )
     title: Line = Field(default="", description="title of the figure")
     budgets: tuple[Annotated[float, Field(gt=0, allow_inf_nan=False)], ...] = Field(
-        default=(), description="amounts of an x along the run: the results have y at the last round within each"
+        default=(),
+        description="amounts of an x along the run: the results have y at the last round within each",
+        examples=[[10000]],
     )
 
     @property
@@ -335,7 +337,7 @@ class Scenario(Frozen):
     description: Prose = Field(
         default="", description="quantity under study, and the figure or table of a paper that it repeats"
     )
-    label: Word = Field(default="", description="free text to tell sweep points apart; changes no number")
+    label: Word = Field(default="", description="text to tell sweep points apart; changes no number", examples=["A"])
     seed: Annotated[int, Field(ge=0, lt=1 << 64, strict=True)] = Field(
         default=0,
         description="seed of all random numbers; the same seed gives the same numbers; 0 is a convention, any seed "

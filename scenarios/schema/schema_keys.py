@@ -290,7 +290,7 @@ def _nearest_key(
             return 0.0
         here = around == section or spelt
         fits = (here and alike == 1.0) or key.takes(_converted(word, leaf, value)[1])
-        if not (fits or inside):
+        if not fits and (not inside or alike < 0.8):
             return 0.0
         alike = max(alike, spelt) + 0.15 * here + 0.05 * inside + 0.01 * SequenceMatcher(None, path, other).ratio()
         return alike if fits else alike / 2  # its wrong value has an error of its own
@@ -299,7 +299,7 @@ def _nearest_key(
     # phyloop run writes `code`, nobody else.
     able = [one for one in among if one != "code" and one not in around and one not in written]
     able = [one for one in able if _is_of(one, section, kind)]
-    best = max((one for one in able if "downlink." in path or "downlink." not in one), key=near)
+    best = max((one for one in able if "downlink" in path or "downlink" not in one.rpartition(".")[0]), key=near)
     if near(best) == 0.0:
         return None, None
     return best, _converted(best.rpartition(".")[2], leaf, value)[0]

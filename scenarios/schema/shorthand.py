@@ -84,10 +84,10 @@ def is_another(path: Path, *, old: Any, new: Any) -> bool:
     key = SECTIONS.get(path)
     if key is None or path in _LASTING or old is not mapping(old):
         return False
-    return bool(key in mapping(new) and new[key] != old.get(key, _UNNAMED.get(path)))
+    return bool(key in mapping(new) and new[key] != old.get(key, USUAL_KINDS.get(path)))
 
 
-_UNNAMED: dict[Path, str] = {
+USUAL_KINDS: dict[Path, str] = {
     ("learning",): UNNAMED,
     ("learning", "task"): GaussianLinearConfig().name,
     ("learning", "partition"): "iid",
@@ -101,4 +101,4 @@ def _usual(path: Path, algorithm: Any) -> str:
     """The kind of a section that names none, with that of codecs; empty where there is none."""
     if path[-1] in ("codec", "downlink_codec"):
         return FlipMomentsConfig().codec.name if algorithm in ("flip-moments", "bit-distance") else "uniform"
-    return _UNNAMED.get(path, "")
+    return USUAL_KINDS.get(path, "")

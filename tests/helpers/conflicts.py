@@ -46,6 +46,9 @@ CONFLICTS = {
         "access: orthogonal, modulation: qpsk, engine: fused, "
         "coding: {code: ldpc5g, check_update: minsum, standard: sionna}"
     ),
+    "an engine that lacks the standard": _link(
+        "access: orthogonal, modulation: qpsk, engine: sionna, coding: {code: ldpc5g, standard: 3gpp}"
+    ),
     "a GPU that lacks the link": _link(
         "access: orthogonal, modulation: qpsk, engine: cuda, ofdm: {num_subcarriers: 16, cyclic_prefix_length: 4}"
     ),
@@ -111,7 +114,15 @@ CONFLICTS = {
     "a rate beyond polar codes": _link("coding: {code: polar5g, rate: 0.95}"),
     "a rate beyond LDPC": _link("coding: {code: ldpc5g, rate: 0.95}"),
     "a block that is too short": _link("mcs: 28, coding: {code: ldpc5g, block_length: 11, standard: sionna}"),
-    "packets under independent flips": _link("error_model: iid, packets: {policy: drop}"),
+    "soft values of independent flips": _link("error_model: iid, packets: {policy: retransmit-combine}"),
+    "redundancy of the conventions of Sionna": _link(
+        "coding: {code: ldpc5g, standard: sionna}, packets: {policy: retransmit-combine, "
+        "combining: incremental-redundancy}"
+    ),
+    "redundancy of NOMA": _link(
+        "access: noma, modulation: qpsk, coding: {code: ldpc5g}, packets: {policy: retransmit-combine, "
+        "combining: incremental-redundancy}"
+    ),
     "a closed form of NOMA": _link("access: noma, modulation: qpsk, error_model: analytic"),
     "antennas in the time domain": _air(
         "receiver: {num_antennas: 2}, ofdm: {num_subcarriers: 16, cyclic_prefix_length: 4, domain: time}"
@@ -162,6 +173,7 @@ CONFLICTS = {
     "a decay of a fixed radius": _fedavg("aggregation: {name: cpa, gamma_decay: 0.9}"),
     "a radius below single precision": _fedavg("aggregation: {name: cpa, radius: decaying, gamma_decay: 0.01}"),
     "a scale that one level does not show": _fedavg("aggregation: {name: cpa, form: printed, radius: scaled}"),
+    "rates of other stages": _fedavg("aggregation: {name: cpa, rate_bits: [2, 1]}"),
     "too many lattice points": _fedavg("aggregation: {name: cpa, dimension: 2, rate_bits: 6}"),
     "a quantiser that errs by more than the noise": _fedavg("aggregation: {name: jopeq, epsilon: 50}"),
     "a table without privacy": _fedavg("aggregation: {name: mvu, epsilon: 50}"),
@@ -200,7 +212,10 @@ CONFLICTS = {
     "the noise of no receiver": _air("error_model: error_free") + f"\n{_NOISE}",
     "the noise of many antennas": _air("receiver: {num_antennas: 4}") + f"\n{_NOISE}",
     "the noise beside impairments": _air(f"impairments: {{cfo_hz: 10}}, {_GRID}") + f"\n{_NOISE}",
-    "the noise in the time domain": _air("ofdm: {num_subcarriers: 16, cyclic_prefix_length: 4, domain: time}")
+    "the noise of waveforms that interfere": _air(
+        "channel: {fading: rayleigh, coherence: doppler, speed_m_s: 3}, "
+        "ofdm: {num_subcarriers: 16, cyclic_prefix_length: 4, domain: time}"
+    )
     + f"\n{_NOISE}",
     "the noise beside payload power": _air("power: {policy: mse-optimal}") + f"\n{_NOISE}",
     "the noise beside a budget of energy": _air("power: {budget: {energy_j: 1}}") + f"\n{_NOISE}",
@@ -241,6 +256,11 @@ CONFLICTS = {
     "a budget that sets no epsilon": _fedavg("aggregation: jopeq")
     + "\nprivacy: {mechanism: scheme, budget: {epsilon: 1e5, delta: 1e-5}}",
     # Federated Langevin Monte Carlo
+    "a chain that forgets slowly": _flmc("scheme: analog, task: {name: logistic, preconditioned: false}"),
+    "a cap for one bit": _flmc("scheme: digital, quantizer_bits: 2")
+    + "\nprivacy: {epsilon: 5, delta: 0.01, digital_cap: printed}",
+    "a range of amplitudes": _flmc("scheme: analog, quantizer_range: 40"),
+    "a range below the gradients": _flmc("scheme: digital, quantizer_bits: 2, quantizer_range: 20"),
     "more devices than samples of a posterior": _flmc("num_devices: 2000, scheme: analog"),
     "errors that a sum does not show": _flmc("scheme: analog, debias: true"),
     "errors that dropped packets hide": _flmc("scheme: digital-orthogonal, debias: true", "packets: {policy: drop}"),
@@ -260,7 +280,10 @@ CONFLICTS = {
     + "\nprivacy: {epsilon: 5, delta: 0.01}",
     "noise on numbers that are none": _flmc("scheme: analog") + f"\nprivacy: {{{_DP}}}",
     "a budget of what is not sent": _flmc("scheme: exact") + f"\nprivacy: {{{_SPENT}}}",
-    "a budget of flips": _flmc("scheme: digital-orthogonal", "error_model: iid") + f"\nprivacy: {{{_SPENT}}}",
+    "a budget of sums of flips": _flmc("scheme: digital-orthogonal, quantizer_bits: 2", "error_model: iid")
+    + f"\nprivacy: {{{_SPENT}}}",
+    "a schedule of what the quantizer hides": _flmc("scheme: digital-orthogonal", "error_model: iid")
+    + "\nprivacy: {budget: {epsilon: 100, delta: 1e-5, schedule: increasing}}",
     "a budget of an estimate": _flmc("scheme: analog", "csi: {error_variance: 0.1}") + f"\nprivacy: {{{_SPENT}}}",
     # Reconstruction
     "more images than a set has": "learning: {algorithm: reconstruction, data: digits, num_devices: 1000}",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from scenarios.schema.errors import ScenarioError, value_at
+from scenarios.schema.errors import KeyPath, ScenarioError, value_at
 from scenarios.schema.loader import as_yaml
 from scenarios.schema.schema import Scenario
 from scenarios.schema.schema_keys import schema_keys
@@ -25,15 +26,23 @@ _NEXT = re.compile(
 
 def followed(path: Path, errors: Sequence[ScenarioError]) -> str:
     """The text of a scenario with the first remedy of every error followed."""
-    document = read_yaml(path).data
+    document, lines = read_yaml(path)
     for error in errors:
-        _follow(document, error)
+        _follow(
+            document, error, swept={at for at, line in lines.items() if line == error.line and at[:1] == ("sweep",)}
+        )
     return as_yaml(document)
 
 
-def _follow(document: dict[str, Any], error: ScenarioError) -> None:
+def _follow(document: dict[str, Any], error: ScenarioError, *, swept: set[KeyPath]) -> None:
+    """Follow a remedy; `swept` are the places in the sweep on the line of the error."""
     remedy, at = error.remedy, _parts(error.key or "")
-    place = _place(document, at)
+    named = (
+        one
+        for one in swept
+        if ".".join(part for part in one[1:] if isinstance(part, str) and part != "zip") == error.key
+    )
+    place = list(max(named, key=len, default=_place(document, at)))
     if match := re.match(r"did you mean ([\w.-]*\w)", remedy):
         word = match[1]
         if at[:2] == ["tune", "keys"]:
@@ -44,7 +53,7 @@ def _follow(document: dict[str, Any], error: ScenarioError) -> None:
             _rename(value_at(document, tuple(place[:-1])), place[-1], word)
         else:
             _put(document, [*at[:-1], _parts(word)[-1]] if 0 in at else _parts(word), _taken(document, place))
-    elif remedy.startswith("leave it out"):
+    elif remedy.startswith(("leave it out", "leave this value out")):
         _taken(document, place)
     elif match := re.match(r"write (\w+) in place of (\w+)$", remedy):
         _put(document, [*place[:-1], match[1]], _taken(document, place))
@@ -68,6 +77,8 @@ def _follow(document: dict[str, Any], error: ScenarioError) -> None:
         values = _value(match[2])
         _put(document, place, values[0])
         document.setdefault("sweep", {})[match[1]] = values
+    elif match := re.match(r"put it in quotes: (.+)", remedy):
+        _put(document, place, json.loads(match[1]))
     elif not re.match("the (zip|list) ", remedy):
         _write(document, re.sub(r"^(write|add) (for example )?", "", remedy), at, place, error)
 
@@ -97,7 +108,7 @@ def _write(document: dict[str, Any], text: str, at: Path_, place: Path_, error: 
                         _taken(document, old)
             elif "key" in error.problem and target != place and value_at(document, tuple(place)) is not None:
                 _taken(document, place)
-            elif "path" in error.problem:
+            elif error.problem.startswith("the sweep names a path"):
                 _taken(document, place)
                 target = [*place[:-1], match[1]]
             _put(document, target, value)

@@ -137,7 +137,7 @@ class ModelConfig(Model):
 
     name: ModelName = "linear"
     hidden: Annotated[tuple[Count, ...], Field(max_length=16)] | None = Field(
-        default=None, description="of mlp: layer widths; 32, 16 if left out"
+        default=None, examples=[[32, 16]], description="of mlp: layer widths; 32, 16 if left out"
     )
     stem: Literal["imagenet", "cifar"] | None = Field(
         default=None, description="of resnet18: imagenet (7 x 7, stride 2, pooling) or cifar (3 x 3)"

@@ -82,8 +82,7 @@ class Meaning(NamedTuple):
             return {}
         value: Any = self.word
         if self.registry is not None:
-            fields = self.registry[self.word].model_fields
-            needed = {name: field.examples[0] for name, field in fields.items() if field.examples}
+            needed = examples_of(self.registry, self.word)
             value = {self.registry.tag: self.word, **needed} if needed or self.kind == "algorithm" else self.word
         document: dict[str, Any] = {}
         fedavg = {"algorithm": "fedavg", "data": "digits", "model": "linear"}
@@ -95,6 +94,16 @@ class Meaning(NamedTuple):
             "name": "my-study",
             **{one: document[one] for one in ("link", "learning", "privacy") if one in document},
         }
+
+
+def examples_of(registry: Registry[Any], word: str) -> dict[str, Any]:
+    """The example of each parameter of a thing that has one, but for those of other words of its class."""
+    fields, others = registry[word].model_fields, {*registry.words()} - {word}
+    return {
+        name: field.examples[0]
+        for name, field in fields.items()
+        if field.examples and not is_of_another(str(field.description), word, others)
+    }
 
 
 def scenario_text(scenario: Mapping[str, Any]) -> str:

@@ -20,6 +20,7 @@ from scenarios.cli.words.meanings import (
     KEYS_BY_KIND,
     Meaning,
     elsewhere,
+    examples_of,
     first_paragraph,
     is_of_another,
     kinds,
@@ -305,7 +306,7 @@ def _print_thing(console: Console, registry: Registry[Any], one: Meaning, *, onl
 
 def written(registry: Registry[Any], cls: type[BaseModel], word: str) -> Iterator[str]:
     """Yield how a scenario writes a thing, for each key that may have it."""
-    examples = {name: field.examples[0] for name, field in cls.model_fields.items() if field.examples}
+    examples = examples_of(registry, word)
     own = {
         name: field.default
         for name, field in cls.model_fields.items()

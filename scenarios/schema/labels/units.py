@@ -31,14 +31,19 @@ _SPELT = {"khz": "kHz", "mhz": "MHz", "ghz": "GHz"}
 
 def unit_of(key: str) -> str:
     """Return ` m/s` for `speed_m_s`: the unit that the name of a key ends in; empty for others."""
-    ending = next(one for one in _FACTORS if key.endswith(one))
+    ending = _ending(key)
     unit = next(iter(_FACTORS[ending]))
     return " " + {"hz": "Hz", "db": "dB", "j": "J"}.get(unit, unit) if ending else ""
 
 
 def without_unit(key: str) -> str:
     """Return `doppler` for `doppler_hz`: a key without the unit that it ends in."""
-    return key.removesuffix(next(one for one in _FACTORS if key.endswith(one))) or key
+    return key.removesuffix(_ending(key)) or key
+
+
+def _ending(key: str) -> str:
+    """The ending of a key that is its unit; empty for a key without one, such as the shape m of a Nakagami law."""
+    return "" if key == "nakagami_m" else next(one for one in _FACTORS if key.endswith(one))
 
 
 def in_unit_of(key: str, value: object, *, own: str = "") -> str | None:
@@ -46,7 +51,7 @@ def in_unit_of(key: str, value: object, *, own: str = "") -> str | None:
 
     The unit is written in the value, as in `3.5 GHz`, or in the user's `own` key, as in `speed_kmh`.
     """
-    ending = next(one for one in _FACTORS if key.endswith(one))
+    ending = _ending(key)
     rest = "_".join(part for part in own.lower().split("_") if part not in key.split("_"))
     match = re.fullmatch(r"([-+]?[\d.]+(?:e[-+]?\d+)?) *([a-zµ%/]*)", str(value).lower())
     unit = (match[2] or rest) if match else ""
@@ -87,7 +92,7 @@ def likely_unit(key: str, value: object, *, holds: Callable[[float], bool], usua
     """
     if not isinstance(value, int | float) or value <= 0:
         return None
-    ending = next(one for one in _FACTORS if key.endswith(one))
+    ending = _ending(key)
     likely = {
         unit: value * factor
         for unit, factor in _FACTORS[ending].items()
@@ -123,10 +128,11 @@ def byte_size(number: int) -> str:
 
 
 def number_in(text: str) -> int | float | None:
-    """Return the finite number that a text is; None for other texts."""
+    """Return the finite number that a text is, or the quotient of two numbers as in `30/3.6`; None for other texts."""
+    above, slash, below = text.partition("/")
     try:
-        number = float(text)
-    except ValueError:
+        number = float(above) / float(below) if slash else float(text)
+    except (ValueError, ZeroDivisionError):
         return None
     return int(number) if number.is_integer() else number if isfinite(number) else None
 

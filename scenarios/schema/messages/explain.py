@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
 from copy import deepcopy
 from typing import Any, NamedTuple
 
@@ -26,13 +27,16 @@ from scenarios.schema.errors import (
 from scenarios.schema.messages.forms import FORMS, Answer
 from scenarios.schema.messages.kinds import of_other_kinds
 from scenarios.schema.messages.nearest import nearest
-from scenarios.schema.messages.remedies import answer
 from scenarios.schema.schema import Scenario, validate_quickly
 from scenarios.schema.schema_keys import OWNERS, left_out_keys, schema_keys
 from scenarios.schema.shorthand import normalise
 
 _PASSES = 4
 """Times that a document is corrected and read again."""
+
+
+Answering = Callable[..., Answer]
+"""`remedies.answer`: path and error of pydantic -> problem and remedy."""
 
 
 class Examined(NamedTuple):
@@ -53,6 +57,7 @@ class Examined(NamedTuple):
 def explain(
     error: ValidationError,
     *,
+    answer: Answering,
     document: dict[str, Any],
     marks: Mapping[KeyPath, Mark],
     prefer: Collection[KeyPath] = (),
@@ -62,22 +67,31 @@ def explain(
     `marks` holds the place of each value of `document`. An error about several keys names one of `prefer` (the swept
     paths) before the others.
     """
-    found = examine(error, document=document, marks=marks, prefer=prefer)
+    found = examine(error, answer=answer, document=document, marks=marks, prefer=prefer)
     return together(found.errors, unseen=found.unseen)
 
 
 def explain_within(
-    error: ValidationError, paths: Collection[KeyPath], *, document: dict[str, Any], marks: Mapping[KeyPath, Mark]
+    error: ValidationError,
+    paths: Collection[KeyPath],
+    *,
+    answer: Answering,
+    document: dict[str, Any],
+    marks: Mapping[KeyPath, Mark],
 ) -> list[ScenarioError]:
     """Return the errors at or below some paths."""
     found = _by_path(error, document)
     inside = {path: item for path, item in found.items() if any(path[: len(one)] == one for one in paths)}
-    return [_as_error(one, marks=marks) for one in _answers(inside, document=document, marks=marks, prefer=())[0]]
+    return [
+        _as_error(one, marks=marks)
+        for one in _answers(inside, answer=answer, document=document, marks=marks, prefer=())[0]
+    ]
 
 
 def examine(
     error: ValidationError,
     *,
+    answer: Answering,
     document: dict[str, Any],
     marks: Mapping[KeyPath, Mark],
     prefer: Collection[KeyPath] = (),
@@ -98,9 +112,12 @@ def examine(
         fresh = {
             path: item
             for path, item in found.items()
-            if (path, _sentence(item)) not in reported and path not in dropped and path[:-1] not in dropped
+            if (path, _sentence(item)) not in reported
+            and path not in dropped
+            and path[:-1] not in dropped
+            and not _follows(path, _sentence(item), lost)
         }
-        answers, more = _answers(fresh, document=corrected, marks=places, prefer=prefer)
+        answers, more = _answers(fresh, answer=answer, document=corrected, marks=places, prefer=prefer)
         errors += [_as_error(one, marks=places) for one in answers]
         unseen += more
         reported |= {(path, _sentence(item)) for path, item in fresh.items()}
@@ -125,6 +142,12 @@ def examine(
 def _sentence(item: Mapping[str, Any]) -> str:
     """The sentence of a conflict within a section, which may have several; empty for the error of a value."""
     return str(item["msg"]) if item["type"] == "value_error" else ""
+
+
+def _follows(path: KeyPath, sentence: str, lost: Collection[KeyPath]) -> bool:
+    """Return True for a conflict within a section whose sentence names a lost key inside, or a section around it."""
+    words = set(re.findall(r"\w+", sentence))
+    return any(one[: len(path)] == path and not words.isdisjoint(map(str, one[len(path) :])) for one in lost)
 
 
 def _around(path: KeyPath) -> KeyPath:
@@ -177,6 +200,7 @@ def _without_union_tags(loc: tuple[str | int, ...], document: Any, kind: str) ->
 def _answers(
     found: Mapping[KeyPath, dict[str, Any]],
     *,
+    answer: Answering,
     document: dict[str, Any],
     marks: Mapping[KeyPath, Mark],
     prefer: Collection[KeyPath],
@@ -190,6 +214,7 @@ def _answers(
         for path, item in found.items()
         if not (path in around and (names_of(path) in FORMS or item["type"] == "too_short"))
     }
+    left = _of_whole_sections(left, document)
     missing = {path for path, item in left.items() if item["type"] == "missing"}
     answers, explained = of_other_kinds(
         [path for path, item in left.items() if item["type"] == "extra_forbidden"], document
@@ -203,6 +228,25 @@ def _answers(
     meant = {path for one in answers if one.path not in missing for path, _ in one.change.new}
     answers = [one for one in answers if one.path not in missing or not _is_written(one.path, meant)]
     return answers, len(paths[MAX_SHOWN:])
+
+
+def _of_whole_sections(found: dict[KeyPath, dict[str, Any]], document: dict[str, Any]) -> dict[KeyPath, dict[str, Any]]:
+    """Errors with one for a section that has none of its keys in place of one for each key that it lacks or has."""
+    unknown = {path for path, item in found.items() if item["type"] == "extra_forbidden"}
+    whole = {
+        path[:-1]
+        for path, item in found.items()
+        if item["type"] == "missing" and names_of(path[:-1]) in FORMS and _all_in(path[:-1], unknown, document)
+    }
+    of_whole = {path: {"type": "model_type", "input": value_at(document, path)} for path in whole}
+    return {path: item for path, item in found.items() if path[:-1] not in whole} | of_whole
+
+
+def _all_in(section: KeyPath, unknown: set[KeyPath], document: dict[str, Any]) -> bool:
+    """Return True if a section has keys, none of which is known or near a known one."""
+    inside = [one.rpartition(".")[2] for one in schema_keys() if one.rpartition(".")[0] == names_of(section)]
+    keys = [*mapping(value_at(document, section))]
+    return bool(keys) and all((*section, key) in unknown and nearest(key, inside) is None for key in keys)
 
 
 def _of_card(path: KeyPath, missing: Collection[KeyPath], document: dict[str, Any]) -> Answer | None:

@@ -18,7 +18,7 @@ FORMS: dict[str, tuple[str, Any]] = {
     "learning.step_size": ("a number above 0, or auto", 1e-4),
     "learning.task": ("gaussian-linear or logistic, or a mapping with that name", "gaussian-linear"),
     "learning.downlink": ("ideal or a mapping that describes a link", {"power": {"snr_max_db": 20}}),
-    "link.csi": ("perfect or a mapping with error_variance or estimator", {"estimator": "ls"}),
+    "link.csi": ("perfect or a mapping with error_variance or estimator", {"error_variance": 0.01}),
     "link.coding": ("none or a mapping with code", {"code": "ldpc5g", "rate": 0.5}),
     "link.coding.block_length": ("auto or a whole number of bits from 8 to 8448", 1024),
     "link.noma": ("a mapping", {"group_size": 2, "detector": "sic"}),

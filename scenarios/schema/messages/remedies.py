@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
-from copy import deepcopy
+from collections.abc import Collection, Mapping
 from math import isfinite
 from typing import Any
 
-from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from phy.config.conflict import problem_and_remedy
@@ -27,7 +25,7 @@ from scenarios.schema.errors import (
     shorten,
     value_at,
 )
-from scenarios.schema.labels.units import in_unit_of, likely_unit, number_in, numbers_in, range_in, unit_of
+from scenarios.schema.labels.units import in_unit_of, number_in, numbers_in, range_in
 from scenarios.schema.messages.forms import (
     FORMS,
     LENGTHS,
@@ -38,7 +36,20 @@ from scenarios.schema.messages.forms import (
 )
 from scenarios.schema.messages.lines import change_in
 from scenarios.schema.messages.nearest import nearest, nearest_words
-from scenarios.schema.schema import num_errors, validate_quickly
+from scenarios.schema.messages.values import (
+    MOST_ROUNDED,
+    beyond,
+    broken_limit,
+    by_example,
+    example_of,
+    in_a_mapping,
+    is_reference,
+    number_before,
+    stand_in,
+    with_value,
+    words_of_kinds,
+)
+from scenarios.schema.schema import num_errors
 from scenarios.schema.schema_keys import (
     KINDS,
     SECTIONS,
@@ -56,6 +67,7 @@ from scenarios.schema.schema_keys import (
     schema_keys,
     step_of,
 )
+from scenarios.schema.shorthand import USUAL_KINDS
 
 
 def answer(
@@ -71,7 +83,6 @@ def answer(
     `written`: places of what the user wrote. An error about several keys names one of `prefer` before the others.
     """
     kind, value = item["type"], value_at(document, path)
-    left_out = Change(gone=(path,), sure=False)
     if kind == "value_error":
         problem, remedy = problem_and_remedy(item["ctx"]["error"])
         # Of several keys in the sentence, name the first that the user wrote, swept keys before others.
@@ -89,11 +100,12 @@ def answer(
     if kind == "extra_forbidden":
         return _unknown(path, document, written, prefer)
     if kind == "missing":
-        example = _example_of(names_of(path))
+        example = example_of(names_of(path))
         change = Change(sure=False) if example is None or type(path[-1]) is int else Change(new=((path, example),))
         return Answer(path, "the key is missing", _addition(path), change)
     problem, remedy, new = _wrong_value(kind, path, item, document)
-    return Answer(path, problem, remedy, Change(new=((path, new),)) if new is not None else left_out, value)
+    change = Change(new=((path, new),)) if new is not None else stand_in(remedy, path)
+    return Answer(path, problem, remedy, change, value)
 
 
 def _scalar(value: object) -> object:
@@ -122,7 +134,7 @@ def _wrong_kind(
     tag = named if named.isidentifier() else SECTIONS[str(path[0])][0]
     place = path if isinstance(value_at(document, path), str) else (*path, tag)
     problem, remedy, near = _choice(context["expected_tags"], given, place, document)
-    change = Change(new=((place, near),)) if near else Change(gone=(place,), sure=False)
+    change = Change(new=((place, near),)) if near else stand_in(remedy, place)
     if near is None and (found := _selector(f"{names_of(path)}.{tag}", given)) is not None:
         key, _ = found
         around = next(iter(schema_keys()[f"{names_of(path)}.{key}"].variants), "")
@@ -178,7 +190,7 @@ def _unknown(
         remedy = f"write {at[-1]}: {flow([one])} in place of {listing(one, last='and')}"
         remedy = remedy if leaf == first else f"the list {at[-1]} of {first} has it"
         return Answer(path, problem, remedy, Change(gone=gone, new=((at, [one]),)), shown)
-    known = keys_within(document, section=str(path[0]))
+    known = [one for one in keys_within(document, section=str(path[0])) if _is_open(one, path, document)]
     elsewhere = leaf not in KINDS and any(one.endswith(f".{leaf}") and value in choices(one) for one in known)
     beside = mapping(value_at(document, path[:-1]))
     if not elsewhere and (meant := _selector(name, value, beside=beside)) is not None:
@@ -196,6 +208,14 @@ def _unknown(
     converted = value if text is None else json.loads(text)
     parts: list[str | int] = [*path[:-1], near.rpartition(".")[2]] if _beside(near, name) else [*near.split(".")]
     return Answer(path, problem, remedy, Change(gone=(path,), new=((tuple(parts), converted),)), shown)
+
+
+def _is_open(one: str, path: KeyPath, document: dict[str, Any]) -> bool:
+    """Return True for a key of the section around `path`, or one that the kind of its own section has."""
+    around, variants = tuple(one.split(".")[:-1]), schema_keys()[one].variants
+    section = value_at(document, around)
+    kind = section if isinstance(section, str) else _variant((*around, ""), document) or USUAL_KINDS.get(around, "")
+    return not variants or not kind or around == path[:-1] or kind in variants
 
 
 def _variant(path: KeyPath, document: dict[str, Any]) -> str:
@@ -231,7 +251,7 @@ def _addition(path: KeyPath) -> str:
     """Remedy for a missing key: an example, and its only word, which lets phyloop choose the value."""
     name, leaf = names_of(path), path[-1]
     where = f"under {dotted(path[:-1])}" if path[:-1] else "at the top"
-    words, example = choices(name), _example_of(name)
+    words, example = choices(name), example_of(name)
     if example is not None:
         alone = f", or {leaf}: {words[0]}" if len(words) == 1 else ""
         return f"add {leaf} {where}: write for example {leaf}: {flow(example)}{alone}"
@@ -241,6 +261,7 @@ def _addition(path: KeyPath) -> str:
 def _wrong_value(kind: str, path: KeyPath, item: dict[str, Any], document: dict[str, Any]) -> tuple[str, str, Any]:
     """Problem, remedy, and the value that the remedy writes; None for the last where it is up to the user."""
     name, value, leaf = names_of(path), item["input"], str(path[-1]) if path else ""
+    kind = kind.replace("_parsing", "_type")  # a section that is read in pydantic's lax mode
     if name.endswith(".devices_per_round"):
         remedy = share_of_devices(value, value_at(document, ("learning", "num_devices")))
         return f"must be {FORMS[name][0]}", remedy or "write for example 6 for 30 % of 20 devices", None
@@ -259,13 +280,15 @@ def _wrong_value(kind: str, path: KeyPath, item: dict[str, Any], document: dict[
         return allowed, f"write {flow(levels)}", levels
     if "none" in choices(name) and (value is False or str(value).lower() in ("no", "off")):
         return allowed, "write none", "none"
-    if (form := _in_a_mapping(path, value, document)) is not None:
+    if (form := in_a_mapping(path, value, document)) is not None:
         return allowed, f"write {flow(form)}", form
     converted = in_unit_of(leaf, value) if isinstance(value, str) else None
     if name in FORMS and converted is not None and any(allows(one, number_in(converted)) for one in fields):
         return allowed, f"write {converted}", number_in(converted)
+    if name in FORMS and (broken := broken_limit(fields, value)) is not None:
+        return beyond(broken["type"], name, broken, _field(path, document))
     if name in FORMS and (path[-1] == leaf or isinstance(value, list)):
-        example = FORMS[name][1]
+        example = example_of(name, document, path)
         alone = f", or {known[0]}" if len(known := choices(name)) == 1 else ""
         return allowed, f"write for example {flow(example)}{alone}", example if path[-1] == leaf else None
     if kind == "literal_error":
@@ -280,10 +303,13 @@ def _wrong_value(kind: str, path: KeyPath, item: dict[str, Any], document: dict[
     default = getattr(field, "default", None)
     usual = isinstance(default, int | float | str) and default != ""
     if kind in LIMITS:
-        return _beyond(kind, name, item, field)
+        return beyond(kind, name, item, field)
     if kind not in TYPES:
         return item["msg"][:1].lower() + item["msg"][1:], "see the documentation of this key", None
     problem, remedy = TYPES[kind]
+    number = number_before(value) if kind in ("float_type", "int_type") else None
+    if number is not None and any(allows(one, number) for one in fields):
+        return problem, f"write {flow(number)}", number
     if kind in ("float_type", "int_type") and (converted := in_unit_of(leaf, value)) is not None:
         return f"{problem} without a unit", f"write {converted}", number_in(converted)
     if kind == "bool_type" and str(value).lower() in ("yes", "on", "no", "off"):
@@ -295,32 +321,20 @@ def _wrong_value(kind: str, path: KeyPath, item: dict[str, Any], document: dict[
         if numbers:
             return problem, f"put commas between the values: {', '.join(map(flow, numbers))}", None
         if (number := number_in(value)) is not None:
+            if "/" in value:
+                number = float(f"{number:.6g}")
+                return problem, f"write {flow(number)}", number if kind == "float_type" else None
             return f"{problem}, not text", f"write {value.strip()} without quotes", number
     if kind in ("int_type", "int_from_float") and isinstance(value, float) and isfinite(value):
-        return problem, f"write {round(value)}", round(value)
-    if kind == "string_type" and not has_parts(value):
+        if (broken := broken_limit(fields if field is None else (field,), round(value))) is not None:
+            return beyond(broken["type"], name, {**broken, "input": value}, field)
+        if abs(value) < MOST_ROUNDED:
+            return problem, f"write {round(value)}", round(value)
+    quotable = not fields or any(allows(one, flow(value)) for one in fields)
+    if kind == "string_type" and not has_parts(value) and quotable and not is_reference(name):
         return problem, f'put it in quotes: "{flow(value)}"', flow(value)
-    return problem, f"write for example {flow(default)}" if usual else remedy, None
-
-
-def _beyond(kind: str, name: str, item: dict[str, Any], field: FieldInfo | None) -> tuple[str, str, Any]:
-    """Problem and remedy for a number beyond a limit, and the number that was likely meant."""
-    leaf, default, example = name.rpartition(".")[2], getattr(field, "default", None), _example_of(name)
-    entry, bound, direction, holds = LIMITS[kind]
-    limit, value = item["ctx"][entry], item["input"]
-    limit = int(limit) if float(limit).is_integer() else limit
-    problem, number = f"must be {bound} {limit}{unit_of(leaf)}", default if isinstance(default, float | int) else None
-    if (near := likely_unit(leaf, value, holds=lambda one: holds(one, limit), usual=number)) is not None:
-        return problem, f"write {near}", float(near.partition(" ")[0])
-    alone = ", or none" if field is not None and allows(field, None) else ""
-    if alone and default is None and value == 0:  # 0 for none
-        return problem, "write none", None
-    example = number if example is None else example
-    if isinstance(example, float | int) and holds(example, limit) and not (type(number) is int and holds(limit, limit)):
-        return problem, f"write for example {flow(example)}{alone}", None
-    if holds(limit, limit):
-        return problem, f"write {limit} or {direction}{alone}", None
-    return problem, f"write for example {limit + 1 if holds(limit + 1, limit) else limit - 1}{alone}", None
+    others = by_example(path, remedy, document) if remedy == "write one" or words_of_kinds(name) else remedy
+    return problem, f"write for example {flow(default)}" if usual else others, None
 
 
 def _choice(expected: str, given: object, path: KeyPath, document: dict[str, Any]) -> tuple[str, str, str | None]:
@@ -331,10 +345,13 @@ def _choice(expected: str, given: object, path: KeyPath, document: dict[str, Any
         return f"must be {expected}", "write one of these numbers", None
     near = nearest_words(given, words)
     if len(near) > 1:
-        errors = {word: num_errors(_with(document, path, word)) for word in near}
+        errors = {word: num_errors(with_value(document, path, word)) for word in near}
         near = [word for word in near if errors[word] == min(errors.values())]
     usual = getattr(_field(path, document), "default", None)
     usual = usual if usual in words else words[0]
+    if not near:  # the word to which the keys beside it belong
+        errors = {word: num_errors(with_value(document, path, word)) for word in dict.fromkeys([usual, *words])}
+        usual = min(errors, key=errors.__getitem__)
     remedy = f"did you mean {listing(near)}" if near else f"write for example {usual}"
     return f"must be {listing(words)}", remedy, next(iter(near), None)
 
@@ -342,58 +359,3 @@ def _choice(expected: str, given: object, path: KeyPath, document: dict[str, Any
 def _field(path: KeyPath, document: dict[str, Any]) -> FieldInfo | None:
     key = schema_keys().get(names_of(path))
     return None if key is None else key.meant(_variant(path, document), owner_of(document, section=str(*path[:1])))
-
-
-def _example_of(name: str) -> Any:
-    """A value of a key without a default."""
-    if name in FORMS:
-        return FORMS[name][1]
-    key = schema_keys().get(name)
-    return next((one.examples[0] for one in (key.definitions if key else ()) if one.examples), None)
-
-
-def _in_a_mapping(path: KeyPath, value: Any, document: dict[str, Any]) -> dict[str, Any] | None:
-    """The mapping that was meant by the value of one of its keys: `{code: ldpc5g}` by `ldpc5g`; None if unclear.
-
-    A word means the key that has it as a choice, a list or a number the first required key that takes it.
-    """
-    name = names_of(path)
-    if value is True and any(one.startswith(f"{name}.") for one in schema_keys()):
-        return _completed(path, {}, document)
-    if value is None or isinstance(value, dict | bool):
-        return None
-    inside = {one.rpartition(".")[2]: key for one, key in schema_keys().items() if one.rpartition(".")[0] == name}
-    able: Iterator[tuple[str, Any]]
-    if isinstance(value, str):
-        near = ((key, nearest(value, choices(f"{name}.{key}"), least=0.7)) for key in inside)
-        able = ((key, word) for key, word in near if word is not None)
-    else:
-        anyone = name not in FORMS and (isinstance(value, list) or len(path) > 1)
-        takers = [(key, one) for key, one in inside.items() if any(allows(field, value) for field in one.definitions)]
-        required = {key for key, one in takers if any(field.is_required() for field in one.definitions)}
-        whole = {key for key, one in takers if any(type(field.default) is type(value) for field in one.definitions)}
-        takers.sort(key=lambda taker: (taker[0] not in required, taker[0] not in whole))
-        able = ((key, value) for key, _ in takers if anyone or key in required)
-    if (found := next(able, None)) is None:
-        return None
-    tags = [tag for tag in TAGS if tag in inside and tag != found[0]]
-    kind = dict(zip(tags[:1], inside[found[0]].variants, strict=False))
-    return _completed(path, kind | dict([found]), document)
-
-
-def _completed(path: KeyPath, section: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
-    """A section with an example of each further key that it needs."""
-    try:
-        validate_quickly(_with(document, path, section))
-    except ValidationError as error:
-        lacking = (str(one["loc"][-1]) for one in error.errors() if one["type"] == "missing")
-        examples = ((key, _example_of(f"{names_of(path)}.{key}")) for key in lacking)
-        return section | {key: example for key, example in examples if example is not None}
-    return section
-
-
-def _with(document: dict[str, Any], path: KeyPath, value: Any) -> dict[str, Any]:
-    """A copy of a document with another value at a path."""
-    tried = deepcopy(document)
-    value_at(tried, path[:-1])[path[-1]] = value
-    return tried

@@ -157,9 +157,9 @@ def columns_of(plan: LinkPlan) -> list[str]:
     `measured_esno_db` from the energies observed, the closed form where there is one, seconds, batches, and why the
     point ended. The airtime of `all` is that of the devices one after another; of those at once, the longest.
     A rate that stopped on its target of errors is the unbiased estimate, not errors over observations:
-    `..._unbiased` says 1 there, else 0. An empty cell is a value that does not exist.
+    `..._is_unbiased` is 1 there, else 0. An empty cell is a value that does not exist.
     """
-    parts = ("", "_unbiased", "_low", "_high", "_design_effect", "_theory")
+    parts = ("", "_is_unbiased", "_low", "_high", "_design_effect", "_theory")
     rates = [f"{rate}{part}" for rate in _RATES for part in parts]
     last = ("measured_esno_db", "transmissions", "batches", "seconds", "stop", "stop_target")
     return [*plan.swept_paths, "curve", *get_args(Axis), "device", *COUNTS, *rates, *AMOUNTS, *last]
@@ -207,7 +207,7 @@ def _row(result: PointResult, device: int | None) -> dict[str, Any]:
         if estimate is not None:
             row |= {f"{name}_{part}": getattr(estimate, part) for part in ("low", "high", "design_effect")}
             row[name] = estimate.rate
-            row[f"{name}_unbiased"] = int(estimate.rate not in (None, estimate.errors / estimate.observations))
+            row[f"{name}_is_unbiased"] = int(estimate.rate not in (None, estimate.errors / estimate.observations))
     return row
 
 

@@ -208,7 +208,18 @@ def _unswept(loaded: LoadedScenario, keys: Collection[str]) -> LoadedScenario:
         for key in place:
             group = group[key]
         del group[path]
+        if "zip" in place:
+            _drop_repeated_steps(group)
     return _distinct(validated(document, loaded.marks, loaded.source))
+
+
+def _drop_repeated_steps(group: dict[str, list[Any]]) -> None:
+    """Leave each step of paths that step together once, under whatever label: steps differed in a key now tuned."""
+    length = max(map(len, group.values()), default=0)
+    steps = [flow({path: values[at] for path, values in group.items() if path != "label"}) for at in range(length)]
+    first = [at for at, step in enumerate(steps) if step not in steps[:at]]
+    for path, values in group.items():
+        group[path] = [values[at] for at in first]
 
 
 def _distinct(loaded: LoadedScenario) -> LoadedScenario:

@@ -20,6 +20,7 @@ from scenarios.report.tables.table import Table
 from scenarios.schema.errors import ScenarioError, listing
 from scenarios.schema.loader import LoadedScenario, load_scenario
 from scenarios.schema.messages.explain import explain
+from scenarios.schema.messages.remedies import answer
 from scenarios.studies.link.plan import Curve, LinkPoint
 from scenarios.studies.link.results import Measured
 
@@ -272,5 +273,5 @@ def load_card(source: str | Path, *, seed: int | None = None, overrides: Sequenc
     try:
         config = _Carded.model_validate(loaded.document).card
     except ValidationError as error:
-        raise explain(error, document=loaded.document, marks=loaded.marks) from None
+        raise explain(error, answer=answer, document=loaded.document, marks=loaded.marks) from None
     return Card(path=path, config=config, loaded=loaded)

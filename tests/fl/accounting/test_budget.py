@@ -274,7 +274,7 @@ def test_langevin_stops_where_direct_accounting_says_and_silence_keeps_the_chain
 def test_bits_that_nobody_sent_move_no_chain_and_are_not_counted() -> None:
     # Orthogonal detection makes bits of noise alone, which must not be taken for gradients.
     config, link = paper_config("digital-orthogonal", rounds=6, burn_in=2), paper_link("digital-orthogonal")
-    privacy = watched_amplitude(2.0, "silent")
+    privacy = watched_amplitude(4.0, "silent")
     result = trial(config, privacy, link=link)
     fits = int(result.metrics["rounds_sent"])
     assert 1 <= fits < 5

@@ -64,6 +64,15 @@ def test_split_rhat_is_its_definition_and_sees_a_drift() -> None:
     assert np.median(found) < 1.1
 
 
+@pytest.mark.parametrize("rounds", [10, 37, 400])
+def test_a_trial_has_the_same_numbers_alone_and_among_others(rounds: int) -> None:
+    states = autoregressive(0.6, trials=5, entries=3, rounds=rounds)
+    together = measured(states)
+    for some in ([0], [3], [4, 1]):
+        for name, values in measured(states[:, some]).items():
+            np.testing.assert_array_equal(values, together[name][some])
+
+
 def test_a_trial_that_stops_counts_what_it_had_and_one_without_samples_has_none() -> None:
     states = autoregressive(0.3, trials=3, entries=2, rounds=50)
     counted = np.ones((50, 3), bool)

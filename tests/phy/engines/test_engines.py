@@ -19,7 +19,11 @@ from phy.links.link import LinkError
 WITHOUT: dict[str, dict[str, Any]] = {
     "long list": {"coding": {"code": "polar5g", "list_size": 32, "standard": "sionna"}},
     "clipped carriers of NOMA": {"access": "noma", "ofdm": {}, "impairments": {"clipping_db": 3.0}},
-    "samples of NOMA": {"access": "noma", "ofdm": {"domain": "time"}},
+    "late samples of NOMA": {
+        "access": "noma",
+        "ofdm": {"domain": "time", "cyclic_prefix_length": 0},
+        "channel": {"model": "tdl-a"},
+    },
     "pilots of NOMA": {"access": "noma", "ofdm": {}, "csi": {"estimator": "ls"}},
     "filters of NOMA": {"access": "noma", "noma": {"detector": "lmmse"}, "receiver": {"num_antennas": 2}},
     "error free": {"error_model": "error_free"},

@@ -104,7 +104,7 @@ LINKS: dict[str, dict[str, Any]] = {
     "noma-packets": {
         "access": "noma",
         "modulation": "qpsk",
-        "channel": {"fading": "rician", "coherence": "doppler", "speed_m_s": 30.0},
+        "channel": {"fading": "rician", "coherence": "doppler", "speed_m_s": 20.0},
         "csi": {"error_variance": 0.01},
         "noma": {"detector": "sic-codeword"},
         "coding": {"code": "ldpc5g", "standard": "sionna"},

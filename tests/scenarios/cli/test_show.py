@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from fl.config.attack import attacks
+from phy.config.coding import CodingConfig
 from phy.config.fading import fading_laws
 from phy.config.registry import registries
 from scenarios.cli.words.meanings import (
@@ -219,7 +220,12 @@ def test_a_section_fits_80_columns_with_few_lines_a_key(monkeypatch, capsys: pyt
     show("link.coding")
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
-    assert len(lines) < 30  # nine keys of at most four lines, most of two
+    table = lines[1 : lines.index("")]
+    starts = [number for number, line in enumerate(table) if not line.startswith(" ")]
+    assert [table[number].split()[0] for number in starts] == list(CodingConfig.model_fields)
+    lengths = [after - before for before, after in zip(starts, [*starts[1:], len(table)], strict=True)]
+    assert max(lengths) <= 6  # the words, and a description of at most five lines
+    assert sum(lengths) < 4 * len(lengths)
 
 
 @pytest.mark.parametrize(

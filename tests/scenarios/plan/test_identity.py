@@ -157,6 +157,29 @@ def test_a_missing_budget_is_left_out() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("channel", "told"),
+    [
+        ({}, None),
+        ({"model": "tdl-a"}, None),
+        ({"model": "cdl-a", "movement": "space"}, None),
+        ({"model": "cdl-a"}, "horizontal"),
+    ],
+)
+def test_the_movement_is_left_out_unless_rays_move_as_they_did_not_in_earlier_tasks(channel: Any, told: Any) -> None:
+    made = physics(validate_quickly({"name": "a", "link": {"channel": channel}}))
+    assert made["link"]["channel"].get("movement") == told
+
+
+def test_the_printed_form_of_bit_flipping_is_left_out_as_earlier_tasks_had_no_other() -> None:
+    privacy = {"mechanism": "bit-flipping", "epsilon": 1, "kappa": 1}
+    forms = [
+        physics(validate_quickly({"name": "a", "learning": {"algorithm": "fedavg"}, "privacy": privacy | more}))
+        for more in ({}, {"form": "corrected"})
+    ]
+    assert [one["privacy"].get("form") for one in forms] == [None, "corrected"]
+
+
 def test_an_mcs_index_is_the_modulation_and_the_rate_it_stands_for() -> None:
     learning = {"scheme": "digital-orthogonal"}
     written = {"modulation": "qpsk", "coding": {"code": "ldpc5g", "rate": "679/1024"}}

@@ -36,7 +36,7 @@ def test_a_library_scenario_as_it_is_differs_in_nothing(name: str) -> None:
         ("cpa-table4", ["report.figures=[]"], {}, ""),
         ("cpa-table5", ["learning.num_devices=10"], {}, "num_devices 10 (swept), sweep points 10 (24)"),
         ("bitflip-bound", ["sweep={link.power.snr_max_db: [1, 2, 3, 4]}"], {}, "other values in the sweep"),
-        ("flmc-rayleigh", ["privacy=none"], {}, "privacy none (ε = 5)"),
+        ("flmc-rayleigh", ["privacy=none"], {}, "privacy none (ε = 5, by (16), by (21))"),
         (
             "cpa-table5",
             ["learning.aggregation=mean", "sweep={learning.num_devices: [2]}"],

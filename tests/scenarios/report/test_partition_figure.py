@@ -28,7 +28,7 @@ def test_files_of_any_size_are_written_and_the_svg_is_the_same_every_time(
     tmp_path: Path, num_devices: int, num_classes: int
 ) -> None:
     counts = counts_of(num_devices, num_classes)
-    make = partial(partition_figure, counts, title="Who holds $5 of what")
+    make = partial(partition_figure, counts)
     files = write_picture(make, tmp_path / "who", shows=counts)
     assert files.svg == tmp_path / "who.svg"
     first = files.svg.read_bytes()

@@ -17,7 +17,6 @@ from benchmarks.reference_results import MOST_CANDIDATES, MOST_ROUNDS, telling_p
 from phy.measure.monte_carlo import Stop
 from scenarios.engine.run import run_study
 from scenarios.plan.plan import expand
-from scenarios.plan.points import value_of
 from scenarios.report import published
 from scenarios.report.figures.drawing import Spot
 from scenarios.report.published import COLUMNS, REFERENCE, library_plan, number_of, read_reference
@@ -211,7 +210,10 @@ def test_a_run_of_fewer_trials_is_stored_with_their_number(tmp_path: Path) -> No
     [
         ("cpa-table4", ["label"]),
         ("cpa-table5", ["label", "learning.num_devices"]),
-        ("flmc-snr", ["learning.scheme", "learning.lmc_cap", "link.power.snr_max_db", "privacy"]),
+        (
+            "flmc-snr",
+            ["learning.scheme", "learning.step_size", "learning.lmc_cap", "link.power.snr_max_db", "privacy"],
+        ),
     ],
 )
 def test_sweep_points_are_named_by_labels_rather_than_mappings(name: str, paths: list[str]) -> None:

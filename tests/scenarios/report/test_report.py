@@ -101,7 +101,7 @@ def test_the_page_is_well_formed_and_says_what_was_done(plan: Plan, tmp_path: Pa
         "NaN in <round> 3",
         "2.00 [0.00, 4.48]",
         "18,000 18 0.00100 [0.000593, 0.00158]",
-        "6,000 0 < 0.00061",
+        "6,000 0 < 0.0005 ",
         "phyloop run fake.yaml",
         "A <fast> CPU, 2 in use",
         "0123456789abcdef, with local changes",

@@ -112,12 +112,11 @@ SENTENCES = {
     "a wrong csi": (
         "name: a\nlink: {csi: foo}\n",
         "s.yaml:2: link.csi = foo: must be perfect or a mapping with error_variance or estimator; write for "
-        "example {estimator: ls}, or perfect.",
+        "example {error_variance: 0.01}, or perfect.",
     ),
     "a negative gain": (
         "name: a\nlink: {channel: {gain: -1}}\n",
-        "s.yaml:2: link.channel.gain = -1: must be a number above 0, or a list of such numbers, one per device; "
-        "write for example 0.04.",
+        "s.yaml:2: link.channel.gain = -1: must be above 1e-09; write for example 0.04.",
     ),
     "a negative gain in a list": (
         "name: a\nlink:\n  channel:\n    gain:\n    - 1\n    - -1\n",
@@ -185,7 +184,7 @@ SENTENCES = {
     ),
     "a swept value out of range": (
         "name: a\nsweep:\n  link.channel.noise_power:\n  - 1\n  - -1\n",
-        "s.yaml:5: link.channel.noise_power = -1: must be above 1e-30; write for example 1.0.",
+        "s.yaml:5: link.channel.noise_power = -1: must be above 1e-30; leave this value out of the list.",
     ),
     "a swept value that another key excludes": (
         "name: a\nlearning: {rounds: 300}\nsweep:\n  learning.rounds: [300, 100]\n",

@@ -244,7 +244,8 @@ SENTENCES = {
     "a nearly right code beside the one that is written": (
         "name: a\nlink: {coding: {code: turbo, scheme: ldpc}}\n",
         "s.yaml:2: link.coding.scheme = ldpc: unknown key; leave it out: the keys of link.coding are code, rate, "
-        "block_length, iterations, check_update, list_size, constraint_length, interleaver and demapper.",
+        "block_length, iterations, check_update, list_size, constraint_length, standard, redundancy_version, "
+        "transport_block, tbs_lbrm_bits, scrambling, interleaver and demapper.",
     ),
     "a word of the key beside": (
         "name: a\nlink: {channel: {model: rayleigh}}\n",

@@ -314,7 +314,7 @@ def test_exported_rates_are_those_of_the_counts(finished: Path) -> None:
             # Corrected for stopping on 300 errors by no more than one error or so.
             assert float(row["bit_error_rate"]) == pytest.approx(errors / bits, rel=2 / 300)
             unbiased = float(row["bit_error_rate"]) != errors / bits
-            assert row["bit_error_rate_unbiased"] == str(int(unbiased))
+            assert row["bit_error_rate_is_unbiased"] == str(int(unbiased))
             assert float(row["bit_error_rate_low"]) < float(row["bit_error_rate"]) < float(row["bit_error_rate_high"])
         else:
             assert row["bit_error_rate"] == ""
@@ -328,7 +328,7 @@ def test_run_and_link_point_to_each_other(tmp_path: Path, finished: Path) -> Non
         (("run", only_link), "use phyloop link, or add learning:"),
         (("link", only_learning), "or use phyloop run"),
         (("link", only_link, "--set", "measure.values=[]"), "measure.values"),
-        (("run", "flmc-snr", "--out", finished, "--set", "name=small-link"), "holds results of phyloop link"),
+        (("run", only_learning, "--out", finished, "--set", "name=small-link"), "holds results of phyloop link"),
     ):
         result = phyloop(*arguments)
         assert result.returncode == 2

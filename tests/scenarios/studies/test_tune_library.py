@@ -35,3 +35,11 @@ def test_blocks_that_differ_in_the_tuned_key_alone_are_searched_once() -> None:
     tuning = plan_tuning(load_scenario("cpa-table5", overrides=(section,)))
     assert len(tuning.choices) == 21  # of 3 numbers of devices and 7 schemes; the block at rate 0.1 has none of its own
     assert all("learning rate" not in one.words for one in tuning.choices)
+
+
+def test_steps_of_a_zip_that_differ_in_the_tuned_key_alone_are_searched_once() -> None:
+    section = "tune={keys: {learning.step_size: [1.0e-4, 1.0e-3]}, metric: mse}"
+    tuning = plan_tuning(load_scenario("flmc-snr", overrides=(section,)))
+    # Analog and digital, which has two steps, by 2 privacies, 2 caps and 7 SNRs; without noise, and exact.
+    assert len(tuning.choices) == 2 * 2 * 2 * 7 + 2
+    assert all("step" not in one.words for one in tuning.choices)

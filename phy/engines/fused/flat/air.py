@@ -66,12 +66,9 @@ def _read_symbols(kind: Any, amplitudes: Any, bits: Any, base: Any, lanes: Any, 
     """Symbols `base` to `base + count` of one device; `base` is a whole byte."""
     if kind == _BITS:
         _read_signs(bits[base >> 3 :], lanes, count)
-        for i in range(count):
-            lanes[SYMBOL_IMAG + i] = _ZERO
     elif kind == _REAL:
         for i in range(count):
             lanes[SYMBOL_REAL + i] = np.float32(amplitudes[base + i])
-            lanes[SYMBOL_IMAG + i] = _ZERO
     else:
         for i in range(count):
             lanes[SYMBOL_REAL + i] = np.float32(amplitudes[2 * (base + i)])
@@ -220,13 +217,15 @@ def _superpose(
             for i in range(count):
                 symbols[np.uint64(SUM_REAL + i)] = _ZERO
                 symbols[np.uint64(SUM_IMAG + i)] = _ZERO
+                symbols[np.uint64(SYMBOL_IMAG + i)] = _ZERO
             for device in range(num_devices):
                 _read_symbols(kind, amplitudes[trial, device], bits[trial, device], base, symbols, count)
                 if by_runs:
                     start = 0
                     while start < count:
-                        run = (base + start) // block - first_run
-                        stop = min((first_run + run + 1) * block - base, count)
+                        # Divisions by `block` would take as long as the sums of a few symbols.
+                        run = 0 if one_tap else (base + start) // block - first_run
+                        stop = count if one_tap else min((first_run + run + 1) * block - base, count)
                         real, imag, power = of_runs[run, 0, device], of_runs[run, 1, device], of_runs[run, 2, device]
                         if kind == _BITS:
                             spent[device] += _add_signs(symbols[start:], real, imag, power, stop - start)
