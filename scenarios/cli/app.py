@@ -374,11 +374,9 @@ def schema() -> None:
     print(json.dumps(json_schema(), indent=2))
 
 
-let_all_trace(app)
-
-
 def main() -> None:
     """Entry point: bad input is one sentence and exit code 2, a traceback only with --debug."""
+    let_all_trace(app)
     try:
         with interruptible(last=True):
             app()

@@ -25,6 +25,7 @@ def app():
     interruption.stop_if_asked()
     print("went on")
 
+app.registered_commands = []
 cli.app = app
 cli.main()
 """
