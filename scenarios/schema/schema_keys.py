@@ -217,7 +217,8 @@ def meant_key(
     told = best is None and (best := _told_by(path, own, kind)) is not None
     around, _, word = (best or "").rpartition(".")
     moved = section in SECTIONS and leaf == word
-    if path in keys and not (best and (moved or (around == section and shares(leaf, word)))):
+    takes = best is not None and (value is None or any(allows(one, value) for one in keys[best].definitions))
+    if path in keys and not (best and (moved or (takes and around == section and shares(leaf, word)))):
         owner = f"{section}.{SECTIONS[section][0]}" if section in SECTIONS else section
         if (variants := keys[path].variants) and kind not in variants:
             remedy = f"it belongs to {owner} {listing(variants)} only: leave it out, or change {owner}"

@@ -289,7 +289,7 @@ def _wrong_value(kind: str, path: KeyPath, item: dict[str, Any], document: dict[
         return beyond(broken["type"], name, broken, _field(path, document))
     if name in FORMS and (path[-1] == leaf or isinstance(value, list)):
         example = example_of(name, document, path)
-        alone = f", or {known[0]}" if len(known := choices(name)) == 1 else ""
+        alone = f", or {known[0]}" if len(known := choices(name)) == 1 and example != known[0] else ""
         return allowed, f"write for example {flow(example)}{alone}", example if path[-1] == leaf else None
     if kind == "literal_error":
         problem, remedy, near = _choice(item["ctx"]["expected"], value, path, document)

@@ -156,9 +156,10 @@ def beyond(kind: str, name: str, item: dict[str, Any], field: FieldInfo | None) 
     if "none" in words and default is None and value == 0:  # 0 for none
         return problem, "write none", None
     example = number if example is None else example
-    if "none" in words and example is None and abs(value) > 100.0 * max(abs(limit), 1.0):
+    far = isinstance(value, float | int) and abs(value) > 100.0 * max(abs(limit), 1.0)  # a quotient is text
+    if "none" in words and example is None and far:
         return problem, f"write none, or {limit} or {direction}", None
-    if isinstance(example, float | int) and holds(example, limit) and abs(value) > 100.0 * max(abs(limit), 1.0):
+    if isinstance(example, float | int) and holds(example, limit) and far:
         return problem, f"write for example {flow(example)}{alone}", None
     if isinstance(example, float | int) and holds(example, limit) and not (type(number) is int and holds(limit, limit)):
         return problem, f"write for example {flow(example)}{alone}", None

@@ -75,7 +75,7 @@ def said_of(line: str, folder: Path) -> str:
         (
             GOOD.replace("ROWS", "[{at: {label: {name: CPA}}, values: [1, 2]}]"),
             "s.yaml:8: report.tables[0].published[0].at.label = {name: CPA}: must be a word, a number or a list of "
-            "them; write for example label: [1, 2].",
+            "them; write for example CPA.",
         ),
         (
             GOOD.replace("ROWS", "[{at: {label: CPA}, values: [1, 2, 3]}]"),

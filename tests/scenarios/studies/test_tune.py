@@ -374,7 +374,7 @@ FLMC = LANGEVIN.partition("tune:\n")[0]
         (f"{LANGEVIN}  per: [label]", 15, "names no swept path; leave it out"),
         (f"{LANGEVIN}  metric: mes", 15, "names nothing that is measured; did you mean mse"),
         (f"{LANGEVIN}  metric: amplitude", 15, "write tune.better: larger, or smaller"),
-        (f"{FLMC}tune: {{keys: {{learning.step_size: [-1.0, 1.0]}}}}", 12, "must be a number above 0"),
+        (f"{FLMC}tune: {{keys: {{learning.step_size: [-1.0, 1.0]}}}}", 12, "must be above 1e-15"),
         (f"{FLMC}tune: {{keys: {{seed: [1, 2]}}}}", 12, "seed cannot be swept"),
         (f"{LANGEVIN}  halving: {{start: 60}}", 15, "is no less than learning.rounds, 60; write start: 20"),
         (
