@@ -115,7 +115,7 @@ def examine(
             if (path, _sentence(item)) not in reported
             and path not in dropped
             and path[:-1] not in dropped
-            and not any((path[:depth], "") in reported for depth in range(1, len(path)))
+            and not any((path[:at], "") in reported for at in range(1, len(path)) if type(path[at]) is int)
             and not _follows(path, _sentence(item), lost)
         }
         answers, more = _answers(fresh, answer=answer, document=corrected, marks=places, prefer=prefer)
