@@ -85,9 +85,10 @@ def _write_search(candidates: Path, into: Path, study: Study) -> Path:
 
 
 def _short(text: str) -> str:
-    """A number with five digits, any other text as it is."""
+    """A number with five digits, any other text as it is; without the mark against formulas of spreadsheets."""
+    number = text.removeprefix("'")
     try:
-        return f"{float(text):.5g}"
+        return f"{float(number):.5g}"
     except ValueError:
         return text
 
