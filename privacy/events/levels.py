@@ -32,6 +32,7 @@ from functools import lru_cache
 import numpy as np
 
 from privacy.errors import PrivacyError
+from privacy.events._renyi_sum import renyi_moment
 from privacy.events.events import Event, Floats, NoRelease
 from privacy.mechanisms.superposition.levels import LevelPair
 
@@ -191,15 +192,5 @@ def _renyi(event: SuperposedLevels, order: float) -> float:
     y = np.linspace(-a - _REACH, high, count + 1)
     loss, log_q = event.loss(y), event._log_density(-y)
     width = (y[1] - y[0]) / math.sqrt(2.0 * math.pi)
-    if order * float(np.abs(loss).max()) < 30.0:
-        # E_Q[r^o] - 1 = E_Q[r^o - 1 - o (r - 1)], whose terms are of one sign: tiny divergences keep their digits.
-        excess = np.expm1(order * loss) - order * np.expm1(loss)
-        series = 1.0 + (order + 1.0) * loss / 3.0 + (order * order + order + 1.0) * loss**2 / 12.0
-        small = 0.5 * order * (order - 1.0) * loss**2 * series
-        excess = np.where(order * np.abs(loss) < 1e-4, small, excess)
-        found = math.log1p(width * float(np.sum(np.exp(log_q) * excess)))
-    else:
-        exponent = log_q + order * loss
-        top = float(exponent.max())
-        found = top + math.log(width * float(np.sum(np.exp(exponent - top))))
+    found = renyi_moment(loss, log_q, order=order, width=width)
     return min(found / (order - 1.0) * (1.0 + _ROUNDING), bound)

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from privacy.errors import PrivacyError, require_count, require_positive
+from privacy.events._renyi_sum import renyi_moment
 from privacy.events.events import Event, Floats, NoRelease
 from privacy.mechanisms._digital_tail import entry_loss
 
@@ -143,17 +144,7 @@ def _renyi(order: float, *, A: float, b: float) -> float:
     loss = entry_loss(y, relative=A, entry_bound=b)
     log_q = np.logaddexp(-0.5 * (y - A) ** 2 - b, -0.5 * (y + A) ** 2) - math.log1p(math.exp(-b))
     width = (y[1] - y[0]) / math.sqrt(2.0 * math.pi)
-    if order * float(np.abs(loss).max()) < 30.0:
-        # E_Q[r^o] - 1 = E_Q[r^o - 1 - o (r - 1)], whose terms are of one sign: tiny divergences keep their digits.
-        excess = np.expm1(order * loss) - order * np.expm1(loss)
-        series = 1.0 + (order + 1.0) * loss / 3.0 + (order * order + order + 1.0) * loss**2 / 12.0
-        small = 0.5 * order * (order - 1.0) * loss**2 * series
-        excess = np.where(order * np.abs(loss) < 1e-4, small, excess)
-        found = math.log1p(width * float(np.sum(np.exp(log_q) * excess)))
-    else:
-        exponent = log_q + order * loss
-        top = float(exponent.max())
-        found = top + math.log(width * float(np.sum(np.exp(exponent - top))))
+    found = renyi_moment(loss, log_q, order=order, width=width)
     return min(found / (order - 1.0) * (1.0 + _ROUNDING), bound)
 
 
