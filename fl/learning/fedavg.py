@@ -24,6 +24,7 @@ from fl.data.arrays import image_facts
 from fl.data.whereabouts import find_data
 from fl.learning.fedavg_conflicts import fedavg_conflicts
 from fl.learning.fedavg_findings import fedavg_findings
+from fl.models.dense_stack import dense_stack
 from fl.models.layers import is_softmax_regression, num_parameters
 from fl.words import plural
 from phy.config import LinkConfig
@@ -307,5 +308,8 @@ class FedAvgConfig(Learning):
     def loads_tensorflow(self, link: LinkConfig) -> bool:
         facts = image_facts(self.data.name)
         layers = self.model.layers(image_shape=facts.image_shape, num_classes=facts.num_classes)
-        in_kernels = is_softmax_regression(layers) and self.local.in_kernels and self.personal is None
+        if is_softmax_regression(layers):
+            in_kernels = self.local.in_kernels and self.personal is None
+        else:
+            in_kernels = self.local.in_dense_kernel and dense_stack(layers, image_shape=facts.image_shape) is not None
         return not in_kernels or sees_gpu() or super().loads_tensorflow(link)
