@@ -139,6 +139,11 @@ class Learning(Frozen):
         """Return True if a link, or training, is not computed in fused kernels."""
         return self.uses_radio and any(map(loads_tensorflow, (link, *self.links().values())))
 
+    @property
+    def trains_in_kernels(self) -> bool | None:
+        """True if fused kernels train the network, False if TensorFlow does; None where there is no network."""
+        return None
+
     def bytes_compiled(self, link: LinkConfig) -> int:
         """Return the memory of compiled code [B]."""
         return self.compiled_bytes + (_COMPILED_LINK_BYTES if self.detects and loads_tensorflow(link) else 0)

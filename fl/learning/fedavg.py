@@ -307,10 +307,14 @@ class FedAvgConfig(Learning):
         return footprint.bytes_per_trial(self, link)
 
     def loads_tensorflow(self, link: LinkConfig) -> bool:
+        return not self.trains_in_kernels or super().loads_tensorflow(link)
+
+    @property
+    def trains_in_kernels(self) -> bool:
         facts = image_facts(self.data.name)
         layers = self.model.layers(image_shape=facts.image_shape, num_classes=facts.num_classes)
         if is_softmax_regression(layers):
             in_kernels = self.local.in_kernels and self.personal is None
         else:
             in_kernels = self.local.in_dense_kernel and dense_stack(layers, image_shape=facts.image_shape) is not None
-        return not in_kernels or sees_gpu() or super().loads_tensorflow(link)
+        return in_kernels and not sees_gpu()

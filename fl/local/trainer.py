@@ -232,7 +232,7 @@ class LocalTrainer(Kept):
         self, stack: DenseStack, weights: F32, devices: I64, steps: I64, round_index: int, out: LocalOutcome
     ) -> None:
         """Train a stack of dense layers in `fl.local.dense_kernel`, some devices at once."""
-        from fl.local.dense_kernel import Task, rule_of, train_dense
+        from fl.local.dense_kernel import DenseTask, rule_of, train_dense
 
         data, moments = self._data, tuple(self._moments.values())
         weights = weights.astype(np.float32, copy=False)
@@ -242,7 +242,7 @@ class LocalTrainer(Kept):
             rows, mine = batch.rows, devices[batch.rows]
             count = int(steps[rows].max()) if stack.has_dropout else 0
             keys = folded_keys(dropout_key, np.repeat(np.arange(count), len(mine)), np.tile(mine, count))
-            task = Task(
+            task = DenseTask(
                 images=data.x_train.reshape(len(data.x_train), -1),
                 labels=self._labels,
                 start=weights[None] if weights.ndim == 1 else weights[rows],
