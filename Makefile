@@ -28,7 +28,7 @@ verify: $(RUN)   ## every card with a known answer, minutes long
 	$(BIN)/phyloop verify
 
 docs: $(STAMP)   ## the documentation site, into build/docs
-	$(BIN)/python -m sphinx -q -W --keep-going -d build/doctrees docs build/docs
+	$(BIN)/python -m sphinx -W --keep-going -j 2 -d build/doctrees docs build/docs
 	$(BIN)/python -m docs.generators.links build/docs
 
 setup: $(STAMP)  ## the set-up alone
