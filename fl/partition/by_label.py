@@ -9,6 +9,7 @@ import numpy as np
 from fl.arrays import F64, I64, Bools
 from fl.config.data import PartitionConfig
 from fl.tasks.base import LearningError
+from fl.words import plural
 
 
 def deal_by_labels(
@@ -117,9 +118,9 @@ def _shards(stock: I64, *, num_devices: int, slots: int) -> I64:
     room = np.minimum(stock, num_devices)
     if room.sum() < slots:
         raise LearningError(
-            f"{num_devices} devices of {slots // num_devices} labels need {slots} shards of one label, the samples "
-            f"give {int(room.sum())}; write num_devices: {int(room.sum()) * num_devices // slots}, or fewer "
-            "labels_per_device"
+            f"{plural(num_devices, 'device')} of {plural(slots // num_devices, 'label')} need "
+            f"{plural(slots, 'shard')} of one label, the samples give {int(room.sum())}; write num_devices: "
+            f"{int(room.sum()) * num_devices // slots}, or fewer labels_per_device"
         )
     label = np.repeat(np.arange(len(stock)), np.maximum(room - 1, 0))
     order = np.lexsort((label, -stock[label] / np.concatenate([np.arange(1, most) for most in room])))
@@ -150,8 +151,8 @@ def _too_few(config: PartitionConfig, *, num_devices: int, parts: int | None) ->
     fewer = "fewer samples_per_device or num_devices"
     remedy = f"write disjoint: false, or {fewer}" if config.disjoint else f"write {fewer}"
     return (
-        f"{num_devices} devices of {size} samples with {L} labels need {num_devices * L} parts of {each} samples with "
-        f"one label, {limit}; {remedy}"
+        f"{plural(num_devices, 'device')} of {plural(size, 'sample')} with {plural(L, 'label')} need "
+        f"{num_devices * L} parts of {each} samples with one label, {limit}; {remedy}"
     )
 
 

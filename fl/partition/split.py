@@ -12,6 +12,7 @@ from fl.arrays import I64, Bools
 from fl.config.data import ParticipationConfig, PartitionConfig
 from fl.partition.by_label import deal_by_dirichlet, deal_by_labels
 from fl.tasks.base import LearningError
+from fl.words import plural
 from phy.numerics.draws import round_generator
 from phy.numerics.random import Purpose
 
@@ -79,35 +80,43 @@ def partition_problem(config: PartitionConfig, *, num_devices: int, num_samples:
         return "there are no training samples to deal to devices; raise train_samples"
     if size is None and num_devices > num_samples:
         return (
-            f"{num_devices} devices cannot share {num_samples} training samples; write num_devices: {num_samples} or "
-            "less, or samples_per_device and disjoint: false"
+            f"{plural(num_devices, 'device')} cannot share {plural(num_samples, 'training sample')}; write "
+            f"num_devices: {num_samples} or less, or samples_per_device and disjoint: false"
         )
     if size is not None and size > num_samples:
-        return f"samples_per_device {size} exceeds the {num_samples} training samples; write {num_samples} or less"
+        return (
+            f"samples_per_device {size} exceeds the {plural(num_samples, 'training sample')}; write "
+            f"{num_samples} or less"
+        )
     if size is not None and config.disjoint and num_devices * size > num_samples:
         most = num_samples // num_devices
         fewer = f"partition.samples_per_device: {most}" if most else f"num_devices: {num_samples}"
         return (
-            f"{num_devices} devices of {size} samples need {num_devices * size}, there are {num_samples} training "
-            f"samples; write {fewer}, or disjoint: false"
+            f"{plural(num_devices, 'device')} of {plural(size, 'sample')} need {num_devices * size:,}, there "
+            f"are {num_samples:,} training samples; write {fewer}, or disjoint: false"
         )
     if labels is None:
         return None
     if labels > num_classes:
-        return f"labels_per_device {labels} exceeds the {num_classes} labels of the set; write {num_classes} or less"
+        return (
+            f"labels_per_device {labels} exceeds the {plural(num_classes, 'label')} of the set; write "
+            f"{num_classes} or less"
+        )
     if size is not None and size < labels:
         enough = f"write partition.samples_per_device: {labels} or more"
-        return f"{size} samples_per_device cannot show {labels} labels; {enough}"
+        return f"{size} samples_per_device cannot show {plural(labels, 'label')}; {enough}"
     if size is None and num_devices * labels < num_classes:
         return (
-            f"{num_devices} devices of {labels} labels leave {num_classes - num_devices * labels} of {num_classes} "
-            f"labels to nobody; write partition.labels_per_device: {-(-num_classes // num_devices)} or more, or "
-            "samples_per_device to leave them out"
+            f"{plural(num_devices, 'device')} of {plural(labels, 'label')} leave "
+            f"{num_classes - num_devices * labels} of {num_classes} labels to nobody; write "
+            f"partition.labels_per_device: {-(-num_classes // num_devices)} or more, or samples_per_device "
+            "to leave them out"
         )
     if size is None and num_devices * labels > num_samples:
         return (
-            f"{num_devices} devices of {labels} labels need {num_devices * labels} samples, there are {num_samples}; "
-            f"write num_devices: {num_samples // labels}, or fewer labels_per_device"
+            f"{plural(num_devices, 'device')} of {plural(labels, 'label')} need {num_devices * labels:,} "
+            f"samples, there are {num_samples:,}; write num_devices: {num_samples // labels}, or fewer "
+            "labels_per_device"
         )
     return None
 

@@ -13,6 +13,7 @@ from fl.config.scheme import Scheme
 from fl.partition.split import Participants
 from fl.uplink.channel_credit import errors_arrive, law_of_errors
 from fl.uplink.plan import UploadPlan
+from fl.words import plural
 from phy.config import LinkConfig
 from privacy.config import ClippedUpdate, Mechanism
 from privacy.errors import PrivacyError
@@ -90,8 +91,8 @@ def scheme_within(plan: UploadPlan, *, link: LinkConfig, privacy: Mechanism | No
     if epsilon <= _LEAST_EPSILON:
         raise PrivacyError(
             f"the budget of epsilon {budget.epsilon:g} leaves each of {release.coordinates:,} numbers of "
-            f"{plan.num_rounds} rounds an epsilon of {epsilon:.2g}, below {_LEAST_EPSILON:g}; raise it, or use a "
-            "smaller model."
+            f"{plural(plan.num_rounds, 'round')} an epsilon of {epsilon:.2g}, below {_LEAST_EPSILON:g}; raise "
+            "it, or use a smaller model."
         )
     return scheme.with_epsilon(epsilon, num_values=plan.num_values)
 

@@ -88,7 +88,7 @@ class NomaConfig(Frozen):
     def _one_power_each(self) -> NomaConfig:
         if self.ladder_db is not None and len(self.ladder_db) != self.group_size:
             raise ValueError(
-                f"ladder_db lists {len(self.ladder_db)} powers, group_size is {self.group_size}; leave ladder_db out, "
+                f"ladder_db has length {len(self.ladder_db)}, group_size is {self.group_size}; leave ladder_db out, "
                 f"or write {self.group_size} powers"
             )
         return self

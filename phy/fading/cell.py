@@ -95,7 +95,7 @@ def check_cell(cell: CellConfig, channel: ChannelConfig, *, num_devices: int) ->
     reach, highest = _MAX_DISTANCE_M[cell.scenario], _MAX_FREQUENCY_HZ[cell.scenario]
     if cell.positions_m is not None and len(cell.positions_m) != num_devices:
         raise ValueError(
-            f"positions_m lists {len(cell.positions_m)} devices, the scenario has {num_devices}; write "
+            f"positions_m has length {len(cell.positions_m)}, num_devices is {num_devices}; write "
             f"num_devices: {len(cell.positions_m)}, or one position per device"
         )
     farthest = cell.radius_m if cell.positions_m is None else max(float(np.hypot(*xy)) for xy in cell.positions_m)

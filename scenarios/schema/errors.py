@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unicodedata import category
 
+from fl.words import plural
+
 KeyPath = tuple[str | int, ...]
 """Keys of mappings and indices of lists from the top of the file to a value."""
 
@@ -91,7 +93,7 @@ def together(errors: Iterable[ScenarioError], *, unseen: int = 0) -> ScenarioErr
     found = sorted(different.values(), key=_place)
     first, *others = found[:MAX_SHOWN]
     if more := len(found[MAX_SHOWN:]) + unseen:
-        others[-1].remedy += f" ({more} more error{'s' if more > 1 else ''} to correct after this)"
+        others[-1].remedy += f" ({plural(more, 'more error')} to correct after this)"
     return replace(first, others=tuple(others))
 
 

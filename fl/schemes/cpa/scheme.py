@@ -15,6 +15,7 @@ from fl.config.measured import Measured
 from fl.config.scheme import SCHEME_KEYS, ChannelUse, Confidence, EpsilonOrNone, Response, Scheme, belongs, schemes
 from fl.schemes.coders.quantizers import Quantizer, RateBits, build_quantizer
 from fl.schemes.cpa.cpa_theory import Codebook, anonymity
+from fl.words import plural
 from phy.config.base import Modulation
 from phy.config.conflict import Conflict
 from privacy.events.releases import Release
@@ -162,7 +163,7 @@ class CpaScheme(Scheme):
             )
             yield Conflict.of(f"learning.aggregation.gamma_decay {keys}", problem)
         if len(self.rates) != self.stages:
-            problem = f"rate_bits lists {len(self.rates)} stages, stages is {self.stages}; write " + (
+            problem = f"rate_bits lists {plural(len(self.rates), 'stage')}, stages is {self.stages}; write " + (
                 f"stages: {len(self.rates)}" if self.rates else "one rate for every stage"
             )
             yield Conflict.of(f"learning.aggregation.stages {keys}", problem)
