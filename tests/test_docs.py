@@ -221,7 +221,7 @@ def test_a_page_without_stored_results_says_so_and_gives_an_estimate_apart_from_
 def test_the_gallery_has_a_page_and_a_row_per_scenario_and_tells_how_far_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names = ["bitflip-flip-moments", "cpa-table6", "link-uncoded"]
+    names = ["bitflip-moments", "cpa-table6", "link-uncoded"]
     monkeypatch.setattr(gallery, "library_names", lambda: [(name, "") for name in names])
     told: list[str] = []
     gallery.write(tmp_path, told.append)
