@@ -31,9 +31,7 @@ def test_check_names_who_trains(tmp_path: Path, capsys: pytest.CaptureFixture[st
     scenario = write_scenario(tmp_path, _TEXT)
     assert "networks trained by fused kernels about" in said(scenario, capsys)
     both = ("learning.local={optimizer: adam, batch_size: 8}",)  # softmax regression takes Adam in TensorFlow
-    assert "networks trained by fused kernels and TensorFlow about" in said(
-        scenario, capsys, overrides=both
-    )
+    assert "networks trained by fused kernels and TensorFlow about" in said(scenario, capsys, overrides=both)
     assert "networks trained" not in said(Path("flmc-snr"), capsys)
 
 
