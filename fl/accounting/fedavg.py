@@ -10,6 +10,7 @@ import numpy as np
 
 from fl.arrays import F64, Bools
 from fl.checkpoints import Kept
+from fl.config.scheme import SCHEME_EPSILON
 from fl.results import PrivacyAccount, TrialResult
 from fl.uplink.channel_credit import errors_arrive, law_of_errors, rate_moves_by_round
 from fl.uplink.senders import exchangeable
@@ -64,13 +65,13 @@ def release_of(
     """Return the release of one device in a round, with the price of evidence for counted channel errors.
 
     `link` names its modulation. `num_values` M: None for those of the model's layers. `target`: the bit error rate of
-    bit flipping if only the trial tells it. Raises PrivacyError, problem and remedy, if no budget holds.
+    bit flipping if only the trial tells it. Raises PrivacyError if no budget holds.
     """
     size = config.num_values() if num_values is None else num_values
     if size is None:
         raise PrivacyError(
-            "the budget counts the parameters that are sent, and only the model's own function knows how many; "
-            "write learning.model: mlp."
+            "the budget counts the parameters that are sent, and only the model's own function knows how many",
+            {"learning.model": "mlp"},
         )
     mechanism = privacy.for_uploads
     if mechanism is None:
@@ -78,13 +79,15 @@ def release_of(
     else:
         release = mechanism.release(size, training_of(config), target=target)
     if release.problem is not None:
-        raise PrivacyError(release.problem)
+        raise PrivacyError(release.problem, *release.remedies, keys=SCHEME_EPSILON)
     if release.confidence is None or not errors_arrive(link):
         return release
     if law_of_errors(link) != "independent":
         raise PrivacyError(
             "channel native credits errors of the channel, and on this link nothing says before the run that they are "
-            "independent; write channel: agnostic."
+            "independent",
+            {"channel": "agnostic"},
+            keys="channel",
         )
     return replace(release, evidence=1.0 - release.confidence)
 
@@ -116,8 +119,9 @@ def scheme_within(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism 
     release = release_of(config, link=link, privacy=privacy)
     if budget.schedule != "uniform":
         raise PrivacyError(
-            f"aggregation {scheme.name} has one epsilon for all rounds, and the schedule is {budget.schedule}; leave "
-            "privacy.budget.schedule out."
+            f"aggregation {scheme.name} has one epsilon for all rounds, and the schedule is {budget.schedule}",
+            ("privacy.budget.schedule",),
+            keys=SCHEME_EPSILON,
         )
     parameter = float(budget.parameters(release, num_rounds=config.rounds)[0])
     epsilon = math.log1p(-parameter) - math.log(parameter) if release.kind == "flipped-bits" else parameter
@@ -125,8 +129,8 @@ def scheme_within(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism 
     if epsilon <= _LEAST_EPSILON:
         raise PrivacyError(
             f"the budget of epsilon {budget.epsilon:g} leaves each of {release.coordinates:,} numbers of "
-            f"{config.rounds} rounds an epsilon of {epsilon:.2g}, below {_LEAST_EPSILON:g}; raise it, or use a "
-            "smaller model."
+            f"{config.rounds} rounds an epsilon of {epsilon:.2g}, below {_LEAST_EPSILON:g}",
+            "raise it, or use a smaller model",
         )
     return scheme.with_epsilon(epsilon, num_values=config.num_values())
 
@@ -178,7 +182,7 @@ class UploadAllowance(Kept):
         if privacy is not None and privacy.budget is not None and not privacy.calibrated:
             self._most = rounds_within(config, link=link, privacy=privacy, num_values=num_values, target=target)
             if self._most == 0:
-                raise PrivacyError(privacy.budget.too_small)
+                raise privacy.budget.too_small
 
     def spent_up(self, who: Participants) -> bool:
         """Return True if one of those who would send has nothing left."""

@@ -24,7 +24,7 @@ def weakest_rounds(released: F64, *, count: int) -> tuple[tuple[int, ...], str]:
     """
     num_rounds = len(released)
     if not 1 <= count <= num_rounds:
-        raise LearningError(f"a game of {count} rounds does not fit a run of {num_rounds}; play fewer")
+        raise LearningError(f"a game of {count} rounds does not fit a run of {num_rounds}", "play fewer")
     chosen = np.sort(np.argsort(-released, kind="stable")[:count])
     first, last = chosen[0] + 1, chosen[-1] + 1
     span = f"rounds {first} to {last}" if last - first + 1 == count else f"{count} rounds from {first} to {last}"

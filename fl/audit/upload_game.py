@@ -181,7 +181,7 @@ def build_game(
     """
     problem = learning.why_not_audited(privacy, link=link)
     if problem is not None:
-        raise LearningError(f"{problem}, so there is nothing to audit; choose a scheme that uploads")
+        raise LearningError(f"{problem}, so there is nothing to audit", "choose a scheme that uploads")
     played: Any = learning.played
     run: dict[str, Any] = {"seed": seed, "rounds": rounds, "num_games": num_games}
     if played.upload_scheme is None:
@@ -203,8 +203,9 @@ def _upload_game(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism |
         most = rounds_within(config, link=on_air, privacy=privacy)
         if most is not None and most < rounds:
             raise LearningError(
-                f"the budget of epsilon {budget.epsilon:g} lets a device send in {most} rounds, and a game of "
-                f"{rounds} was asked for; play fewer rounds, or raise the budget"
+                f"the budget of epsilon {budget.epsilon:g} lets a device send in {most} rounds, and a "
+                f"game of {rounds} was asked for",
+                "play fewer rounds, or raise the budget",
             )
     config = config.settled(link=on_air, privacy=privacy)
     beside = beside_attackers(config.attack, num_devices=config.num_devices)

@@ -117,9 +117,9 @@ def _shards(stock: I64, *, num_devices: int, slots: int) -> I64:
     room = np.minimum(stock, num_devices)
     if room.sum() < slots:
         raise LearningError(
-            f"{num_devices} devices of {slots // num_devices} labels need {slots} shards of one label, the samples "
-            f"give {int(room.sum())}; write num_devices: {int(room.sum()) * num_devices // slots}, or fewer "
-            "labels_per_device"
+            f"{num_devices} devices of {slots // num_devices} labels need {slots} shards of one "
+            f"label, the samples give {int(room.sum())}",
+            f"write num_devices: {int(room.sum()) * num_devices // slots}, or fewer labels_per_device",
         )
     label = np.repeat(np.arange(len(stock)), np.maximum(room - 1, 0))
     order = np.lexsort((label, -stock[label] / np.concatenate([np.arange(1, most) for most in room])))

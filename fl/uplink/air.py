@@ -77,7 +77,7 @@ class SuperposedUplink(Kept):
         scheme, response = config.aggregation, config.aggregation.response
         form = scheme.over_air(num_values)
         if form is None:
-            raise LearningError(f"aggregation {scheme.name} needs what every device sends; write access: orthogonal")
+            raise LearningError(f"aggregation {scheme.name} needs what every device sends", "write access: orthogonal")
         link = link.resolve(access="superposition", modulation=scheme.air_modulations[0])
         self._noise = None
         if isinstance(privacy, ReceiverNoise):
