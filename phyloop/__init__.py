@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from phy.inspection import Inspection
     from phy.links.link import LinkError
     from phyloop.comparison import Comparison, compare
-    from phyloop.links import Air, Link, Received, Superposed
+    from phyloop.links import Air, Link
+    from phyloop.received import Received, Superposed
     from phyloop.results import Run, load
     from phyloop.studies import audit, check, epsilon, link_study, run, tune
     from scenarios.schema.errors import ScenarioError
@@ -48,7 +49,8 @@ __all__ = [
 
 _HOMES = {
     "phyloop.comparison": ("Comparison", "compare"),
-    "phyloop.links": ("Air", "Link", "Received", "Superposed"),
+    "phyloop.links": ("Air", "Link"),
+    "phyloop.received": ("Received", "Superposed"),
     "phyloop.results": ("Run", "load"),
     "phyloop.studies": ("audit", "check", "epsilon", "link_study", "run", "tune"),
     "phy.inspection": ("Inspection",),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,14 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fl.words import plural
 from phy.compile import compile_air, compile_digital
 from phy.config import LinkConfig
 from phy.engines.choice import loads_tensorflow, with_engine
 from phy.fading.block_taps import UplinkContext
 from phy.links.conflicts import link_conflicts
-from phy.links.link import LinkError, Reception, Superposition
+from phy.links.link import LinkError
 from phyloop.arguments import checked
-from phyloop.wording import in_words, span
+from phyloop.closed_form import closed_form
+from phyloop.received import Received, Superposed
+from phyloop.wording import in_words
 from scenarios.engine.start import quiet_standard_error
 from scenarios.report.tables.summaries import Rate, rate_interval
 from scenarios.schema.consistency.conflicts import check_consistency
@@ -36,63 +38,6 @@ _SMALLEST = 1e-30
 """Smallest largest amplitude: symbols are float32, and so are their powers."""
 _MOST_ROUNDS = 2**32 - 1
 """Random numbers count rounds in 32 bits, one of which stands for all rounds of a channel that never changes."""
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class Received:
-    """Result of `Link.send`; K devices.
-
-    - `bits`: received bits in the form in which they were sent. Bits of lost packets and of silent devices are 0;
-    - `bit_errors` `[K]` int64: wrong bits of each device among those that the receiver holds;
-    - `ber`: bit error rate over all devices, with `value`, `low` and `high` of its 95 % Clopper-Pearson interval, which
-      takes errors as independent. None if no bit met a radio, or none was kept;
-    - `ber_by_device`: the same of each device, K entries;
-    - `snr_db` `[K]`: received signal energy over noise energy [dB], NaN for a silent device;
-    - `airtime_s` `[K]` [s], `energy_j` `[K]` [J]: time on the air and transmit energy of each device;
-    - `delivered` `[K, num_packets]` bool: packets that the receiver keeps; None: all packets of active devices;
-    - `reception`: everything that the link measured, with a leading axis of one trial.
-    """
-
-    bits: NDArray[np.uint8]
-    bit_errors: NDArray[np.int64]
-    ber: Rate | None
-    ber_by_device: tuple[Rate | None, ...]
-    snr_db: NDArray[np.float64]
-    airtime_s: NDArray[np.float64]
-    energy_j: NDArray[np.float64]
-    delivered: NDArray[np.bool_] | None
-    reception: Reception
-
-    def __repr__(self) -> str:
-        rate = "not measured" if self.ber is None else self.ber
-        return f"<Received of {len(self.bit_errors)} devices, BER {rate}, SNR {span(self.snr_db)} dB>"
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class Superposed:
-    """Result of `Air.superpose`; K devices, S symbols.
-
-    - `sum` `[S]` complex64: estimate of the sum of all amplitudes, `received` over `amplitude`, or over the divisor of
-      `receiver.scaling: mmse`; 0 if all are silent;
-    - `received` `[S]` complex64: the received symbols, with noise of variance N0 in each real dimension;
-    - `amplitude`: receive amplitude A per unit of amplitude;
-    - `num_active` `[S]` or `[1]` int64: devices on the air in each symbol;
-    - `airtime_s` `[K]` [s], `energy_j` `[K]` [J]: as in `Received`; None without a radio;
-    - `superposition`: everything that the link measured, with a leading axis of one trial.
-    """
-
-    sum: NDArray[np.complex64]
-    received: NDArray[np.complex64]
-    amplitude: float
-    num_active: NDArray[np.int64]
-    airtime_s: NDArray[np.float64] | None
-    energy_j: NDArray[np.float64] | None
-    superposition: Superposition
-
-    def __repr__(self) -> str:
-        return (
-            f"<Superposed of {len(self.sum)} symbols, amplitude {self.amplitude:.4g}, {span(self.num_active)} active>"
-        )
 
 
 class Link:
@@ -200,8 +145,29 @@ class Link:
             reception=reception,
         )
 
+    def closed_form(self, *, device: int | None = None) -> float:
+        """Bit error rate of the link in closed form at its power, as `phyloop link` draws it beside measured rates.
+
+        Args:
+            device: sender index; None: the mean over all devices.
+
+        Raises:
+            LinkError: the link has no closed form. Links without a code, with access orthogonal, perfect channel
+                knowledge, fixed power, packets that are all kept and a channel of a single tap have one.
+
+        Example:
+            >>> import phyloop
+            >>> link = phyloop.Link(modulation="bpsk", power={"snr_max_db": 4}, num_bits=8000)
+            >>> round(link.closed_form(), 4)
+            0.0565
+        """
+        return closed_form(self.config, num_devices=self.num_devices, device=device)
+
     def __repr__(self) -> str:
-        return f"<Link of {self.num_devices} devices, {self.num_bits} bits each: {in_words(self.config)}>"
+        return (
+            f"<Link of {plural(self.num_devices, 'device')}, {plural(self.num_bits, 'bit')} each: "
+            f"{in_words(self.config)}>"
+        )
 
     def _rate(self, errors: int, total: int) -> Rate | None:
         on_air = self.config.error_model != "error_free" and total
@@ -333,7 +299,10 @@ class Air:
         )
 
     def __repr__(self) -> str:
-        return f"<Air of {self.num_devices} devices, {self.num_symbols} symbols each: {in_words(self.config)}>"
+        return (
+            f"<Air of {plural(self.num_devices, 'device')}, {plural(self.num_symbols, 'symbol')} each: "
+            f"{in_words(self.config)}>"
+        )
 
 
 def _at_least(least: int, **numbers: int) -> None:

@@ -344,7 +344,7 @@ def _compute(
             # As the command, which prints such a sentence: data that are missing, a link that cannot be simulated.
             if type(error).__module__.split(".")[0] not in ("phy", "fl", "privacy"):
                 raise
-            problem, remedy = told_by(error, usual="change the scenario")
+            problem, remedy = told_by(error)
             raise ScenarioError(problem=problem, remedy=remedy, file=folder) from error
     return study, folder
 

@@ -14,6 +14,7 @@ from fl.config.scheme import SCHEME_EPSILON
 from fl.results import PrivacyAccount, TrialResult
 from fl.uplink.channel_credit import errors_arrive, law_of_errors, rate_moves_by_round
 from fl.uplink.senders import exchangeable
+from fl.words import plural
 from phy.config import LinkConfig
 from phy.measure.burstiness import Burstiness
 from phy.measure.independence import assess
@@ -129,7 +130,7 @@ def scheme_within(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism 
     if epsilon <= _LEAST_EPSILON:
         raise PrivacyError(
             f"the budget of epsilon {budget.epsilon:g} leaves each of {release.coordinates:,} numbers of "
-            f"{config.rounds} rounds an epsilon of {epsilon:.2g}, below {_LEAST_EPSILON:g}",
+            f"{plural(config.rounds, 'round')} an epsilon of {epsilon:.2g}, below {_LEAST_EPSILON:g}",
             "raise it, or use a smaller model",
         )
     return scheme.with_epsilon(epsilon, num_values=config.num_values())

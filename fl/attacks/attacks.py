@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from fl.arrays import F32, I64, U8, Bools
 from fl.config.attack import Attack, HonestRound, attacks
 from fl.tasks.base import LearningError, of_shape
+from fl.words import plural
 from phy.config.conflict import Conflict, LeaveOut, Say, Write
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.draws import LANES, device_words, normals
@@ -34,8 +35,8 @@ def choose_attackers(config: Attack, *, num_devices: int, seed: int, trial: int)
         beyond = max(config.devices, default=-1)
         if beyond >= num_devices or len(config.devices) > num_devices:
             beyond_all = (
-                f"attack.devices names {len(config.devices)} devices up to number {beyond}, but there are only "
-                f"{num_devices}, from 0 to {num_devices - 1}"
+                f"attack.devices names {plural(len(config.devices), 'device')} up to number {beyond}, but "
+                f"there are only {num_devices}, from 0 to {num_devices - 1}"
             )
             there = [one for one in config.devices if one < num_devices][:num_devices] or [0]
             raise LearningError(
@@ -67,7 +68,7 @@ def attack_in_words(attack: Attack | None, num_devices: int, label: Callable[[st
     """Return a line on who attacks and how; nothing without an attack."""
     if attack is None:
         return []
-    text = f"{number_of(attack, num_devices)} of {num_devices} devices attack: "
+    text = f"{number_of(attack, num_devices)} of {plural(num_devices, 'device')} attack: "
     text += label("learning.attack.kind", attack.kind)
     return [text + attack.details(label)]
 

@@ -40,6 +40,7 @@ from fl.results import TrialResult
 from fl.tasks.base import LearningError
 from fl.uplink.build import build_protection, build_uplink
 from fl.uplink.senders import SenderIndex
+from fl.words import plural
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose, generator
@@ -77,7 +78,7 @@ def deal(config: ReconstructionConfig, *, num_images: int, seed: int, trial: int
     count, per_game = config.num_devices, config.samples_per_device + 1
     if count * per_game > num_images:
         raise LearningError(
-            f"{count} devices with {config.samples_per_device} images and a target each need "
+            f"{plural(count, 'device')} with {plural(config.samples_per_device, 'image')} and a target each need "
             f"{count * per_game} images, there are {num_images}",
             "lower num_devices",
         )

@@ -8,6 +8,7 @@ from fl.arrays import F64, Bools
 from fl.attacks.attacks import number_of
 from fl.config.attack import Attack
 from fl.tasks.base import LearningError
+from fl.words import plural
 from phy.numerics.random import Purpose, seed_sequence
 
 
@@ -24,10 +25,12 @@ def weakest_rounds(released: F64, *, count: int) -> tuple[tuple[int, ...], str]:
     """
     num_rounds = len(released)
     if not 1 <= count <= num_rounds:
-        raise LearningError(f"a game of {count} rounds does not fit a run of {num_rounds}", "play fewer")
+        raise LearningError(f"a game of {plural(count, 'round')} does not fit a run of {num_rounds}", "play fewer")
     chosen = np.sort(np.argsort(-released, kind="stable")[:count])
     first, last = chosen[0] + 1, chosen[-1] + 1
-    span = f"rounds {first} to {last}" if last - first + 1 == count else f"{count} rounds from {first} to {last}"
+    span = (
+        f"rounds {first} to {last}" if last - first + 1 == count else f"{plural(count, 'round')} from {first} to {last}"
+    )
     which = f"round {first}" if count == 1 else span
     why = "all of them alike" if np.all(released == released[0]) else "where most is released"
     return tuple(chosen.tolist()), f"{which} of {num_rounds}, {why}" if num_rounds > 1 else which

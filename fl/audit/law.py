@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fl.arrays import F64, I64, U8
+from fl.words import plural
 from phy.fading.block_taps import UplinkContext
 from privacy.audit.promises import accounted, claim, nothing_promised, of_the_budget
 from privacy.config import BudgetConfig
@@ -170,7 +171,10 @@ class LearntLaw(Law):
 
     @property
     def worlds(self) -> str:
-        return f"two uploads of {self.upload} numbers of one device, opposite in {'one' if self.per_number else 'all'}"
+        return (
+            f"two uploads of {plural(self.upload or 1, 'number')} of one device, opposite in "
+            f"{'one' if self.per_number else 'all'}"
+        )
 
     def ends(self, round_index: int, *, devices: I64) -> tuple[ArrayLike, ArrayLike]:
         place = np.arange(self.upload or 1)

@@ -19,6 +19,7 @@ from fl.audit.law import CREDITED, Law, Received, Scores
 from fl.config.codec import Codec
 from fl.schemes.coders.coder import Encoder
 from fl.uplink.protection import Protection
+from fl.words import plural
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose
@@ -135,12 +136,12 @@ class GaussianLaw(CodecLaw):
                 accountant="paper",
                 standing="as published",
                 scope="run",
-                source=f"asked for, all {num_rounds} rounds, Li et al. 2025 (23)",
+                source=f"asked for, all {plural(num_rounds, 'round')}, Li et al. 2025 (23)",
                 **labels,
             )
             found.insert(0, printed)
         spent = self._spent("gaussian", played)
-        source = f"Gaussian mechanism, {len(played)} round{'s' if len(played) > 1 else ''}"
+        source = f"Gaussian mechanism, {plural(len(played), 'round')}"
         return (*found, accounted(spent, delta=delta, scope=self.scope, source=source, **labels))
 
 
@@ -176,7 +177,7 @@ class FlippingLaw(CodecLaw):
             share = privacy.epsilon * len(played) / num_rounds
             proof = {"accountant": "paper", "standing": "as published", "assumptions": (WEIGHED_BITS, *assumptions)}
             theorem = partial(claim, scope="coordinate", **proof, **labels)
-            source = f"Li et al. 2025, Theorem 1, {len(played)} of {num_rounds} rounds"
+            source = f"Li et al. 2025, Theorem 1, {len(played)} of {plural(num_rounds, 'round')}"
             epsilon = epsilon_from_renyi(order=privacy.order, epsilon=share, delta=delta) if delta > 0.0 else math.inf
             found = [
                 theorem(epsilon=epsilon, delta=delta, source=f"{source}, from Renyi DP of order {privacy.order:g}"),
@@ -188,7 +189,7 @@ class FlippingLaw(CodecLaw):
         if privacy.cipher != "aes":
             bits = self.config.codec.bits_per_value
             spent = self._spent("flipped-bits", played, times=bits)
-            source = f"randomized response of {bits} bits of one weight"
+            source = f"randomized response of {plural(bits, 'bit')} of one weight"
             found.append(accounted(spent, delta=delta, scope="coordinate", source=source, **labels))
         return tuple(found)
 

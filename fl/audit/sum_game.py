@@ -24,6 +24,7 @@ from fl.schemes.coders.coder import Senders
 from fl.uplink.air import SuperposedUplink, Transmitted
 from fl.uplink.protection import Protection
 from fl.uplink.senders import SenderIndex
+from fl.words import plural
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from privacy.audit.attack import Batch, GameFacts
@@ -62,7 +63,10 @@ class SumGame:
         z = multipliers(config, link=link, privacy=privacy)
         self._played, when = weakest_rounds(1.0 / z, count=rounds)
         beside = beside_attackers(config.attack, num_devices=config.num_devices)
-        worlds = f"an update of {size} numbers of one device or its negative; what the others sent is known{beside}"
+        worlds = (
+            f"an update of {plural(size, 'number')} of one device or its negative; what the others "
+            f"sent is known{beside}"
+        )
         self.facts = GameFacts(scope="round", unit="device", worlds=worlds, rounds=rounds, when=when)
         self._least: dict[int, float] = {}
         self._uplink = SuperposedUplink(
@@ -119,7 +123,7 @@ class SumGame:
             found.append(claim(epsilon=privacy.epsilon, delta=privacy.delta, **asked))
         least = Counter(z for z in self._least.values() if np.isfinite(z))
         spent = [Spending(event=GaussianNoise(noise_multiplier=z), count=count) for z, count in least.items()]
-        source = f"Gaussian mechanism at the amplitude in force, {rounds} round{'s' if rounds > 1 else ''}"
+        source = f"Gaussian mechanism at the amplitude in force, {plural(rounds, 'round')}"
         return (*found, accounted(spent, delta=delta, scope="round", source=source, **labels))
 
 

@@ -23,6 +23,7 @@ from fl.uplink.channel_credit import errors_together
 from fl.uplink.protection import Protection
 from fl.uplink.senders import exchangeable
 from fl.uplink.transport import BitTransport
+from fl.words import plural
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from privacy.audit.attack import Batch, Game, GameFacts
@@ -203,7 +204,7 @@ def _upload_game(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism |
         most = rounds_within(config, link=on_air, privacy=privacy)
         if most is not None and most < rounds:
             raise LearningError(
-                f"the budget of epsilon {budget.epsilon:g} lets a device send in {most} rounds, and a "
+                f"the budget of epsilon {budget.epsilon:g} lets a device send in {plural(most, 'round')}, and a "
                 f"game of {rounds} was asked for",
                 "play fewer rounds, or raise the budget",
             )

@@ -12,6 +12,7 @@ from fl.config.base import PositiveFloat, Probability, whole
 from fl.config.codec import Codec, CodecConfig, codecs
 from fl.config.learning import Label, Learning, algorithms
 from fl.config.measured import LINK, LINK_RATES, Measured
+from fl.words import plural
 from phy.config.conflict import Conflict, ConflictError, Say, Write, rounded
 from phy.config.link import LinkConfig
 from privacy.config import Mechanism
@@ -78,8 +79,9 @@ class FlipMomentsConfig(Learning):
 
     def describe(self, label: Label, *, link: LinkConfig) -> list[str]:
         return [
-            f"{self.rounds} values up to {self.largest:g}, {self.draws:,} copies from each of {self.num_devices} "
-            f"devices, codec {self.codec.name}, {self.codec.bits_per_value} bits each"
+            f"{plural(self.rounds, 'value')} up to {self.largest:g}, {plural(self.draws, 'copy', 'copies')} "
+            f"from each of {self.num_devices} devices, codec {self.codec.name}, "
+            f"{plural(self.codec.bits_per_value, 'bit')} each"
         ]
 
     def num_values(self) -> int:
@@ -142,7 +144,7 @@ class BitDistanceConfig(Learning):
         return path.startswith("learning.")
 
     def describe(self, label: Label, *, link: LinkConfig) -> list[str]:
-        return [f"{self.num_pairs} pairs of {self.dimension:,} weights, codec {self.codec.name}"]
+        return [f"{plural(self.num_pairs, 'pair')} of {plural(self.dimension, 'weight')}, codec {self.codec.name}"]
 
     def num_values(self) -> int:
         return self.dimension

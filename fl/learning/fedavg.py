@@ -234,14 +234,14 @@ class FedAvgConfig(Learning):
         each = footprint.samples_per_device(self)
         about = "" if partition.samples_per_device is not None else "about "
         size = self.num_values()
-        parameters = "a number of parameters set by its function" if size is None else f"{size:,} parameters"
-        steps = f"{local.steps} local step{'s' if local.steps > 1 else ''}"
+        parameters = "a number of parameters set by its function" if size is None else plural(size, "parameter")
+        steps = f"{plural(local.steps, 'local step')}"
         part = self.participation
         absent = ((part.dropout, "uploads are never sent"), (part.straggling, "devices stop before their last step"))
         return [
             f"{data.name}, {train:,} training and {test:,} test images of {height} x {width}{colours}, "
             f"{facts.num_classes} classes{held}{place}",
-            f"{partition.kind} over {self.num_devices} devices, {about}{each:,} samples each"
+            f"{partition.kind} over {plural(self.num_devices, 'device')}, {about}{plural(each, 'sample')} each"
             + (f", {part.devices_per_round} of them in a round" if part.devices_per_round is not None else "")
             + "".join(f", {100 * share:g} % of {what}" for share, what in absent if share),
             f"{self.model.name}, {parameters}, {plural(self.rounds, 'round')} of {steps} ({local.optimizer}), "
@@ -261,7 +261,7 @@ class FedAvgConfig(Learning):
         if budget is not None and found is not None:
             yield (
                 f"energy budget of {budget.energy_j:g} J per device, {budget.spread}: a round at full power takes "
-                f"{found[0]:.3g} J, {self.rounds} rounds {self.rounds * found[0]:.3g} J"
+                f"{found[0]:.3g} J, {plural(self.rounds, 'round')} {self.rounds * found[0]:.3g} J"
             )
 
     def sent(self, label: Label, *, link: LinkConfig) -> str:
@@ -269,14 +269,15 @@ class FedAvgConfig(Learning):
         scheme, name = self.aggregation, label("learning.aggregation", self.aggregation.model_dump(mode="json"))
         if link.access == "superposition":
             symbols = footprint.upload_symbols(self, link)
-            many = "symbols known at run time" if symbols is None else f"{symbols:,} symbols"
+            many = "symbols known at run time" if symbols is None else plural(symbols, "symbol")
             return f"{many} of all devices at once ({name})"
         if scheme.uses_codec:
             robust = "" if scheme.unbiased else f", {name} at the server"
             each = self.codec.bits_per_value
-            return f"{each} bit{'s' if each > 1 else ''} per parameter ({self.codec.name}){robust}"
+            return f"{plural(each, 'bit')} per parameter ({self.codec.name}){robust}"
         bits = self.payload_bits()
-        return f"{'bits per upload known at run time' if bits is None else f'{bits:,} bits per upload'} ({name})"
+        sent = "bits per upload known at run time" if bits is None else f"{plural(bits, 'bit')} per upload"
+        return f"{sent} ({name})"
 
     def why_not_audited(self, privacy: Mechanism | None, *, link: LinkConfig) -> str | None:
         if link.access == "superposition" and not isinstance(privacy, ReceiverNoise):

@@ -16,6 +16,7 @@ from fl.models.kinds.networks import MODEL_KEYS
 from fl.partition.split import partition_problem
 from fl.schemes.mean import MeanScheme
 from fl.tasks.base import LearningError
+from fl.words import plural
 from phy.config import LinkConfig
 from phy.config.conflict import Conflict, LeaveOut, Remedy, Say, Write, listing, remedy_in
 from privacy.config import Mechanism, ReceiverNoise
@@ -243,7 +244,9 @@ def _samples(learning: FedAvgConfig) -> Iterator[Conflict]:
     if held + least > facts.num_train >= least:
         left = "one" if data.train_samples is None else str(data.train_samples)
         keys = "learning.data.validation_samples learning.data.train_samples learning.data"
-        problem = f"{held} images held out for validation do not leave {left} of {facts.num_train} to train on"
+        problem = (
+            f"{plural(held, 'image')} held out for validation do not leave {left} of {facts.num_train} to train on"
+        )
         yield Conflict(keys, problem, Write({"validation_samples": min(facts.num_train // 5, facts.num_train - least)}))
 
 

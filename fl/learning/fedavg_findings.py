@@ -89,8 +89,8 @@ def _of_sum(learning: FedAvgConfig, facts: PointFacts) -> str | None:
     budget, most_j = facts.link.power.budget, _energy_at_full_power(learning, facts.link)
     if budget is not None and budget.energy_j < most_j:
         raised = (
-            f"raise link.power.budget.energy_j above {budget.energy_j:g} ({learning.rounds} rounds at full power take "
-            f"{most_j:.3g} J)"
+            f"raise link.power.budget.energy_j above {budget.energy_j:g} "
+            f"({plural(learning.rounds, 'round')} at full power take {most_j:.3g} J)"
         )
     bias = facts.metrics.get("aggregation_bias", 0.0)
     if bias < -MUCH_BIAS:

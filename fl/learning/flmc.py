@@ -125,7 +125,7 @@ class FlmcConfig(Learning):
         if self.rounds - self.burn_in < 2:
             raise ConflictError(
                 "burn_in rounds",
-                f"burn_in {self.burn_in} of {self.rounds} rounds leaves fewer than 2 to evaluate",
+                f"burn_in {self.burn_in} of {plural(self.rounds, 'round')} leaves fewer than 2 to evaluate",
                 Write({"burn_in": max(self.rounds // 5, 0)}),
                 Write({"rounds": self.burn_in + 2}, note="or more"),
             )
@@ -266,7 +266,7 @@ class FlmcConfig(Learning):
 
     def describe(self, label: Label, *, link: LinkConfig) -> list[str]:
         return [
-            f"{self.task.name}, {self.task.num_samples} samples, {self.num_values()} parameters, "
+            f"{self.task.name}, {plural(self.task.num_samples, 'sample')}, {plural(self.num_values(), 'parameter')}, "
             f"{plural(self.num_devices, 'device')}, {plural(self.rounds, 'round')}",
             *attack_in_words(self.attack, self.num_devices, label),
         ]

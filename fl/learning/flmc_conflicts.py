@@ -11,6 +11,7 @@ from fl.attacks.attacks import attack_conflicts
 from fl.attacks.flmc_attackers import check_attack
 from fl.config.task import LogisticConfig
 from fl.uplink.channel_credit import sure_noise_power
+from fl.words import plural
 from phy.config.conflict import Conflict, LeaveOut, Say, Write, rounded
 from phy.config.link import LinkConfig
 from privacy.config import Mechanism, PrivacyConfig
@@ -25,7 +26,7 @@ def all_conflicts(config: FlmcConfig, *, link: LinkConfig, privacy: Mechanism | 
     if num_devices > task.num_samples:
         raised = [Say("raise learning.task.num_samples")] if task.name == "gaussian-linear" else []
         keys = "learning.num_devices learning.task.num_samples learning.task"
-        problem = f"{num_devices} devices cannot share {task.num_samples} samples of {task.name}"
+        problem = f"{plural(num_devices, 'device')} cannot share {plural(task.num_samples, 'sample')} of {task.name}"
         yield Conflict(keys, problem, Write({"num_devices": task.num_samples}), *raised)
     if isinstance(task, LogisticConfig) and not task.preconditioned and config.burn_in < task.rounds_to_mix():
         needed = task.rounds_to_mix()

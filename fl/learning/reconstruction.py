@@ -20,6 +20,7 @@ from fl.data.arrays import image_facts
 from fl.data.whereabouts import find_data
 from fl.footprint import training_samples
 from fl.learning.fedavg import FedAvgConfig
+from fl.words import plural
 from phy.config import LinkConfig
 from phy.config.conflict import Conflict, ConflictError, LeaveOut, Say, Write
 from privacy.config import Mechanism
@@ -133,8 +134,8 @@ class ReconstructionConfig(Learning):
         each = self.samples_per_device + 1
         if (needed := self.num_devices * each) > there >= 1:
             keys = "learning.num_devices learning.samples_per_device learning.data.train_samples learning.data"
-            images = f"{self.samples_per_device} images and a target each need {needed} images that differ"
-            problem = f"{self.num_devices} devices with {images}, there are {there}"
+            images = f"{plural(self.samples_per_device, 'image')} and a target each need {needed} images that differ"
+            problem = f"{plural(self.num_devices, 'device')} with {images}, there are {there}"
             yield Conflict(
                 keys, problem, Write({"num_devices": max(there // each, 2)}, note="or less, and more rounds")
             )
@@ -164,8 +165,9 @@ class ReconstructionConfig(Learning):
         games, each = self.num_devices * self.rounds, self.samples_per_device
         return [
             f"{self.data.name}, {find_data(self.data.name).sentence}",
-            f"an attack on {games:,} uploads per trial, {each} image{'s' if each > 1 else ''} behind each: images are "
-            "rebuilt from the received updates, and a test decides if a target image is among them",
+            f"an attack on {plural(games, 'upload')} per trial, {plural(each, 'image')} "
+            "behind each: images are rebuilt from the received updates, and a test decides if a target "
+            "image is among them",
             f"softmax regression, {self.num_values():,} parameters, one step, {self.played.sent(label, link=link)}",
         ]
 

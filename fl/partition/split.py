@@ -12,6 +12,7 @@ from fl.arrays import I64, Bools
 from fl.config.data import ParticipationConfig, PartitionConfig
 from fl.partition.by_label import deal_by_dirichlet, deal_by_labels
 from fl.tasks.base import LearningError
+from fl.words import plural
 from phy.config.conflict import Conflict, Say, Write
 from phy.numerics.draws import round_generator
 from phy.numerics.random import Purpose
@@ -86,7 +87,7 @@ def partition_problem(
         keys = "data.train_samples data partition num_devices"
         return Conflict(keys, "there are no training samples to deal to devices", Say("raise train_samples"))
     if size is None and num_devices > num_samples:
-        problem = f"{num_devices} devices cannot share {num_samples} training samples"
+        problem = f"{plural(num_devices, 'device')} cannot share {plural(num_samples, 'training sample')}"
         return Conflict(
             f"num_devices {_SHARES}",
             problem,
@@ -94,36 +95,37 @@ def partition_problem(
             Say("samples_per_device and disjoint: false"),
         )
     if size is not None and size > num_samples:
-        problem = f"samples_per_device {size} exceeds the {num_samples} training samples"
+        problem = f"samples_per_device {size} exceeds the {plural(num_samples, 'training sample')}"
         return Conflict(_SHARES, problem, Write({"": num_samples}, note="or less"))
     if size is not None and config.disjoint and num_devices * size > num_samples:
         most = num_samples // num_devices
         fewer = {"partition.samples_per_device": most} if most else {"num_devices": num_samples}
         problem = (
-            f"{num_devices} devices of {size} samples need {num_devices * size}, there are {num_samples} training "
-            "samples"
+            f"{plural(num_devices, 'device')} of {plural(size, 'sample')} need {num_devices * size:,}, there are "
+            f"{num_samples:,} training samples"
         )
         keys = _SHARES if most else f"num_devices {_SHARES}"
         return Conflict(keys, problem, Write(fewer), Write({"disjoint": False}))
     if labels is None:
         return None
     if labels > num_classes:
-        problem = f"labels_per_device {labels} exceeds the {num_classes} labels of the set"
+        problem = f"labels_per_device {labels} exceeds the {plural(num_classes, 'label')} of the set"
         return Conflict(_LABELS, problem, Write({"": num_classes}, note="or less"))
     if size is not None and size < labels:
         enough = Write({"partition.samples_per_device": labels}, note="or more")
-        return Conflict(_SHARES, f"{size} samples_per_device cannot show {labels} labels", enough)
+        return Conflict(_SHARES, f"{size} samples_per_device cannot show {plural(labels, 'label')}", enough)
     if size is None and num_devices * labels < num_classes:
         return Conflict(
             _LABELS,
-            f"{num_devices} devices of {labels} labels leave {num_classes - num_devices * labels} of {num_classes} "
-            "labels to nobody",
+            f"{plural(num_devices, 'device')} of {plural(labels, 'label')} leave "
+            f"{num_classes - num_devices * labels} of {num_classes} labels to nobody",
             Write({"partition.labels_per_device": -(-num_classes // num_devices)}, note="or more"),
             Say("samples_per_device to leave them out"),
         )
     if size is None and num_devices * labels > num_samples:
         problem = (
-            f"{num_devices} devices of {labels} labels need {num_devices * labels} samples, there are {num_samples}"
+            f"{plural(num_devices, 'device')} of {plural(labels, 'label')} need {num_devices * labels:,} samples, "
+            f"there are {num_samples:,}"
         )
         return Conflict(
             f"num_devices {_LABELS}",

@@ -90,7 +90,7 @@ class NomaConfig(Frozen):
         if self.ladder_db is not None and len(self.ladder_db) != self.group_size:
             raise ConflictError(
                 "ladder_db group_size",
-                f"ladder_db lists {len(self.ladder_db)} powers, group_size is {self.group_size}",
+                f"ladder_db has length {len(self.ladder_db)}, group_size is {self.group_size}",
                 LeaveOut("ladder_db"),
                 Say(f"write {self.group_size} powers"),
             )

@@ -193,6 +193,6 @@ class ChannelConfig(Frozen):
         """Amplitude gain of each device, `[num_devices]`; ValueError if the list has another length."""
         if isinstance(self.gain, tuple):
             if len(self.gain) != num_devices:
-                raise ValueError(f"gain lists {len(self.gain)} devices, the scenario has {num_devices}")
+                raise ValueError(f"gain has length {len(self.gain)}, num_devices is {num_devices}")
             return self.gain
         return (self.gain,) * num_devices

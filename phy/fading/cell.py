@@ -97,7 +97,7 @@ def check_cell(cell: CellConfig, channel: ChannelConfig, *, num_devices: int) ->
     if cell.positions_m is not None and len(cell.positions_m) != num_devices:
         raise ConflictError(
             "cell.positions_m cell",
-            f"positions_m lists {len(cell.positions_m)} devices, the scenario has {num_devices}",
+            f"positions_m has length {len(cell.positions_m)}, num_devices is {num_devices}",
             Write({"num_devices": len(cell.positions_m)}),
             Say("one position per device"),
         )

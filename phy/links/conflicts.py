@@ -22,7 +22,7 @@ def link_conflicts(link: LinkConfig, *, num_devices: int, payload_bits: int) -> 
     if isinstance(gain, tuple) and len(gain) != num_devices:
         yield Conflict(
             "channel.gain",
-            f"gain lists {len(gain)} devices, the scenario has {num_devices}",
+            f"gain has length {len(gain)}, num_devices is {num_devices}",
             Write({"num_devices": len(gain)}),
             Say("one gain for all"),
         )

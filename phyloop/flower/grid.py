@@ -11,6 +11,7 @@ from flwr.app import Error, Message, RecordDict
 from flwr.app.message import make_message
 from flwr.serverapp import Grid
 
+from fl.words import plural
 from phyloop.arguments import checked
 from phyloop.flower.directions import Downlink, Senders, Uplink, Upload
 from phyloop.flower.pending import Pending, Sent, trains, transmissions
@@ -130,7 +131,7 @@ class AirGrid(Grid):
             self._folder.close()
 
     def __repr__(self) -> str:
-        return f"<AirGrid: {in_words(self._settings.link)}, {len(self.rounds)} rounds measured>"
+        return f"<AirGrid: {in_words(self._settings.link)}, {plural(len(self.rounds), 'round')} measured>"
 
     # --- the interface of Grid ---------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ import numpy as np
 from fl.config.learning import Learning
 from fl.learning.fedavg import FedAvgConfig
 from fl.tasks.base import LearningError
+from fl.words import plural
 from phy.config import LinkConfig
 from phy.config.conflict import Conflict
 from phy.engines.choice import with_engine
@@ -59,7 +60,7 @@ class Settings:
         if isinstance(self.samples, Sequence) and len(self.samples) != num_devices:
             raise ScenarioError(
                 key="samples",
-                problem=f"lists {len(self.samples)} clients, the link has {num_devices}",
+                problem=f"lists {plural(len(self.samples), 'client')}, the link has {num_devices}",
                 remedy="list one number per client, or give one number for all",
             )
         config = self._app_config(num_devices=num_devices, values_per_client=num_values)
@@ -79,7 +80,8 @@ class Settings:
         rounds: int = getattr(self.scenario.learning, "rounds", 0)
         if self.privacy is not None and round_index >= rounds:
             raise LearningError(
-                f"privacy protects {rounds} rounds, and the app sends another", "raise rounds in learning, or run fewer"
+                f"privacy protects {plural(rounds, 'round')}, and the app sends another",
+                "raise rounds in learning, or run fewer",
             )
 
     def _conflicts(self, config: AppConfig) -> Iterator[Conflict]:

@@ -42,6 +42,6 @@ def of_the_budget(budget: BudgetConfig | None, *, num_rounds: int, **labels: Any
     """Return what a budget promises of the whole run, and so of any of its rounds and numbers; nothing without one."""
     if budget is None:
         return ()
-    source = f"budget for all {num_rounds:,} rounds"
+    source = f"budget for all {num_rounds:,} round{'s' * (num_rounds != 1)}"
     promised = {"epsilon": budget.epsilon, "delta": budget.delta, "accountant": budget.accountant}
     return (claim(**labels | {"scope": "run", "standing": "proved", "source": source} | promised),)

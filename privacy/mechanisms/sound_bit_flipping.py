@@ -238,12 +238,12 @@ def bit_flipping_rows(
             else f"Holds for any one number in one round: the blocks around it have {min(of_number, every)} bits.",
         ),
         AccountRow(
-            what=f"every bit of {num_numbers:,} numbers, {num_rounds} rounds",
+            what=f"every bit of {num_numbers:,} numbers, {num_rounds} round{'s' * (num_rounds != 1)}",
             claim=of_run(every),
             worth="A guarantee for all data of a device, without assumptions on the learning.",
         ),
         AccountRow(
-            what=f"{stated:,} bits that can differ, {num_rounds} rounds",
+            what=f"{stated:,} bits that can differ, {num_rounds} round{'s' * (num_rounds != 1)}",
             claim=of_run(stated, assumptions=(sensitivity.words(),)),
             worth=_worth_of(stated, every),
         ),

@@ -10,6 +10,7 @@ from typing import Annotated
 import click
 import typer
 
+from fl.words import plural
 from scenarios.cli.options import (
     AllowCodeOption,
     AtOption,
@@ -323,7 +324,7 @@ def index(
     from scenarios.studies.index import write_index
 
     path, runs = write_index(folder)
-    print(f"{runs} run{'s' if runs > 1 else ''}\nindex   {path}")
+    print(f"{plural(runs, 'run')}\nindex   {path}")
 
 
 @app.command()

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from fl.words import plural
 from phy.config import LinkConfig
 from privacy.config.bit_flipping import BitFlippingBudget
 from scenarios.cli.describe import describe, listings
@@ -39,10 +40,10 @@ def check_scenario(source: str, *, everything: bool = False, **changes: Any) -> 
     for sentence in shown:
         say(f"warning: {sentence}")
     if more := len(checked.warnings) - len(shown):
-        say(f"warning: phyloop check {source} --all shows {more} more warning{'s' if more > 1 else ''}")
+        say(f"warning: phyloop check {source} --all shows {plural(more, 'more warning')}")
     for listing in () if checked.plan is None else listings(checked.plan):
         if len(listing.points) > FEW_ROWS and not everything:
-            say(f"{listing.title} phyloop check {source} --all shows {len(listing.points)} sweep points")
+            say(f"{listing.title} phyloop check {source} --all shows {plural(len(listing.points), 'sweep point')}")
             continue
         table, fixed = listing.table.without_constants()
         alike = "; ".join(f"{head} {text}" for head, text in fixed.items() if text)
@@ -101,4 +102,4 @@ def _say_study(plan: LinkPlan) -> None:
     stopping = stop_sentence(plan)
     say(f"{stopping[0].upper()}{stopping[1:]}.")
     closed = sum(has_closed_form(curve.link) for curve in plan.curves)
-    say(f"Closed forms are drawn beside {closed} of {len(plan.curves)} curve{'s' if len(plan.curves) != 1 else ''}.")
+    say(f"Closed forms are drawn beside {closed} of {plural(len(plan.curves), 'curve')}.")

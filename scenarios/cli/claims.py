@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.markup import escape
 
+from fl.words import plural
 from scenarios.files.replacement import writing
 from scenarios.plan.points import Plan
 from scenarios.report.claims import HEADS, FlippingTable, PointClaims, claim_table, summary_table
@@ -61,7 +62,7 @@ def _show(plan: Plan, found: Sequence[PointClaims], *, everything: bool) -> None
     most = max(one.trials for one in found)
     what = "claims on" if everything else "epsilon of all rounds together of"
     name = escape(plan.points[0].scenario.name)
-    say(f"[bold]{name}[/bold]: {what} the worst device of {most} trial{'s' if most != 1 else ''}", markup=True)
+    say(f"[bold]{name}[/bold]: {what} the worst device of {plural(most, 'trial')}", markup=True)
     if any(fixed.values()):
         alike = "; ".join(f"{head}: {text}" for head, text in fixed.items() if text)
         points = f"All {len(found)} sweep points" if len(found) > 1 else "The sweep point"
@@ -79,8 +80,8 @@ def _show(plan: Plan, found: Sequence[PointClaims], *, everything: bool) -> None
     early = sum(one.ended_early for one in found)
     if early:
         say(
-            f"{early} of {sum(one.trials for one in found)} trials failed before their last round: what they had sent "
-            "by then counts, and a whole run would release more."
+            f"{early} of {plural(sum(one.trials for one in found), 'trial')} failed before their last "
+            "round: what they had sent by then counts, and a whole run would release more."
         )
     for sentence in dict.fromkeys(sentence for one in found for sentence in one.left_out):
         if everything:

@@ -12,6 +12,7 @@ from fl.config.learning import Learning
 from fl.config.scheme import Scheme
 from fl.footprint import samples_per_device
 from fl.uplink.channel_credit import sure_noise_power
+from fl.words import plural
 from phy.config.conflict import listing
 from phy.links.airtime import upload_airtime_s
 from scenarios.plan.points import Plan, Point
@@ -76,7 +77,7 @@ def _amplitudes(plan: Plan, points: Sequence[Point]) -> Listing:
     names = {**BINDING, "varies with the channel": "fading"}
     binding = {names.get(one, "the data"): number for one, number in binding_caps(points).items()}
     limited = listing((f"{one} at {number}" for one, number in binding.items()), last="and")
-    title = f"Receive amplitude A is limited by {limited} of {len(points)} sweep points."
+    title = f"Receive amplitude A is limited by {limited} of {plural(len(points), 'sweep point')}."
     return Listing(title=title, plan=plan, points=points, heads=heads, cells=_cap_cells, left=heads[3:4])
 
 
@@ -130,7 +131,7 @@ def _upload(scenario: Scenario) -> tuple[str, str, str]:
     learning = scenario.learning
     if (found := learning.superposed(resolve_auto(scenario).link)) is not None:
         size, (symbols, airtime) = learning.num_values(), found
-        return f"{size:,}", f"{symbols:,} symbols", "no radio" if airtime is None else f"{airtime:.4g} s"
+        return f"{size:,}", f"{plural(symbols, 'symbol')}", "no radio" if airtime is None else f"{airtime:.4g} s"
     size, bits = learning.num_values(), learning.payload_bits()
     if size is None or bits is None:
         return "", "", ""

@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from fl.words import plural
 from scenarios.files.replacement import replace_text, writing
 from scenarios.report.comparison import UNMATCHED, Comparison, comparison_page
 from scenarios.report.tables.table import Table, say
@@ -41,6 +42,6 @@ def _print(title: str, table: Table) -> None:
     heads = tuple(map(printable, shown.columns))
     replace(shown, columns=heads, rows=rows, wrapped=heads).print()
     if len(shown.rows) > MOST_ROWS:
-        say(f"... and {len(shown.rows) - MOST_ROWS} more rows: see the page.")
+        say(f"... and {plural(len(shown.rows) - MOST_ROWS, 'more row')}: see the page.")
     if same:
         say(printable(f"In all rows: {'; '.join(f'{head} {text}' for head, text in same.items())}."))

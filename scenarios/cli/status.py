@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
+from fl.words import plural
 from scenarios.schema.errors import printable
 from scenarios.schema.labels.units import byte_size, duration, time_left
 from scenarios.studies.status import Status, read_status
@@ -47,7 +48,7 @@ def in_words(status: Status) -> Iterator[str]:
         what = "the run" if error.task is None else f"task {error.task[:12]} (trial {error.trial})"
         yield f"last failure: {what} at {error.at}: {error.says}"
     if status.attempts:
-        yield f"{status.attempts} failed tasks were computed again"
+        yield f"{plural(status.attempts, 'failed task was', 'failed tasks were')} computed again"
     if status.elsewhere:
         yield f"{status.elsewhere} {status.unit} here belong to other settings of this scenario"
     yield (

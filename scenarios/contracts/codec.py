@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from fl.config.codec import Codec
 from fl.tasks.base import LearningError
+from fl.words import plural
 from phy.numerics.random import Purpose, round_keys
 
 _SHAPE = (2, 3, 1001)
@@ -25,7 +26,7 @@ def check_payload(payload: NDArray[np.uint8], shape: tuple[int, ...], *, num_bit
     """Raise AssertionError unless a payload has `num_bits` per sender, in whole bytes and with zeros behind them."""
     assert payload.dtype == np.uint8, f"the payload is {payload.dtype}, it must be uint8"
     wanted = (*shape, -(-num_bits // 8))
-    assert payload.shape == wanted, f"the payload has shape {payload.shape}, {num_bits} bits need {wanted}"
+    assert payload.shape == wanted, f"the payload has shape {payload.shape}, {plural(num_bits, 'bit')} need {wanted}"
     padding = np.unpackbits(payload, axis=-1)[..., num_bits:]
     assert not padding.any(), f"{int(padding.sum())} bits beyond the {num_bits} that are declared are one"
 

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fl.words import plural
 from scenarios.engine.failures import short_trace
 from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
 from scenarios.files.heartbeat import Heartbeat
@@ -85,7 +86,7 @@ def run_study(
 def _shown(study: Study, store: Store) -> dict[str, Any]:
     """Answers, results and notices; among these, that a folder holds more than its report shows."""
     others = len(_others(study, store))
-    kept = f"{store.folder} also keeps {others} task{'s' * (others != 1)} of other settings or trials"
+    kept = f"{store.folder} also keeps {plural(others, 'task')} of other settings or trials"
     told = f"{kept}; figures, report and {RESOLVED} are those of this scenario alone"
     return {**study.shown(store), "notices": (*study.notices(store), *([told] if others else ()))}
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from fl.words import plural
 from phy.config.conflict import Conflict, flow
 from scenarios.plan.identity import physics_json
 from scenarios.plan.lists import list_remedy, product_remedy
@@ -86,9 +87,14 @@ def expand(loaded: LoadedScenario, reading: Reading = LEARNING) -> Plan:
     axes = sweep_axes(loaded)
     total = sum(prod(len(axis) for axis in block) for block in axes)
     if total > MAX_POINTS:
-        raise loaded.error(("sweep",), f"{total} points, more than {MAX_POINTS}", "shorten the lists, or zip them")
+        raise loaded.error(
+            ("sweep",), f"{plural(total, 'point')}, more than {MAX_POINTS}", "shorten the lists, or zip them"
+        )
     if (tasks := total * loaded.scenario.trials) > MAX_TASKS:
-        problem = f"{total} points x {loaded.scenario.trials} trials are {tasks} tasks, more than {MAX_TASKS}"
+        problem = (
+            f"{plural(total, 'point')} x {plural(loaded.scenario.trials, 'trial')} are {tasks} tasks, "
+            f"more than {MAX_TASKS}"
+        )
         raise loaded.error(("trials",), problem, "take fewer trials")
     root = {key: value for key, value in loaded.document.items() if key != "sweep"}
     points: list[Point] = []

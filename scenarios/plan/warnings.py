@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from fl.words import plural
 from phy.config.conflict import flow, listing
 from phy.links.airtime import upload_airtime_s
 from scenarios.plan.identity import canonical_json
@@ -53,7 +54,7 @@ def learning_warnings(plan: Plan) -> list[str]:
     for sentence in sentences:
         alike.setdefault(_NUMBER.sub("0", sentence), []).append(sentence)
     return [
-        f"{first} ({len(more)} more such warning{'s' if len(more) > 1 else ''} with other numbers)" if more else first
+        f"{first} ({plural(len(more), 'more such warning')} with other numbers)" if more else first
         for first, *more in alike.values()
     ]
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, get_args
 
 from fl.config.learning import algorithms
 from fl.config.measured import Measured, joined
+from fl.words import plural
 from phy.config.conflict import flow, listing
 from scenarios.plan.points import Plan, swept_keys, value_of
 from scenarios.report.published import Published, lists_in, of_plan, points_at, words_at
@@ -179,14 +180,14 @@ def _check_lengths(here: _Place, row: PublishedConfig, at: dict[str, Any]) -> No
     lists, numbers = lists_in(at), row.numbers
     is_list = row.values == numbers
     if is_list and not lists:
-        problem = f"lists {len(numbers)} numbers, and no setting in at lists where they belong"
+        problem = f"lists {plural(len(numbers), 'number')}, and no setting in at lists where they belong"
         raise here.refuse(problem, "write one number, or list the values of a swept path in at")
     for path, value in lists.items():
         if not is_list:
-            problem = f"is one number, and {path} lists {len(value)} values"
+            problem = f"is one number, and {path} lists {plural(len(value), 'value')}"
             raise here.refuse(problem, "write a list of as many numbers, or one value", row.values)
         if len(value) != len(numbers):
-            problem = f"lists {len(numbers)} numbers, and {path} {len(value)} values"
+            problem = f"lists {plural(len(numbers), 'number')}, and {path} {plural(len(value), 'value')}"
             raise here.refuse(problem, "make the lists equally long")
 
 

@@ -13,6 +13,7 @@ from typing import Any, get_args
 import numpy as np
 
 from fl.results import PrivacyAccount
+from fl.words import plural
 from privacy.errors import PrivacyError
 from privacy.events.claims import Accountant, Claim
 from privacy.events.events import Relation
@@ -348,24 +349,26 @@ def claimed_and_proved(found: Sequence[PointClaims], plan: Plan) -> Iterator[tup
         held = [c for c in one.claims if c.accountant != "paper" and c.scope == "run" and c.standing == "proved"]
         proved.append(min((claim.epsilon for claim in held), default=math.inf))
     for scope, epsilons in published.items():
-        yield "Claimed privacy", f"ε {_span(epsilons)} per {scope}, as published ({_points(len(epsilons))})."
+        yield (
+            "Claimed privacy",
+            f"ε {_span(epsilons)} per {scope}, as published ({plural(len(epsilons), 'sweep point')}).",
+        )
     finite = [epsilon for epsilon in proved if math.isfinite(epsilon)]
     if finite:
         by = {claim.accountant for one in found for claim in one.claims} - {"paper"}
         many = len(plan.points) > MOST_POINTS and by == {"renyi"}
         fast = ", by the Rényi accountant; another may prove a smaller ε" if many else ""
-        yield "Proved privacy", f"ε {_span(finite)} for the whole run ({_points(len(finite))}){fast}."
+        yield "Proved privacy", f"ε {_span(finite)} for the whole run ({plural(len(finite), 'sweep point')}){fast}."
     if len(proved) > len(finite):
-        yield "Not proved", f"no finite ε holds for the whole run at {_points(len(proved) - len(finite))}."
+        yield (
+            "Not proved",
+            f"no finite ε holds for the whole run at {plural(len(proved) - len(finite), 'sweep point')}.",
+        )
 
 
 def _span(values: Sequence[float]) -> str:
     low, high = f"{min(values):.4g}", f"{max(values):.4g}"
     return f"= {low}" if low == high else f"from {low} to {high}"
-
-
-def _points(number: int) -> str:
-    return f"{number} sweep point{'s' * (number != 1)}"
 
 
 def claim_parts(found: tuple[PointClaims, ...], why: str, plan: Plan, *, folder: Path) -> list[Part]:

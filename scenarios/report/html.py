@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fl.words import plural
 from scenarios.engine.study import ReportPaths
 from scenarios.files.replacement import replace_text, writing
 from scenarios.report.library import difference, own_notes
@@ -99,7 +100,8 @@ def data_uri(svg: bytes) -> str:
 
 def counted(number: int, noun: str) -> str:
     """`**2** trials`."""
-    return f"**{number}** {noun}{'s' if number != 1 else ''}"
+    count, _, words = plural(number, noun).partition(" ")
+    return f"**{count}** {words}"
 
 
 @dataclass(frozen=True, kw_only=True)

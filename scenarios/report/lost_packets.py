@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from fl.words import plural
 from scenarios.report.settings import said
 from scenarios.report.tables.summaries import PointSummary, Rate
 
@@ -58,6 +59,6 @@ def packets_lost(
     wrong = sum(one.low > 1.0 or one.high < 1.0 for one, *_ in factors)
     yield (
         f"Packets lost with {model}",
-        f"another share than measured at {wrong} of {len(factors)} settings; the largest factor is {factor}, "
+        f"another share than measured at {wrong} of {plural(len(factors), 'setting')}; the largest factor is {factor}, "
         f"{given} where the radio lost {measured}{f' ({place})' if place else ''}.",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from phy.config import LinkConfig
@@ -24,15 +25,24 @@ from scenarios.schema.schema import Scenario
 
 
 def setting_in_words(plan: Plan, point: Point) -> str:
-    """What the sweep set at this point, as plain text; empty without a sweep."""
-    return ", ".join(_in_words(point, plan.swept_paths))
+    """What tells this point from the others, or all that the sweep set at a single point; empty without a sweep."""
+    return ", ".join(filter(None, short_setting(plan, point))) or ", ".join(_in_words(point, plan.swept_paths))
 
 
-def _in_words(point: Point, paths: Iterable[str], *, guarantees: bool = False) -> tuple[str, ...]:
-    """Settings in words; with `guarantees` the epsilon of the scheme behind its name, as in legends."""
+def _in_words(
+    point: Point,
+    paths: Iterable[str],
+    *,
+    beside: Mapping[str, Sequence[Any]] = MappingProxyType({}),
+    guarantees: bool = False,
+) -> tuple[str, ...]:
+    """Settings in words; with `guarantees` the epsilon of the scheme behind its name, as in legends.
+
+    `beside` are the sections of all sweep points by path, see `setting_label`.
+    """
 
     def words(path: str) -> str:
-        label = setting_label(path, value_of(point, path))
+        label = setting_label(path, value_of(point, path), beside=beside.get(path, ()))
         named = guarantees and path in (AGGREGATION, f"{AGGREGATION}.name")
         more = guarantee(point.scenario) if named else ""
         return f"{label}, {more}" if more not in label else label
@@ -47,7 +57,7 @@ def short_setting(plan: Plan, point: Point) -> tuple[str, ...]:
         return (point.scenario.label,)
     axes = _axes(plan)
     epsilon = any(path.endswith("epsilon") for path in axes)
-    return _in_words(point, axes, guarantees=not epsilon and _unequal(plan)) or ("",)
+    return _in_words(point, axes, beside=_sections(plan), guarantees=not epsilon and _unequal(plan)) or ("",)
 
 
 def axes_of(plan: Plan) -> dict[str, list[object]]:
@@ -77,6 +87,20 @@ def axes_of(plan: Plan) -> dict[str, list[object]]:
     return {path: found for path, found in values.items() if len(found) > 1}
 
 
+def sections_of(points: Iterable[Point], paths: Iterable[str]) -> dict[str, list[Any]]:
+    """The different sections that the sweep points have at each path; values that are no sections are left out."""
+    found: dict[str, list[Any]] = {}
+    for path in paths:
+        swept = {canonical_json(point.settings.get(path)): point for point in points}
+        sections = (value_of(point, path) for point in swept.values())
+        found[path] = [one for one in sections if isinstance(one, Mapping)]
+    return found
+
+
+def _sections_of_plan(plan: Plan) -> dict[str, list[Any]]:
+    return sections_of(plan.points, plan.swept_paths)
+
+
 def _differ_in_guarantees(plan: Plan) -> bool:
     return bool(unequal_guarantees(point.scenario for point in plan.points))
 
@@ -84,6 +108,7 @@ def _differ_in_guarantees(plan: Plan) -> bool:
 # A table asks for each of its rows.
 _axes = LastResult(axes_of)
 _unequal = LastResult(_differ_in_guarantees)
+_sections = LastResult(_sections_of_plan)
 
 
 def words_of(plan: Plan, path: str) -> tuple[str, ...]:
@@ -151,11 +176,16 @@ def column_cell(path: str, value: Any) -> Any:
     return setting_cell(path, value) if has_parts(value) else value
 
 
-def said(point: Point, path: str) -> str:
-    """A setting of a point in words; of a mapping of the link what the sweep wrote, without the defaults beside it."""
+def said(point: Point, path: str, *, beside: Sequence[Any] = ()) -> str:
+    """A setting of a point in words; of a mapping of the link what the sweep wrote, without the defaults beside it.
+
+    Of other sections, what those `beside` share is left out, see `setting_label`.
+    """
     written = point.settings.get(path)
     as_written = path.startswith("link.") and isinstance(written, Mapping)
-    return setting_label(path, written if as_written else value_of(point, path))
+    if as_written:
+        return setting_label(path, written)
+    return setting_label(path, value_of(point, path), beside=beside)
 
 
 _ENGINES = {"fused": "fused kernels", "sionna": "Sionna under XLA", "cuda": "kernels on a GPU"}

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unicodedata import category
 
-from phy.config.conflict import Conflict, Say, conflict_in, flow, remedy_in
+from fl.words import plural
+from phy.config.conflict import Conflict, conflict_in, flow, remedy_in
 from privacy.errors import PrivacyError
 
 KeyPath = tuple[str | int, ...]
@@ -46,8 +47,9 @@ class Change(NamedTuple):
 class ScenarioError(Exception):
     """Bad input. The command line prints one sentence per error and exits with code 2.
 
-    Fields that do not apply stay None: an unreadable file has no key, an override has no line. `others` are further
-    errors in the same scenario; `change` is what the remedy does, as far as it names values.
+    Fields that do not apply stay None: an unreadable file has no key, an override has no line. `remedy` is empty where
+    none is known. `others` are further errors in the same scenario; `change` is what the remedy does, as far as it
+    names values.
     """
 
     problem: str
@@ -73,7 +75,7 @@ class ScenarioError(Exception):
         subject = ""
         if self.key is not None:
             subject = f"{self.key}: " if self.value is None else f"{self.key} = {shorten(self.value)}: "
-        return printable(f"{place}{subject}{self.problem}; {self.remedy}.")
+        return printable(f"{place}{subject}{'; '.join(filter(None, (self.problem, self.remedy)))}.")
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Exception pickles positional arguments only, so that the fields of a worker's error would be lost.
@@ -91,7 +93,7 @@ def together(errors: Iterable[ScenarioError], *, unseen: int = 0) -> ScenarioErr
     found = sorted(different.values(), key=_place)
     first, *others = found[:MAX_SHOWN]
     if more := len(found[MAX_SHOWN:]) + unseen:
-        others[-1].remedy += f" ({more} more error{'s' if more > 1 else ''} to correct after this)"
+        others[-1].remedy += f" ({plural(more, 'more error')} to correct after this)"
     return replace(first, others=tuple(others))
 
 
@@ -102,9 +104,9 @@ def conflict_of(error: BaseException) -> Conflict:
     return conflict_in(error)
 
 
-def told_by(error: BaseException, *, usual: str) -> tuple[str, str]:
-    """Return problem and remedy of an error of another package, `usual` where it has no remedy."""
-    conflict = conflict_of(error).completed("", Say(usual))
+def told_by(error: BaseException) -> tuple[str, str]:
+    """Return problem and remedy of an error of another package; the remedy is empty where it has none."""
+    conflict = conflict_of(error)
     return conflict.problem, conflict.remedy
 
 

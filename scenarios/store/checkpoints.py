@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fl.checkpoints import Saved, State
+from fl.words import plural
 from scenarios.files.log import event, logger
 from scenarios.files.plain_files import open_plain
 from scenarios.files.provenance import PACKAGES, find_version
@@ -88,7 +89,7 @@ class TaskCheckpoints:
 
     def refuse(self, saved: Saved, why: str) -> None:
         """See `fl.checkpoints.Checkpoints.refuse`."""
-        self._leave_aside(f"its state after {saved.rounds_done} rounds is not of this task: {why}")
+        self._leave_aside(f"its state after {plural(saved.rounds_done, 'round')} is not of this task: {why}")
 
     def due(self, rounds_done: int) -> bool:
         """See `fl.checkpoints.Checkpoints.due`."""

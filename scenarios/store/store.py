@@ -27,6 +27,7 @@ from typing import IO, Any, Self, TypeVar
 from numpy.typing import NDArray
 
 from fl.results import PrivacyAccount, TrialResult
+from fl.words import plural
 from scenarios.files.log import logger
 from scenarios.files.plain_files import LOCK, RESULTS, open_plain, refuse_links, take_lock
 from scenarios.files.provenance import Provenance, utc_now
@@ -130,7 +131,7 @@ class Store:
             except DamagedStoreError as error:
                 aside = _repair(path, first)
                 store = cls(folder, lock)
-                kept = f"{len(store.tasks)} tasks that verify are kept, the rest is computed again"
+                kept = f"{plural(len(store.tasks), 'task')} that verify are kept, the rest is computed again"
                 says = "%s %s; %s, and the damaged file is kept as %s"
                 logger("store").warning(says, path, error.problem, kept, aside.name)
             undo.callback(store.close)

@@ -57,8 +57,11 @@ class Check:
             return "\n".join(map(str, self.errors))
         plan, link, parts = self.plan, self.link, {}
         if link is not None:
-            curves = f"{len(link.curves)} curve{'s' if len(link.curves) != 1 else ''}"
-            points = f"{curves} x {len(link.measure.levels)} values = {plural(link.num_points, 'point')} to measure"
+            curves = plural(len(link.curves), "curve")
+            points = (
+                f"{curves} x {plural(len(link.measure.levels), 'value')} = "
+                f"{plural(link.num_points, 'point')} to measure"
+            )
             parts["phyloop link"] = f"{points}, seed {link.seed}"
         if plan is not None:
             num_points, num_tasks = len(plan.points), len(plan.points) * plan.trials

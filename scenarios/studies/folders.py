@@ -6,6 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from fl.words import plural
 from scenarios.engine.study import ReportPaths, Study
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario, load_kept
@@ -56,7 +57,7 @@ def refuse_foreign(study: Study, store: Store) -> None:
     """Raise ScenarioError where tasks are stored and none is of the study: no empty figure replaces the others."""
     stored = len(store.tasks)
     if stored and not store.statuses(study.ids):
-        problem = f"none of the {stored} tasks stored here is one that this version of phyloop computes"
+        problem = f"none of the {plural(stored, 'task')} stored here is one that this version of phyloop computes"
         remedy = "keep the figures and tables there are, or run the scenario again into a new folder"
         raise ScenarioError(file=store.folder, problem=problem, remedy=remedy)
 

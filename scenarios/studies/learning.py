@@ -139,14 +139,14 @@ class LearningStudy(Study):
             say(f"{left}Brackets are 95 % intervals, of means from {FEWEST_TRIALS} trials on.\n")
         found = f", {outcome.found} found done" if outcome.found else ""
         if outcome.complete:
-            all_done = "the task is" if outcome.planned == 1 else f"all {outcome.planned} tasks are"
+            all_done = "the task is" if outcome.planned == 1 else f"all {plural(outcome.planned, 'task')} are"
             say(f"{all_done} finished: 0 computed{found}; phyloop report draws figures again")
         else:
             print(f"{plural(outcome.planned, 'task')}: {outcome.computed} computed{found} in {seconds:.0f} s")
         if outcome.failed:
             print(
-                f"phyloop: {outcome.failed} of {outcome.planned} tasks failed; the report names them and why, and "
-                "--retry-failed computes them again.",
+                f"phyloop: {outcome.failed} of {plural(outcome.planned, 'task')} failed; the report names "
+                "them and why, and --retry-failed computes them again.",
                 file=sys.stderr,
             )
 

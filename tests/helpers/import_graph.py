@@ -1,9 +1,11 @@
 """The import graph of the packages, read from the source without importing it.
 
-An import inside a function counts like one at the head of a module. An import under `if TYPE_CHECKING` does not count.
+An import inside a function counts like one at the head of a module. An import under `if TYPE_CHECKING` counts only with
+`types=True`.
 """
 
 import ast
+import functools
 import itertools
 from collections import Counter
 from pathlib import Path
@@ -25,28 +27,35 @@ def module_files(root: Path) -> dict[str, Path]:
     return files
 
 
-def imported_names(path: Path) -> set[str]:
+@functools.cache
+def parsed(text: str) -> ast.Module:
+    """Return the syntax tree of a module, the same object for the same text: do not change it."""
+    return ast.parse(text)
+
+
+def imported_names(path: Path, *, types: bool = False) -> set[str]:
     """Return every dotted name that a file imports, `package.module.name` for `from package.module import name`."""
-    names, pending = set(), [ast.parse(path.read_text())]
+    names: set[str] = set()
+    pending: list[ast.AST] = [parsed(path.read_text())]
     while pending:
         node = pending.pop()
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             names |= {f"{node.module}.{alias.name}" for alias in node.names}
-        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+        elif not types and isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             pending += node.orelse
         else:
             pending += ast.iter_child_nodes(node)
     return names
 
 
-def import_graph(root: Path) -> Graph:
-    """Return which modules of the packages each module imports."""
+def import_graph(root: Path, *, types: bool = False) -> Graph:
+    """Return which modules of the packages each module imports, for types too if `types` is true."""
     files = module_files(root)
     graph = {}
     for module, path in files.items():
-        names = imported_names(path)
+        names = imported_names(path, types=types)
         found = {name if name in files else name.rpartition(".")[0] for name in names}
         graph[module] = (found & files.keys()) - {module}
     return graph
@@ -86,6 +95,16 @@ def longest_chain(graph: Graph) -> list[str]:
 def part(module: str) -> str:
     """Return the sub-package of a module, or the module itself where it lies directly in the package."""
     return ".".join(module.split(".")[:2])
+
+
+def mutual_parts(graph: Graph) -> set[str]:
+    """Return the pairs of parts of one package that import each other, as `package.one, package.two`.
+
+    A module that lies directly in its package is a part. `__init__.py` of the package is none.
+    """
+    arrows = {(part(module), part(other)) for module, others in graph.items() for other in others}
+    inner = {(tail, head) for tail, head in arrows if tail.split(".")[0] == head.split(".")[0]}
+    return {f"{a}, {b}" for a, b in inner if a < b and (b, a) in inner and "." in a and "." in b}
 
 
 def parts_of(graph: Graph, package: str) -> tuple[Graph, list[tuple[str, str]]]:

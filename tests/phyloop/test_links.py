@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -193,3 +194,30 @@ def test_noise_far_below_single_precision_makes_no_errors(detector: str, snr_max
     power = {"policy": "fixed", "snr_max_db": snr_max_db}
     link = phyloop.Link(access="noma", noma={"detector": detector}, power=power, num_devices=2, num_bits=1003)
     assert link.send(BITS[:2]).bit_errors.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "num_devices"),
+    [
+        ({"modulation": "16qam", "power": {"snr_max_db": 12}}, 1),
+        ({"channel": {"fading": "rayleigh", "coherence": "symbol"}, "power": {"policy": "fixed", "snr_max_db": 8}}, 1),
+        ({"channel": {"gain": [0.5, 1.0]}, "power": {"policy": "fixed", "snr_max_db": 4}}, 2),
+    ],
+    ids=["awgn", "rayleigh", "two gains"],
+)
+def test_the_closed_form_lies_where_the_link_measures(settings: dict[str, Any], num_devices: int) -> None:
+    link = phyloop.Link(**settings, num_devices=num_devices, num_bits=200_000)
+    received = link.send(np.zeros((num_devices, 200_000), np.uint8), seed=3)
+    for device, errors in enumerate(received.bit_errors):
+        rate = link.closed_form(device=device)
+        assert abs(errors - 200_000 * rate) < 5.0 * (200_000 * rate) ** 0.5
+    mean = np.mean([link.closed_form(device=device) for device in range(num_devices)])
+    assert link.closed_form() == pytest.approx(mean)
+
+
+def test_a_link_without_a_closed_form_says_so() -> None:
+    link = phyloop.Link(coding={"code": "repetition"}, num_bits=100)
+    with pytest.raises(phyloop.LinkError, match="no closed form; use coding none"):
+        link.closed_form()
+    with pytest.raises(phyloop.LinkError, match="device is 2, the link has devices 0 to 0"):
+        phyloop.Link(num_bits=100).closed_form(device=2)

@@ -15,6 +15,7 @@ from fl.config.measured import Measured
 from fl.config.scheme import SCHEME_KEYS, ChannelUse, Confidence, EpsilonOrNone, Response, Scheme, belongs, schemes
 from fl.schemes.coders.quantizers import Quantizer, RateBits, build_quantizer
 from fl.schemes.cpa.cpa_theory import Codebook, anonymity
+from fl.words import plural
 from phy.config.base import Modulation
 from phy.config.conflict import Conflict, Say, Write
 from privacy.events.releases import Release
@@ -163,7 +164,7 @@ class CpaScheme(Scheme):
             remedy = Write({"gamma_decay": math.ceil(1e4 * least) / 1e4}, note="or more")
             yield Conflict(f"learning.aggregation.gamma_decay {keys}", problem, remedy)
         if len(self.rates) != self.stages:
-            problem = f"rate_bits lists {len(self.rates)} stages, stages is {self.stages}"
+            problem = f"rate_bits lists {plural(len(self.rates), 'stage')}, stages is {self.stages}"
             as_many = Write({"stages": len(self.rates)}) if self.rates else Say("write one rate for every stage")
             yield Conflict(f"learning.aggregation.stages {keys}", problem, as_many)
             return

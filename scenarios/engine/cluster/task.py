@@ -16,6 +16,7 @@ from typing import Any, TypedDict
 
 from distributed import get_worker
 
+from fl.words import plural
 from phy.numerics.workers import THREADS_VARIABLE
 from scenarios.engine.batch import Finished, compute
 from scenarios.engine.cluster.compatibility import refuse_other_versions, versions
@@ -118,7 +119,7 @@ def refuse_threads(threads: int, *, address: str) -> None:
     if threads != 1:
         raise ScenarioError(
             file=f"worker {address}",
-            problem=f"runs {threads} tasks at a time in one process, and a task needs one of its own",
+            problem=f"runs {plural(threads, 'task')} at a time in one process, and a task needs one of its own",
             remedy="start it with dask worker --nthreads 1, and with PHYLOOP_THREADS for the cores it may use",
         )
 

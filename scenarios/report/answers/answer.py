@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from fl.words import plural
 from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, Point, value_of
 from scenarios.report.answers.contests import Contests, contests
@@ -126,7 +127,7 @@ def _ranked(found: Contests, *, better: int) -> tuple[tuple[tuple[str, str], ...
             within += [(title, [row for more in fair for row in more])] if any(fair) else []
         said_ += sentences(stories, metric=found.metric, better=better, group=head)
         said_ += _within(within, metric=found.metric, better=better)
-    more = [("", f"{len(said_) - MOST_SENTENCES} more sentences like these: see the table of the report.")]
+    more = [("", f"{plural(len(said_) - MOST_SENTENCES, 'more sentence')} like these: see the table of the report.")]
     return (*said_[:MOST_SENTENCES], *(more if len(said_) > MOST_SENTENCES else ())), rows
 
 
@@ -208,7 +209,7 @@ def _error_models(plan: Plan, summaries: Sequence[PointSummary], *, metric: str)
             yield from packets_lost([*pairs.values()], model=said(point, ERROR_MODEL), paths=paths)
             yield (
                 f"{said(point, ERROR_MODEL)} against measured errors",
-                f"a clear difference at {clear} of {known} settings; {phrase}{at}.",
+                f"a clear difference at {clear} of {plural(known, 'setting')}; {phrase}{at}.",
             )
 
 

@@ -15,7 +15,7 @@ from phy.numerics.cache import LastResult
 from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, Point, is_number, is_shown, value_of
 from scenarios.report.figures.drawing import Curve, Drawing, Spot
-from scenarios.report.settings import said
+from scenarios.report.settings import said, sections_of
 from scenarios.report.tables.quantities import EPSILON, RATES, ROUND_AXES
 from scenarios.report.tables.summaries import FEWEST_TRIALS, INTERVALS, UPPER_LIMIT, Mean
 from scenarios.schema.labels.labels import AGGREGATION, guarantee, setting_label, unequal_guarantees
@@ -169,9 +169,10 @@ def _paths(config: FigureConfig, swept_paths: Sequence[str], points: Sequence[Po
 def _namer(config: FigureConfig, paths: Sequence[str], points: Sequence[Point]) -> Callable[[Point, str, bool], str]:
     """Return the label of the curve of a point, a part of it (a device), and True for a line without an x."""
     named = _names_guarantees(config, paths, points)
+    beside = sections_of(points, paths)
 
     def name(point: Point, part: str, alone: bool) -> str:
-        label = _label(config, paths, point, part, alone=alone)
+        label = _label(config, paths, point, part, beside=beside, alone=alone)
         if named and (words := guarantee(point.scenario)) not in label:
             label = f"{label}, {words}"
         return label
@@ -189,8 +190,16 @@ def _names_guarantees(config: FigureConfig, paths: Sequence[str], points: Iterab
     )
 
 
-def _label(config: FigureConfig, paths: Sequence[str], point: Point, part: str, *, alone: bool) -> str:
-    parts = [_said(path, point) for path in paths if applies(path, point)]
+def _label(
+    config: FigureConfig,
+    paths: Sequence[str],
+    point: Point,
+    part: str,
+    *,
+    beside: Mapping[str, Sequence[Any]],
+    alone: bool,
+) -> str:
+    parts = [_said(path, point, beside=beside[path]) for path in paths if applies(path, point)]
     if alone and applies(config.x, point):  # a line beside a curve of the same series
         parts.append(_said(config.x, point))
     label = ", ".join(dict.fromkeys(filter(None, (*parts, part))))
@@ -201,12 +210,12 @@ def _label(config: FigureConfig, paths: Sequence[str], point: Point, part: str, 
     return setting_label(f"learning.{key}", getattr(point.scenario.learning, key))
 
 
-def _said(path: str, point: Point) -> str:
+def _said(path: str, point: Point, *, beside: Sequence[Any] = ()) -> str:
     """A setting of the point in words; empty where another mechanism than the point's has such a key."""
     value = value_of(point, path)
     if value is None and path.startswith("privacy.") and point.scenario.privacy != "none":
         return ""
-    return said(point, path)
+    return said(point, path, beside=beside)
 
 
 def _panel(config: FigureConfig, point: Point) -> tuple[str, str]:

@@ -60,7 +60,7 @@ def draw_partitions(folder: Path, plan: Plan) -> tuple[FigureFiles, ...]:
             path, caption = folder / f"partition-{number}", partition_caption(counts)
             drawn.append(write_picture(make, path, shows=shows, title=title, caption=caption))
     if drawn and len(seen) > MOST_PARTITIONS:
-        more = f"The sweep deals in {len(seen)} ways; the first {MOST_PARTITIONS} are drawn."
+        more = f"The sweep deals in {plural(len(seen), 'way')}; the first {MOST_PARTITIONS} are drawn."
         drawn[-1] = replace(drawn[-1], caption=f"{drawn[-1].caption} {more}")
     return tuple(drawn)
 
@@ -96,8 +96,8 @@ def partition_caption(counts: NDArray[np.int64]) -> str:
         low, high = int(values.min()), int(values.max())
         spans.append(f"{low:,}" if low == high else f"{low:,} to {high:,}")
     return (
-        f"Training samples of each label on each of {len(counts):,} devices, the darker the more, white for none; "
-        f"{spans[0]} samples and {spans[1]} of {counts.shape[1]} labels per device."
+        f"Training samples of each label on each of {plural(len(counts), 'device')}, the darker the more, "
+        f"white for none; {spans[0]} samples and {spans[1]} of {plural(counts.shape[1], 'label')} per device."
     )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.words import plural
 from phy.inspection import Inspection
 from phy.receivers.demapping import constellation_points
 from scenarios.files.replacement import writing
@@ -164,7 +165,7 @@ def _left_out(found: Inspection) -> str:
     values, limit, step = found.equalised, _limit(found), _step(found)
     count = int(((np.abs(values.real) > limit) | (np.abs(values.imag) > limit)).sum())
     thinned = f" One of {step} symbols is drawn." if step > 1 else ""
-    return thinned + (f" {count:,} of {values.size:,} symbols lie outside of the axes." if count else "")
+    return thinned + (f" {count:,} of {plural(values.size, 'symbol')} lie outside of the axes." if count else "")
 
 
 def draw_constellation(found: Inspection) -> Figure:
@@ -298,7 +299,7 @@ def draw_grid(found: Inspection, device: int) -> Figure:
             size = float(np.clip(1e4 / max(times * carriers, 1), 0.6, 9.0))
             above.scatter(carrier, time, s=size, color="black", linewidths=0, rasterized=True)
             above.set_ylim(-0.5, end)
-            above.set_title(f"packet {packet}: {wrong.sum():,} of {marks.sum():,} symbols wrong", fontsize=9)
+            above.set_title(f"packet {packet}: {wrong.sum():,} of {plural(marks.sum(), 'symbol')} wrong", fontsize=9)
             carriers_used, own, known = _cut(found, device, packet)
             below.plot(carriers_used, own, color=COLOURS[0], linewidth=1.3)
             if known is not None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.words import plural
 from phy.inspection import Inspection
 from phy.receivers.demapping import constellation_points
 from scenarios.report.figures.interactive import in_script, plain
@@ -169,7 +170,7 @@ def grid_marks(
         data: dict[str, Any] = {"x": carrier, "y": time, "height": heights, "wrong": wrong[packet]}
         bad = wrong[packet] > 0
         dots = marks("scatter", _only(bad, data), label="wrong decision", series=2, size=4.0, touched=False)
-        title = f"packet {packet}: {bad.sum():,} of {bad.size:,} symbols wrong"
+        title = f"packet {packet}: {bad.sum():,} of {plural(bad.size, 'symbol')} wrong"
         panels.append(panel([marks("cells", data), dots], x=x, y=y, title=title, tips=tips))
     levels = np.concatenate([one for cut in cuts for one in cut[1:] if one is not None])
     ends = (np.nanmin(levels) - 1.0, np.nanmax(levels) + 1.0) if np.isfinite(levels).any() else (-1.0, 1.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fl.words import plural
 from phy.config.conflict import Conflict, ConflictError, LeaveOut, Say, Write
 from phy.engines.choice import with_engine
 from phy.links.conflicts import link_conflicts
@@ -70,7 +71,7 @@ def find_link_conflicts(scenario: Scenario) -> Iterator[Conflict]:
     if measure.bits_per_batch != "auto" and measure.bits_per_batch < packet_bits:
         yield Conflict(
             "measure.bits_per_batch link.packet_size_bytes",
-            f"less than one packet of {packet_bits} bits",
+            f"less than one packet of {plural(packet_bits, 'bit')}",
             Write({"": packet_bits}),
             Say("auto"),
         )

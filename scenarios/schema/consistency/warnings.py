@@ -11,6 +11,7 @@ from fl.config.codec import Codec, codecs
 from fl.footprint import energy_of_round, samples_per_device
 from fl.learning.fedavg import FedAvgConfig
 from fl.uplink.channel_credit import errors_together, law_of_errors
+from fl.words import plural
 from phy.coding.plan import plan_packet
 from phy.config import LinkConfig
 from phy.engines.choice import has_bfloat16
@@ -56,8 +57,8 @@ def _learning_and_link(scenario: Scenario) -> Iterator[str]:
     most, batch = samples_per_device(learning), learning.local.batch_size
     if batch is not None and batch > most:
         yield (
-            f"learning.local.batch_size: a batch of {batch:,} takes all of the {most:,} samples that a device has on "
-            "average; write a smaller batch_size, or optimizer: gd without one"
+            f"learning.local.batch_size: a batch of {batch:,} takes all of the {plural(most, 'sample')} "
+            "that a device has on average; write a smaller batch_size, or optimizer: gd without one"
         )
     if learning.local.precision == "bfloat16" and not has_bfloat16():
         yield (
@@ -86,9 +87,9 @@ def _short_upload(scenario: Scenario) -> Iterator[str]:
     if plan.rate < 0.5 * link.coding.rate:
         longer = f"the smallest block of {link.coding.code} is" + (f" longer, with {crc}" if crc else " longer")
         yield (
-            f"link.coding: {bits} bits of an upload take {plan.coded_bits} on the air, a rate of {plan.rate:.2g} in "
-            f"place of {link.coding.rate:.2g}, because {longer}, and its bits err together; write coding: none, or "
-            "learn a larger model"
+            f"link.coding: {plural(bits, 'bit')} of an upload take {plan.coded_bits} on the air, a rate of "
+            f"{plan.rate:.2g} in place of {link.coding.rate:.2g}, because {longer}, and its bits err "
+            "together; write coding: none, or learn a larger model"
         )
 
 
@@ -114,9 +115,9 @@ def _noise(learning: FedAvgConfig, mechanism: UploadMechanism) -> Iterator[str]:
             most = 0.75 * (way / of_run * noise / limit) ** 2
             enough += f" (where the channel's own bit error rate is below {most:.2g})"
         yield (
-            f"privacy.epsilon: the noise that {devices} devices average out is {of_run / way:.2g} times as large as "
-            f"all steps of a run together, so that the model may stay at guessing; raise epsilon{enough}, "
-            "learning.num_devices or learning.local.steps, or take a smaller model"
+            f"privacy.epsilon: the noise that {plural(devices, 'device')} average out is {of_run / way:.2g} "
+            "times as large as all steps of a run together, so that the model may stay at guessing; raise "
+            f"epsilon{enough}, learning.num_devices or learning.local.steps, or take a smaller model"
         )
 
 
@@ -154,8 +155,8 @@ def _coins(learning: FedAvgConfig, scenario: Scenario) -> Iterator[str]:
     remedies += [f"privacy.budget.epsilon: {enough:g}"] if enough not in (None, tried[0]) else []
     yield (
         f"privacy.budget.epsilon: {budget.epsilon:g} for {numbers * training.bits_per_value:,} bits in each of "
-        f"{training.num_rounds} rounds flips them with probability {rate:.4f}, and the noise that {devices} devices "
-        f"average out is {times:.2g} times as large as all steps of a run together; write "
+        f"{plural(training.num_rounds, 'round')} flips them with probability {rate:.4f}, and the noise that "
+        f"{plural(devices, 'device')} average out is {times:.2g} times as large as all steps of a run together; write "
         f"{' and '.join(remedies) or 'a smaller learning.model'}, or more learning.num_devices"
     )
 
@@ -215,7 +216,7 @@ def _energy(learning: FedAvgConfig, link: LinkConfig) -> Iterator[str]:
     if budget is None or found is None:
         return
     round_j, pilots_j = found
-    of_run = f"{learning.rounds} rounds at full power take {learning.rounds * round_j:.3g} J"
+    of_run = f"{plural(learning.rounds, 'round')} at full power take {learning.rounds * round_j:.3g} J"
     key, greedy = f"link.power.budget.energy_j: {budget.energy_j:g} J", budget.spread == "greedy"
     # `convergence` may shift more than an even share to a round, and so binds a little above.
     if budget.spread != "convergence" and budget.energy_j >= learning.rounds * round_j * _ROUNDED_UP:
@@ -276,10 +277,10 @@ def _probe(scenario: Scenario) -> Iterator[str]:
     together = errors_together(resolve_auto(scenario).link)
     if together > 1 and link.probe_bits < _LOOKS * together:
         yield (
-            f"link.probe_bits: a probe of {link.probe_bits:,} bits is too short, because {together:,} may be wrong "
-            "together, such as those of a packet under one channel estimate; channel native then counts almost no "
-            f"channel error: write probe_bits: {_LOOKS * together} or more, a smaller packet_size_bytes, or channel: "
-            "agnostic"
+            f"link.probe_bits: a probe of {plural(link.probe_bits, 'bit')} is too short, because "
+            f"{together:,} may be wrong together, such as those of a packet under one channel estimate; "
+            f"channel native then counts almost no channel error: write probe_bits: {_LOOKS * together} or "
+            "more, a smaller packet_size_bytes, or channel: agnostic"
         )
 
 
@@ -352,8 +353,9 @@ def _evidence(learning: FedAvgConfig, scenario: Scenario) -> Iterator[str]:
     if cost >= USUAL_DELTA:
         enough = confidence_for(0.1 * USUAL_DELTA, num_rounds=learning.rounds)
         yield (
-            f"{where}.confidence: level {confidence:g} in each of {learning.rounds} rounds costs delta {cost:.3g}, "
-            f"more than the usual {USUAL_DELTA:g} of a run; write confidence: {enough:.10g} to spend a tenth of that"
+            f"{where}.confidence: level {confidence:g} in each of {plural(learning.rounds, 'round')} costs "
+            f"delta {cost:.3g}, more than the usual {USUAL_DELTA:g} of a run; write confidence: "
+            f"{enough:.10g} to spend a tenth of that"
         )
 
 
@@ -364,7 +366,7 @@ def _budget(scenario: Scenario) -> Iterator[str]:
     if budget is not None and budget.calibrate and learning.num_drawn is not None:
         yield (
             f"privacy.budget.epsilon: noise for epsilon {budget.epsilon:g} is that of devices that send in all "
-            f"{learning.rounds} rounds, and only {learning.num_drawn} of "
+            f"{plural(learning.rounds, 'round')}, and only {learning.num_drawn} of "
             f"{learning.num_devices} are drawn in each, so that the run may prove a smaller epsilon; raise it if "
             "phyloop privacy shows a smaller one than you need"
         )
@@ -372,8 +374,8 @@ def _budget(scenario: Scenario) -> Iterator[str]:
     if budget is None or rounds is None or rounds >= learning.rounds:
         return
     what = "the trials stop after" if budget.action == "stop" else "no device sends after"
-    text = f"privacy.budget: epsilon {budget.epsilon:g} is spent after {rounds} of {learning.rounds} rounds"
+    text = f"privacy.budget: epsilon {budget.epsilon:g} is spent after {rounds} of {plural(learning.rounds, 'round')}"
     if budget.action == "stop" and rounds <= burn_in:
-        yield f"{text}, and of {burn_in} rounds of burn-in no sample counts; write calibrate: true"
+        yield f"{text}, and of {plural(burn_in, 'round')} of burn-in no sample counts; write calibrate: true"
     else:
         yield f"{text}, and {what} that; write calibrate: true to spread it over all"

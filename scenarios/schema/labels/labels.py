@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,8 +70,12 @@ def axis_label(name: str) -> str:
     return label + (f" [{UNITS[unit]}]" if unit else "")
 
 
-def setting_label(path: str, value: Any) -> str:
-    """A setting in a legend: `digital`, `ε = 5`, `no privacy`; empty if the setting is absent."""
+def setting_label(path: str, value: Any, *, beside: Sequence[Any] = ()) -> str:
+    """A setting in a legend: `digital`, `ε = 5`, `no privacy`; empty if the setting is absent.
+
+    `beside` are the values of the setting in all series. Keys that several of these mappings have with one value tell
+    no series apart and are left out.
+    """
     if path in ("privacy", "privacy.mechanism", "privacy.epsilon"):
         if value is None or value == "none":
             return "no privacy"
@@ -81,7 +85,7 @@ def setting_label(path: str, value: Any) -> str:
     key = path.rpartition(".")[2].replace("_", " ")
     match value:
         case Mapping():
-            return _mapping_label(path, value)
+            return _mapping_label(path, _without_shared(value, beside))
         case _ if word := value_names(path).get(str(value)):
             return str(word)
         case str() if "phrase" in known:
@@ -110,6 +114,17 @@ def setting_cell(path: str, value: Any) -> str:
         case float():
             return f"{value:.6g}"
     return str(value)
+
+
+def _without_shared(value: Mapping[str, Any], beside: Sequence[Any]) -> dict[str, Any]:
+    """Leave out keys that at least two different mappings have, all with one value; what a mapping is stays."""
+    others = [one for one in beside if isinstance(one, Mapping) and one != value]
+
+    def shared(key: str) -> bool:
+        having = [one[key] for one in others if one.get(key) is not None]
+        return key not in KINDS and bool(having) and all(one == value[key] for one in having)
+
+    return {key: entry for key, entry in value.items() if not shared(key)}
 
 
 def _mapping_label(path: str, value: Mapping[str, Any]) -> str:

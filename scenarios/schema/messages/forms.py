@@ -5,6 +5,7 @@ from __future__ import annotations
 from operator import ge, gt, le, lt
 from typing import Any, NamedTuple
 
+from fl.words import plural
 from phy.config.conflict import LeaveOut, Remedy, Write
 from scenarios.schema.errors import Change, KeyPath
 from scenarios.schema.labels.units import in_unit_of
@@ -94,4 +95,4 @@ def share_of_devices(value: object, num_devices: object) -> Remedy | None:
     if not 0.0 < share < 1.0:
         return None
     number = num_devices if type(num_devices) is int and num_devices > 0 else 20
-    return Write({"": max(1, round(share * number))}, note=f"for {100.0 * share:g} % of {number} devices")
+    return Write({"": max(1, round(share * number))}, note=f"for {100.0 * share:g} % of {plural(number, 'device')}")

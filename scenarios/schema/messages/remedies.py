@@ -85,7 +85,7 @@ def answer(
     """
     kind, value = item["type"], value_at(document, path)
     if kind == "value_error":
-        conflict = conflict_of(item["ctx"]["error"]).completed("", Say("change it"))
+        conflict = conflict_of(item["ctx"]["error"])
         # Of several keys, name the first that the user wrote, swept keys before others.
         keys = [key for one in conflict.keys if (key := (*path, *one.split("."))) in written]
         named = min(keys, key=lambda one: one not in prefer, default=path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from fl.words import plural
 from scenarios.plan.points import Plan, Point
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario
@@ -51,7 +52,7 @@ def why_not(scenario: Scenario, options: AuditOptions) -> str | None:
     if learning is not scenario.learning and options.rounds > 1:
         return f"an attack on single uploads has games of one round, and {options.rounds} were asked for"
     if options.rounds > learning.rounds:
-        return f"a game of {options.rounds} rounds is longer than the run of {learning.rounds}"
+        return f"a game of {plural(options.rounds, 'round')} is longer than the run of {learning.rounds}"
     return None
 
 

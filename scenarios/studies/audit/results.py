@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_jsonable_python
 
+from fl.words import plural
 from privacy.audit.attack import Audited
 from privacy.events.claims import Claim
 from scenarios.files.replacement import replace_text, writing
@@ -187,13 +188,13 @@ def _games_in_words(audits: Audits) -> list[str]:
         judged = result.num_null + result.num_alternative
         words = (
             f"{game.worlds}; {game.when}; {audited.attack} attack; {100.0 * result.confidence:g} % confidence, "
-            f"{judged:,} games judged"
+            f"{plural(judged, 'game')} judged"
         )
         kinds.setdefault(words, []).append(audits.label(point))
     if len(kinds) == 1:
         return [f"Game: {words}." for words in kinds]
     return [
-        f"Game for {'; '.join(labels) if len(labels) <= FEW_LABELS else f'{len(labels)} sweep points'}: {words}."
+        f"Game for {'; '.join(labels) if len(labels) <= FEW_LABELS else plural(len(labels), 'sweep point')}: {words}."
         for words, labels in kinds.items()
     ]
 

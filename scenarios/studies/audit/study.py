@@ -13,6 +13,7 @@ from typing import Any, Self
 from pydantic import TypeAdapter
 
 from fl.tasks.base import LearningError
+from fl.words import plural
 from privacy.audit.attack import Audited
 from privacy.errors import PrivacyError
 from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
@@ -105,7 +106,7 @@ class AuditStudy(Study):
         """See `Study`: the figure and the tables. ScenarioError if no point was audited."""
         audits = self.read(store)
         if not audits.done:
-            problem = f"none of {len(self.points)} points could be audited, for the reasons above"
+            problem = f"none of {plural(len(self.points), 'point')} could be audited, for the reasons above"
             remedy = "change what they say"
             raise ScenarioError(file=self.loaded.source, problem=problem, remedy=remedy)
         tables = audits.write(folder)
@@ -124,8 +125,8 @@ class AuditStudy(Study):
             labels = "; ".join(self._audits.label(point) for point, _ in self._audits.failed)
             say(f"\nNot audited, each for its reason: {labels}.")
         found = f", {outcome.found} found done," if outcome.found else ""
-        games = f"{self.options.games:,} games{found} in {seconds:.0f} s, seed {self.plan.seed}"
-        print(f"\n{len(self._audits.done)} points of {games}")
+        games = f"{plural(self.options.games, 'game')}{found} in {seconds:.0f} s, seed {self.plan.seed}"
+        print(f"\n{plural(len(self._audits.done), 'point')} of {games}")
 
     # --- one point --------------------------------------------------------------------------------
 
@@ -144,7 +145,7 @@ class AuditStudy(Study):
                 rounds=options.rounds,
             )
         except (LearningError, PrivacyError) as error:
-            problem, remedy = told_by(error, usual="change it")
+            problem, remedy = told_by(error)
             problem = f"point {point.index + 1}: {problem}"
             raise ScenarioError(file=self.loaded.source, problem=problem, remedy=remedy) from error
         return audit(

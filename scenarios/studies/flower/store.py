@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fl.accounting.fedavg import fedavg_account
 from fl.learning.fedavg import FedAvgConfig
 from fl.results import LINK_COUNTS, PrivacyAccount, TrialResult
+from fl.words import plural
 from scenarios.files.provenance import collect_provenance
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import as_yaml
@@ -129,7 +130,7 @@ class FlowerStore(Store):
         store = cls.open(folder, scenario_name=root["name"])
         if store.tasks:
             store.close()
-            problem, remedy = f"holds {len(store.tasks)} rounds of an earlier run", "choose a new folder"
+            problem, remedy = f"holds {plural(len(store.tasks), 'round')} of an earlier run", "choose a new folder"
             raise ScenarioError(key="out", value=str(folder), problem=problem, remedy=remedy)
         store.save_scenario(yaml=as_yaml(dict(root)), root=root)
         store.record_run(collect_provenance())

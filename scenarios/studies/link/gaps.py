@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.words import plural
 from scenarios.report.figures.curves import applies, labels_of
 from scenarios.report.settings import said
 from scenarios.schema.labels.labels import axis_label
@@ -134,7 +135,7 @@ def _compared(curves: dict[str, Crossing | None], *, axis: str) -> str:
         clear = "" if more.low_db > 0.0 else ", no clear difference"
         parts.append(f"{label} {_decibels(more)} more{clear}")
     if len(others) >= MOST_CURVES:
-        parts.append(f"and {len(others) - MOST_CURVES + 1} more curves")
+        parts.append(f"and {plural(len(others) - MOST_CURVES + 1, 'more curve')}")
     if missing := [label for label, one in curves.items() if one is None]:
         parts.append(f"not met between two measured points by {', '.join(missing)}")
     return f"{'; '.join(parts)}."

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.words import plural
 from phy.config.conflict import listing
 from scenarios.engine.start import prepare_tensorflow
 from scenarios.files.plain_files import RESULTS
@@ -156,7 +157,7 @@ def inspect_point(folder: Path, plan: LinkPlan, *, at: Mapping[str, Any], num_pa
         raise ScenarioError(
             key="--packets",
             value=num_packets,
-            problem=f"the first batch of this sweep point has {most} packets of each device",
+            problem=f"the first batch of this sweep point has {plural(most, 'packet')} of each device",
             remedy=f"write --packets {most} or less",
         )
     payload, context = draw_payload(curve, range(transmissions))
@@ -259,7 +260,9 @@ def _runs(found: Inspected) -> Iterator[Drawing]:
     curve = DrawnCurve(label="as received", series=0, spots=tuple(spots), theory=tuple(theory))
     config = FigureConfig(x="run_length", y="share_of_runs", y_scale="log", title="Runs of wrong bits")
     seed = found.curve.point.scenario.seed
-    caption = f"Marks: {runs.sum():,} runs by their length, as received. Dashed: independent flips at the same rate."
+    caption = (
+        f"Marks: {plural(runs.sum(), 'run')} by their length, as received. Dashed: independent flips at the same rate."
+    )
     yield Drawing(config=config, panels=(("", (curve,)),), caption=caption, seed=seed, theory=THEORY)
 
 
@@ -274,7 +277,7 @@ def sentences(found: Inspected) -> Iterator[tuple[str, str]]:
     lost = f", {int((~packets.kept).sum()):,} of them not held by the receiver" if not packets.kept.all() else ""
     held = int(packets.kept.sum()) * packets.wrong.shape[-1]
     rates = f"bit error rate {rate(found.rates[0])}, packet error rate {rate(found.rates[1])}"
-    yield "wrong bits", f"{wrong.sum():,} of {held:,}, in {bad:,} of {wrong.size:,} packets{lost}: {rates}."
+    yield "wrong bits", f"{wrong.sum():,} of {held:,}, in {bad:,} of {plural(wrong.size, 'packet')}{lost}: {rates}."
     if found.measured is not None:
         study = map(rate, found.measured.rates())
         yield "the study at this point", "bit error rate {}, packet error rate {}.".format(*study)
@@ -283,7 +286,7 @@ def sentences(found: Inspected) -> Iterator[tuple[str, str]]:
         before = rate(_rates(found.curve, packets, wrong=raw, bits=made)[0])
         yield (
             "before the decoder",
-            f"{raw.sum():,} of {made.sum():,} hard decisions are wrong: bit error rate {before}.",
+            f"{raw.sum():,} of {plural(made.sum(), 'hard decision')} are wrong: bit error rate {before}.",
         )
     yield "error positions", verdict(packets.bursts, bad_packets=bad)
     of_packet = packets.per_packet(packets.squared_error)

@@ -128,21 +128,33 @@ def theory(curve: Curve, quantity: str, esno_db: ArrayLike, *, device: int | Non
     Elementwise, the mean over devices for `device` None. The packet error rate 1 - (1 - BER)^n of packets of n bits
     holds where bits err independently: BPSK and QPSK without fading. Sources: `phy.measure.theory`.
     """
+    link, packets = curve.link, quantity == "packet_error_rate"
+    if not has_closed_form(link) or (packets and (link.channel.fades or link.bits_per_symbol > 2)):
+        return None
+    rates = bit_error_rates(link, esno_db, num_devices=curve.num_devices)
+    rates = rates if device is None else rates[device : device + 1]
+    if packets:
+        rates = -np.expm1(8 * link.packet_size_bytes * np.log1p(-rates))
+    return np.asarray(np.mean(rates, axis=0))
+
+
+def bit_error_rates(link: LinkConfig, esno_db: ArrayLike, *, num_devices: int) -> NDArray[np.float64]:
+    """Return the closed form of each device, `[num_devices, ...]`, at Es/N0 [dB] per antenna of the mean device.
+
+    The link must have a closed form.
+    """
     from phy.measure.theory import awgn_bit_error_rate, fading_bit_error_rate
 
-    link, channel, num_antennas = curve.link, curve.link.channel, curve.budget.num_antennas
-    bits_per_symbol, packets = link.bits_per_symbol, quantity == "packet_error_rate"
-    if not has_closed_form(link) or (packets and (channel.fades or bits_per_symbol > 2)):
-        return None
+    channel, num_antennas, bits_per_symbol = link.channel, link.receiver.num_antennas, link.bits_per_symbol
     esno = 10.0 ** (np.asarray(esno_db, float) / 10.0)
-    gains = np.square(channel.gains(curve.num_devices)) / curve.budget.mean_gain
+    gains = np.square(channel.gains(num_devices))
     rates = []
-    for gain in gains if device is None else gains[device : device + 1]:
+    for gain in gains / np.mean(gains):
         if channel.fades:
             rate = fading_bit_error_rate(
                 esno * gain, bits_per_symbol=bits_per_symbol, mgf=channel.law.mgf, num_antennas=num_antennas
             )
         else:
             rate = awgn_bit_error_rate(num_antennas * (esno * gain), bits_per_symbol=bits_per_symbol)
-        rates.append(-np.expm1(8 * link.packet_size_bytes * np.log1p(-rate)) if packets else rate)
-    return np.asarray(np.mean(rates, axis=0))
+        rates.append(rate)
+    return np.asarray(rates)

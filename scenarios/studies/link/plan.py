@@ -8,6 +8,7 @@ from functools import cached_property
 from math import log10
 from typing import Any, NamedTuple
 
+from fl.words import plural
 from phy.config import LinkConfig
 from phy.measure.monte_carlo import Independent
 from scenarios.plan.identity import (
@@ -228,9 +229,10 @@ def rate_warning(curve: Curve) -> str | None:
     if loss_db <= MAX_RATE_LOSS_DB:
         return None
     return (
-        f"measure.ebno nominal charges the code rate {nominal:.4g}, but packets of {curve.link.packet_size_bytes} "
-        f"bytes carry {carried:.4g} payload bits per bit on the air (check sum, tail, filler and padding), so "
-        f"their Eb/N0 is {loss_db:.2f} dB higher than the axis says; write ebno: sent, or send larger packets"
+        f"measure.ebno nominal charges the code rate {nominal:.4g}, but packets of "
+        f"{plural(curve.link.packet_size_bytes, 'byte')} carry {carried:.4g} payload bits per bit on the "
+        f"air (check sum, tail, filler and padding), so their Eb/N0 is {loss_db:.2f} dB higher than the "
+        "axis says; write ebno: sent, or send larger packets"
     )
 
 

@@ -10,6 +10,7 @@ from typing import cast, get_args
 import numpy as np
 
 from fl.config.measured import LINK_RATES
+from fl.words import plural
 from phy.measure.independence import FEWEST_ERRORS, FEWEST_PACKETS_IN_ERROR, assess, verdict
 from scenarios.engine.study import ReportPaths
 from scenarios.report.figures.curves import Shown, looks_of, sort_into_panels
@@ -170,7 +171,7 @@ def answers(plan: LinkPlan, results: Results) -> Iterator[tuple[str, str]]:
                 inside += [] if one is None else [one.low <= value <= one.high]
         if inside:
             expected = f"{100 * plan.measure.confidence:g} % are expected"
-            held = f"the closed form lies in the interval of {sum(inside)} of {len(inside)} points"
+            held = f"the closed form lies in the interval of {sum(inside)} of {plural(len(inside), 'point')}"
             yield axis_label(quantity), f"{held}; {expected}."
     name, below = axis_name(plan.curves), f"below {100 * GOOD_ENOUGH:g} %"
     never = []

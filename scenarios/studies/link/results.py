@@ -145,7 +145,7 @@ class PointRadio:
         try:
             self._uplink = compile_digital(point.link, num_devices=curve.num_devices, num_bits=curve.shape.num_bits)
         except LinkError as error:
-            problem, remedy = told_by(error, usual="choose another link")
+            problem, remedy = told_by(error)
             problem = f"{problem} (on the curve {curve.label})"
             raise ScenarioError(problem=problem, remedy=remedy, key="link") from error
 

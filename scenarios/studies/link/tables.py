@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
+from fl.words import plural
 from scenarios.report.html import PAGE
 from scenarios.report.settings import columns_of_settings
 from scenarios.report.tables.summaries import rate_text
@@ -93,7 +94,7 @@ def in_hand(result: PointResult, *, limit_s: float) -> str:
     tally = result.measured.tally
     return (
         f"{result.curve.label}, {result.point.value_db:g} dB: {tally.bits.errors:,} bit and "
-        f"{tally.packets.errors:,} packet errors, {result.measured.seconds:.2g} of {limit_s:g} s"
+        f"{plural(tally.packets.errors, 'packet error')}, {result.measured.seconds:.2g} of {limit_s:g} s"
     )
 
 
@@ -138,9 +139,9 @@ def stop_sentence(plan: LinkPlan) -> str:
     rule = plan.measure.rule()
     targets = []
     if rule.bit_errors is not None:
-        targets.append(f"{rule.bit_errors} bit errors")
+        targets.append(plural(rule.bit_errors, "bit error"))
     if rule.packet_errors is not None:
-        targets.append(f"{rule.packet_errors} packet errors")
+        targets.append(plural(rule.packet_errors, "packet error"))
     if rule.relative_width is not None:
         targets.append(f"an interval of {rule.relative_width:g} of the bit error rate")
     return f"a point stops at {' and '.join(targets)}, or at {rule.max_bits:.3g} bits, or after {rule.max_seconds:g} s"

@@ -9,6 +9,7 @@ from math import isfinite, isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fl.words import plural
 from phy.config.conflict import flow, listing
 from scenarios.engine.study import ReportPaths
 from scenarios.files.provenance import PACKAGES, find_version
@@ -113,7 +114,7 @@ def drawing(result: Result) -> Drawing:
         for block, scored in reversed(result.of(choice)):
             for candidate in block.candidates:
                 (cell,) = (one.cell for one in scored if one.candidate == candidate)
-                parts = [f"{block.rounds:,} rounds"] if halved else []
+                parts = [plural(block.rounds or 0, "round")] if halved else []
                 parts += [setting_label(path, candidate[path]) for path in others]
                 place, label = ("", choice.words) if together else (choice.words, ", ".join(parts) or "all rounds")
                 low, high = (None if isnan(one) else one for one in (cell.low, cell.high))
@@ -136,7 +137,7 @@ def _about(tuning: Tuning) -> str:
     """How candidates were compared, in sentences."""
     scenario, config, metric = tuning.loaded.scenario, tuning.config, tuning.metric
     number = "rate" if metric.of == "rate" else "mean"
-    trials = "one measurement" if tuning.links else f"the {number} over {config.trials} trials"
+    trials = "one measurement" if tuning.links else f"the {number} over {plural(config.trials, 'trial')}"
     better = "larger" if metric.better > 0 else "smaller"
     text = (
         f"Candidates are compared by {metric.words}, the {better} the better, {trials} of seed "

@@ -9,6 +9,7 @@ from math import isfinite, nan
 import numpy as np
 
 from fl.config.measured import LINK_RATES
+from fl.words import plural
 from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, Point
 from scenarios.report.answers.differences import Difference
@@ -67,7 +68,7 @@ def _cell(trials: Mapping[int, float], *, metric: Metric, missing: int = 0) -> C
     """The mean over trials; NaN where trials are `missing`."""
     found = mean_interval(np.array([*trials.values()])) if trials else Mean(mean=nan, low=None, high=None, trials=0)
     found = found.within(metric.name)
-    text = f"{missing} of {missing + len(trials)} trials without a result" if missing else str(found)
+    text = f"{missing} of {plural(missing + len(trials), 'trial')} without a result" if missing else str(found)
     low, high = (nan if one is None or missing else one for one in (found.low, found.high))
     value = nan if missing else found.mean
     return Cell(

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
+from fl.words import plural
 from phy.config import Frozen
 from phy.config.conflict import listing
 from phy.config.registry import Registry
@@ -114,8 +115,7 @@ def summary(checks: Sequence[Check], *, seconds: float) -> str:
     """Return the last line: how many checks, and which failed."""
     failed = [check for check in checks if not check.passed]
     number = len({check.card for check in checks})
-    counts = f"{number} reference check{'s' if number != 1 else ''}, {len(checks)} comparison"
-    counts += "s" if len(checks) != 1 else ""
+    counts = f"{plural(number, 'reference check')}, {plural(len(checks), 'comparison')}"
     if not failed:
         return f"{counts}: all pass, in {seconds:.0f} s"
     names = ", ".join(dict.fromkeys(check.card for check in failed))

@@ -188,18 +188,18 @@ def test_labels_that_run_out_are_replaced() -> None:
 
 
 IMPOSSIBLE = [
-    (7000, {"kind": "iid"}, "7000 devices cannot share 6000 training samples; write num_devices: 6000 or less"),
-    (7000, {"kind": "iid", "samples_per_device": 1}, "7000 devices of 1 samples need 7000, there are 6000"),
+    (7000, {"kind": "iid"}, "7,000 devices cannot share 6,000 training samples; write num_devices: 6000 or less"),
+    (7000, {"kind": "iid", "samples_per_device": 1}, "7,000 devices of 1 sample need 7,000, there are 6,000"),
     (
         100,
         {"kind": "dirichlet", "alpha": 1.0, "samples_per_device": 61},
         "write partition.samples_per_device: 60, or disjoint: false",
     ),
-    (2, {"kind": "iid", "samples_per_device": 6001, "disjoint": False}, "6001 exceeds the 6000 training samples"),
+    (2, {"kind": "iid", "samples_per_device": 6001, "disjoint": False}, "6001 exceeds the 6,000 training samples"),
     (2, {"kind": "labels", "labels_per_device": 11}, "labels_per_device 11 exceeds the 10 labels"),
     (9, {"kind": "labels", "labels_per_device": 3, "samples_per_device": 2}, "2 samples_per_device cannot show 3"),
     (3, {"kind": "labels", "labels_per_device": 3}, "leave 1 of 10 labels to nobody"),
-    (2500, {"kind": "labels", "labels_per_device": 3}, "need 7500 samples, there are 6000"),
+    (2500, {"kind": "labels", "labels_per_device": 3}, "need 7,500 samples, there are 6,000"),
 ]
 
 

@@ -179,7 +179,7 @@ def test_other_trials_and_seeds_are_other_places() -> None:
 @pytest.mark.parametrize(
     ("cell", "channel", "message"),
     [
-        ({"positions_m": ((1.0, 2.0),)}, {}, "positions_m lists 1 devices, the scenario has 3; write num_devices: 1"),
+        ({"positions_m": ((1.0, 2.0),)}, {}, "positions_m has length 1, num_devices is 3; write num_devices: 1"),
         (
             {"radius_m": 6000.0},
             {},

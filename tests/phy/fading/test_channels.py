@@ -177,5 +177,5 @@ def test_power_control_sees_a_block_of_many_chunks() -> None:
 
 
 def test_a_list_of_gains_must_name_every_device() -> None:
-    with pytest.raises(ValueError, match="gain lists 2 devices, the scenario has 3"):
+    with pytest.raises(ValueError, match="gain has length 2, num_devices is 3"):
         channel(link_config(channel={"gain": (1.0, 2.0)}), num_devices=3)

@@ -46,7 +46,7 @@ def conflicts_of(config: LinkConfig, *, num_devices: int = 4, payload_bits: int 
 IMPOSSIBLE: dict[str, tuple[LinkConfig, str, str, str]] = {
     "positions of other devices": (
         link(channel={"cell": {"positions_m": [[1, 2]]}}),
-        *("channel.cell.positions_m", "lists 1 devices, the scenario has 4", "write num_devices: 1"),
+        *("channel.cell.positions_m", "has length 1, num_devices is 4", "write num_devices: 1"),
     ),
     "a frequency beyond the path loss": (
         link(channel={"cell": {"scenario": "rma"}, "carrier_frequency_hz": 31e9}),
@@ -168,7 +168,7 @@ IMPOSSIBLE: dict[str, tuple[LinkConfig, str, str, str]] = {
 
 SILENT = {"policy": "truncated-inversion"}
 IMPOSSIBLE |= {
-    "gains of other devices": (link(channel={"gain": [1.0, 2.0]}), "channel.gain", "lists 2 devices", "num_devices: 2"),
+    "gains of other devices": (link(channel={"gain": [1.0, 2.0]}), "channel.gain", "has length 2", "num_devices: 2"),
     "flips of no bits": (link("superposition", "bpsk", error_model="iid"), "error_model", "detects none", "measured"),
     "cutoff above all": (
         link(power={**SILENT, "cutoff_db": 1}),
@@ -361,8 +361,8 @@ def test_gains_are_listed_or_one_for_all_and_a_cell_multiplies_them() -> None:
 
 
 WRONG_LENGTHS: list[tuple[dict[str, Any], str]] = [
-    ({"gain": (1.0, 2.0)}, "gain lists 2 devices, the scenario has 3"),
-    ({"cell": {"positions_m": [[40, 30]]}}, "positions_m lists 1 devices, the scenario has 3"),
+    ({"gain": (1.0, 2.0)}, "gain has length 2, num_devices is 3"),
+    ({"cell": {"positions_m": [[40, 30]]}}, "positions_m has length 1, num_devices is 3"),
 ]
 
 

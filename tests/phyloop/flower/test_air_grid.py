@@ -230,7 +230,7 @@ def test_a_folder_holds_one_run(tmp_path: Path) -> None:
     air = AirGrid(MemoryGrid(adds(UPDATES)), link=FADING, codec=FIXED, out=tmp_path)
     received(air)
     air.close()
-    with pytest.raises(ScenarioError, match="holds 1 rounds of an earlier run"):
+    with pytest.raises(ScenarioError, match="holds 1 round of an earlier run"):
         AirGrid(MemoryGrid(adds(UPDATES)), link=FADING, codec=FIXED, out=tmp_path)
 
 

@@ -7,13 +7,16 @@ from itertools import pairwise
 import pytest
 from fake_runs import make_plan
 
+from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
 from scenarios.report.figures.curves import NONE_OF_THESE, arrange
 from scenarios.report.figures.draw import WIDEST, draw
 from scenarios.report.figures.drawing import Drawing
 from scenarios.report.figures.style import log_ticks
+from scenarios.report.settings import setting_in_words
 from scenarios.report.tables.summaries import Mean, PointSummary
 from scenarios.schema.labels.labels import axis_label, format_value, setting_label
+from scenarios.schema.loader import load_scenario
 from scenarios.schema.schema import FigureConfig
 
 SNR, SLOPE, EPSILON = "link.power.snr_max_db", "learning.quantizer_slope", "privacy.epsilon"
@@ -165,3 +168,20 @@ def test_a_dollar_stays_one_where_there_is_no_mathematics() -> None:
 def test_an_estimator_is_named_even_where_it_is_the_one_by_default() -> None:
     assert setting_label("link.csi", {"estimator": "ls"}) == "LS estimate"
     assert setting_label("link.csi", {"estimator": "lmmse"}) == "LMMSE estimate"
+
+
+def test_a_key_that_two_schemes_share_with_one_value_is_in_no_label() -> None:
+    cpa, probit = {"name": "cpa", "confidence": 0.99, "gamma": 0.2}, {"name": "probit", "confidence": 0.99}
+    scheme = "learning.aggregation"
+    assert "confidence = 0.99" in setting_label(scheme, cpa)
+    alike = setting_label(scheme, cpa, beside=[cpa, probit])
+    assert ("confidence" in alike, "γ = 0.2" in alike) == (False, True)
+    other = {**probit, "confidence": 0.9}
+    assert "confidence = 0.99" in setting_label(scheme, cpa, beside=[cpa, other])
+    assert "confidence = 0.99" in setting_label(scheme, cpa, beside=[cpa, {"name": "mean"}])
+
+
+def test_a_sweep_point_is_named_once() -> None:
+    document = {"name": "a", "sweep": {"zip": {"label": ["A", "B"], "link.power.snr_max_db": [0, 10]}}}
+    plan = expand(load_scenario(document))
+    assert [setting_in_words(plan, point) for point in plan.points] == ["A", "B"]

@@ -211,7 +211,7 @@ def test_a_point_that_cannot_be_audited_costs_none_of_the_others(
     assert [point["settings"]["privacy.budget.epsilon"] for point in written["points"]] == [5000, 6000]
     (failed,) = written["not_audited"]
     assert failed["settings"]["privacy.budget.epsilon"] == 2000
-    assert "point 2: the budget of epsilon 2000 lets a device send in 1 rounds" in failed["reason"]
+    assert "point 2: the budget of epsilon 2000 lets a device send in 1 round" in failed["reason"]
     with (out / "audit.csv").open() as file:
         assert [row["bound"] for row in csv.DictReader(file)].count("not audited") == 1
     told = capsys.readouterr()

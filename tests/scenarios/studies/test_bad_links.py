@@ -95,7 +95,7 @@ SENTENCES = {
     ),
     "a ladder of another length": (
         LINK + "  access: noma\n  noma:\n    ladder_db: [0, -3, -6]\n",
-        "s.yaml:6: link.noma.ladder_db: ladder_db lists 3 powers, group_size is 2; leave ladder_db out, or write 2 "
+        "s.yaml:6: link.noma.ladder_db: ladder_db has length 3, group_size is 2; leave ladder_db out, or write 2 "
         "powers.",
     ),
     "users that arrive alike": (
@@ -225,8 +225,8 @@ SENTENCES = {
     ),
     "positions of fewer devices": (
         LINK + "  channel:\n    cell:\n      positions_m: [[10, 10], [20, 20]]\n",
-        "s.yaml:6: link.channel.cell.positions_m = [[10.0, 10.0], [20.0, 20.0]]: positions_m lists 2 devices, "
-        "the scenario has 20; write learning.num_devices: 2, or one position per device.",
+        "s.yaml:6: link.channel.cell.positions_m = [[10.0, 10.0], [20.0, 20.0]]: positions_m has length 2, "
+        "num_devices is 20; write learning.num_devices: 2, or one position per device.",
     ),
     "a position in space": (
         LINK + "  channel:\n    cell:\n      positions_m: [[10, 10, 3]]\n",

@@ -286,7 +286,7 @@ def test_a_scenario_with_both_parts_may_sweep_the_power_for_learning(tmp_path: P
         (("policy: fixed", "policy: closed-loop"), "s.yaml:3: link.power.policy = closed-loop: a closed loop changes"),
         (
             ("modulation: qpsk", "modulation: qpsk, channel: {gain: [1, 2]}"),
-            "gain lists 2 devices, the scenario has 1; write measure.num_devices: 2, or one gain for all",
+            "gain has length 2, num_devices is 1; write measure.num_devices: 2, or one gain for all",
         ),
         (("modulation: qpsk", "modulation: qpsk, access: noma"), "1 device cannot form groups of 2"),
         (

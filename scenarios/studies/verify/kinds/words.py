@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
+from fl.words import plural
 from scenarios.schema.loader import LoadedScenario
 from scenarios.studies.verify.cards import EXPECTED, Check, Expected, exact
 from scenarios.studies.verify.code_words import read_words
@@ -20,5 +21,5 @@ class CodeWords(Expected):
     def measure(self, loaded: LoadedScenario, *, resolves_db: float) -> Iterator[Check]:
         words = read_words(self.table)
         differing = sum(word.differing_bits for word in words)
-        what = f"bits that differ in {len(words)} words of {sum(len(word.word) for word in words)} bits"
+        what = f"bits that differ in {plural(len(words), 'word')} of {sum(len(word.word) for word in words)} bits"
         yield exact(what, float(differing), 0.0, tolerance=0.0)
