@@ -198,7 +198,7 @@ class FedAvgConfig(Learning):
         problem = "privacy without a mechanism bounds the amplitudes of flmc, the algorithm is fedavg"
         wanted = {"epsilon": 5, "delta": 1e-5, **privacy.model_dump(include={"epsilon", "delta"}, exclude_unset=True)}
         lines: dict[str, Any] = {
-            "": {"mechanism": "gaussian", **{key: rounded(number, 6) for key, number in wanted.items()}}
+            "privacy": {"mechanism": "gaussian", **{key: rounded(number, 6) for key, number in wanted.items()}}
         }
         if self.local.optimizer != "gd" or self.local.clip is None:
             taken = self.local.model_dump(exclude_unset=True, exclude={"optimizer", "batch_size", "momentum"})

@@ -94,7 +94,7 @@ def by_example(path: KeyPath, remedy: Remedy, document: Mapping[str, Any]) -> tu
     if key is None or any(one.is_required() for one in key.definitions):
         return (remedy,)
     nothing = name in left_out_keys() and name.partition(".")[0] in ("link", "learning", "privacy", "tune")
-    return (Say("write none") if nothing else LeaveOut()), remedy
+    return (Write({"": "none"}) if nothing else LeaveOut()), remedy
 
 
 def an_example(value: Any) -> Write:
