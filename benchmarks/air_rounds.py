@@ -22,6 +22,7 @@ from timing import interleaved_medians, peak_gigabytes, print_table
 
 from fl.attacks.attacks import Attackers
 from fl.learning.fedavg import FedAvgConfig
+from fl.learning.upload import upload_plan
 from fl.recorder import Recorder
 from fl.schemes.coders.coder import Senders
 from fl.uplink.air import SuperposedUplink
@@ -63,11 +64,12 @@ def round_of(
     modulation = config.aggregation.air_modulations[0]
     link = LinkConfig.model_validate({"access": "superposition", **channel})
     link = link.resolve(access="superposition", modulation=modulation)
+    plan = upload_plan(config)
     uplink = SuperposedUplink(
-        config,
+        plan,
         link=link,
         num_values=num_values,
-        index=SenderIndex(config, link=link),
+        index=SenderIndex(plan, link=link),
         protection=Protection(),
         attackers=Attackers.drawn(None, num_devices=num_devices, seed=1, trial=0),
     )

@@ -37,14 +37,14 @@ CHAINS_LEFT: dict[str, int] = {}
 LINES_LEFT: dict[str, int] = {}
 CIRCLES_LEFT: set[str] = set()
 TYPED_CIRCLES_LEFT: set[str] = {
-    "fl.accounting.fedavg, fl.accounting.flmc, fl.algorithms.amplitude_caps, fl.algorithms.fedavg, "
-    "fl.algorithms.fedavg_results, fl.algorithms.flmc, fl.algorithms.flmc_trials, "
-    "fl.attacks.flmc_attackers, fl.attacks.reconstruction, fl.config.learning, fl.config.scheme, "
-    "fl.footprint, fl.learning.fedavg, fl.learning.fedavg_conflicts, fl.learning.fedavg_findings, "
-    "fl.learning.flmc, fl.learning.flmc_conflicts, fl.learning.flmc_schemes, fl.learning.reconstruction, "
-    "fl.schemes.cpa.cpa_theory, fl.schemes.mean, fl.theory.convergence, fl.uplink.air, fl.uplink.build, "
-    "fl.uplink.protection, fl.uplink.receiver_noise, fl.uplink.senders, fl.uplink.transport",
+    "fl.accounting.fedavg, fl.algorithms.fedavg, fl.algorithms.fedavg_results, fl.footprint, "
+    "fl.learning.fedavg, fl.learning.fedavg_conflicts, fl.learning.fedavg_findings, fl.learning.upload, "
+    "fl.theory.convergence",
+    "fl.accounting.flmc, fl.algorithms.amplitude_caps, fl.algorithms.flmc, fl.algorithms.flmc_trials, "
+    "fl.attacks.flmc_attackers, fl.config.learning, fl.learning.flmc, fl.learning.flmc_conflicts, "
+    "fl.learning.flmc_schemes",
     "fl.algorithms.codec_studies, fl.learning.codec_studies",
+    "fl.attacks.reconstruction, fl.learning.reconstruction",
     "fl.codecs.partwise, fl.config.codec",
     "fl.config.model, fl.models.layers",
     "fl.schemes.coders.value_coder, fl.schemes.coders.value_scheme",
@@ -57,7 +57,6 @@ TYPED_CIRCLES_LEFT: set[str] = {
 }  # counted with imports for types
 MUTUAL_LEFT: set[str] = {
     "fl.accounting, fl.learning",
-    "fl.accounting, fl.uplink",
     "fl.algorithms, fl.config",
     "fl.algorithms, fl.learning",
     "fl.algorithms, fl.theory",
@@ -67,12 +66,9 @@ MUTUAL_LEFT: set[str] = {
     "fl.audit, fl.learning",
     "fl.audit, fl.schemes",
     "fl.codecs, fl.config",
-    "fl.config, fl.learning",
     "fl.config, fl.models",
     "fl.config, fl.schemes",
     "fl.footprint, fl.learning",
-    "fl.learning, fl.schemes",
-    "fl.learning, fl.uplink",
     "privacy.accounting, privacy.events",
     "privacy.config, privacy.mechanisms",
     "privacy.events, privacy.mechanisms",

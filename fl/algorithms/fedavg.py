@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fl.accounting.fedavg import UploadAllowance, fedavg_account
+from fl.accounting.fedavg import fedavg_account
 from fl.aggregation.update_kernels import check_finite
 from fl.algorithms.fedavg_results import RoundTally, fedavg_result, scores_at_home
 from fl.arrays import F32, I64, U8
@@ -24,6 +24,7 @@ from fl.config.local import LocalConfig
 from fl.data.arrays import ImageData
 from fl.data.images import load_images
 from fl.footprint import devices_in_a_block
+from fl.learning.upload import upload_plan
 from fl.local.evaluation import PersonalModels, evaluate, hold_out
 from fl.local.trainer import LocalTrainer
 from fl.models.build import build_model
@@ -35,7 +36,9 @@ from fl.schemes.coders.coder import Senders
 from fl.schemes.cpa.cpa_theory import aggregation_snr_db, coded_snr_db
 from fl.theory.convergence import Convergence
 from fl.uplink.air import SuperposedUplink
+from fl.uplink.budgets import UploadAllowance
 from fl.uplink.build import Uplink, build_protection, build_uplink, check_range
+from fl.uplink.plan import UploadPlan
 from fl.uplink.protection import Protection
 from fl.uplink.senders import SenderIndex
 from fl.uplink.transport import NumberTransport
@@ -88,10 +91,11 @@ class Federation(Trials):
             self.model, config=local, data=poisoned, partition=trained_on, seed=seed, trial=trial
         )
         self._sizes = np.asarray(trained_on.sizes, np.float64)
-        self._index = SenderIndex(config, link=link)
+        plan = upload_plan(config)
+        self._index = SenderIndex(plan, link=link)
         self.protection, self.budget = build_protection(
             privacy,
-            config=config,
+            plan=plan,
             sizes=self._sizes,
             link=on_air,
             local_models=self._first_uploads,
@@ -99,8 +103,8 @@ class Federation(Trials):
             trial=trial,
         )
         target, size = self.budget.get("target_bit_error_rate"), self.model.num_parameters
-        self.allowance = UploadAllowance(config, link=on_air, privacy=privacy, num_values=size, target=target)
-        self.uplink = self._uplink()
+        self.allowance = UploadAllowance(plan, link=on_air, privacy=privacy, num_values=size, target=target)
+        self.uplink = self._uplink(plan)
         self._down = self._number_downlink()
         self._downlink = None if self._down is None else self._down.bits.link
         self._copies = np.tile(self.weights, (config.num_devices, 1)) if self._down is not None else None
@@ -131,13 +135,13 @@ class Federation(Trials):
         check_finite(models, devices=devices)
         return np.asarray(models - self.weights if self._config.upload == "update" else models)
 
-    def _uplink(self) -> Uplink | SuperposedUplink:
-        config, link, privacy, model, index = self._config, self._link, self._privacy, self.model, self._index
+    def _uplink(self, plan: UploadPlan) -> Uplink | SuperposedUplink:
+        link, privacy, model, index = self._link, self._privacy, self.model, self._index
         protection, attackers, size = self.protection, self._attackers, model.num_parameters
         if link.access != "superposition":
-            return build_uplink(config, link=link, model=model, index=index, protection=protection, attackers=attackers)
+            return build_uplink(plan, link=link, model=model, index=index, protection=protection, attackers=attackers)
         return SuperposedUplink(
-            config, link=link, num_values=size, index=index, protection=protection, attackers=attackers, privacy=privacy
+            plan, link=link, num_values=size, index=index, protection=protection, attackers=attackers, privacy=privacy
         )
 
     def _number_downlink(self) -> NumberTransport | None:

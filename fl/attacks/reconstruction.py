@@ -25,18 +25,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.accounting.fedavg import reconstruction_account
+from fl.accounting.fedavg import fedavg_account
 from fl.arrays import F32, F64, I64, Bools
 from fl.attacks.attacks import Attackers
 from fl.checkpoints import State, Trials
 from fl.data.arrays import ImageData, image_facts
 from fl.data.images import load_images
+from fl.learning.upload import upload_plan
 from fl.local.trainer import LocalTrainer
 from fl.models.build import build_model
 from fl.models.kinds.networks import ModelConfig
 from fl.partition.split import Partition
 from fl.recorder import Recorder, link_columns
-from fl.results import TrialResult
+from fl.results import PrivacyAccount, TrialResult
 from fl.tasks.base import LearningError
 from fl.uplink.build import build_protection, build_uplink
 from fl.uplink.senders import SenderIndex
@@ -45,13 +46,15 @@ from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose, generator
 from privacy.audit.roc import area_under_curve, true_positive_rate
-from privacy.config import BitFlippingConfig, GaussianConfig
+from privacy.config import BitFlippingConfig, GaussianConfig, Mechanism
 
 if TYPE_CHECKING:
     from fl.learning.reconstruction import ReconstructionConfig
 
 PICTURES = 10
 """Images of a trial that are kept beside their reconstructions, one of each label as far as there are any."""
+
+ONE_UPLOAD = "every upload is that of a first round, with images drawn anew: uploads are not added up"
 
 _GREYS = 255
 _ROUNDING = 2.0**-24
@@ -117,18 +120,19 @@ class Reconstruction(Trials):
         self._trainer = LocalTrainer(
             self._model, config=config.local, data=data, partition=partition, seed=seed, trial=trial
         )
+        plan = upload_plan(config.played)
         protection, self._budget = build_protection(
             privacy,
-            config=config.played,
+            plan=plan,
             sizes=np.full(config.num_devices, float(config.samples_per_device)),
             link=link.resolve_digital(),
             local_models=lambda: self._updates(np.arange(min(config.num_devices, 4))),
             seed=seed,
             trial=trial,
         )
-        index = SenderIndex(config.played, link=link)
+        index = SenderIndex(plan, link=link)
         self._uplink = build_uplink(
-            config.played,
+            plan,
             link=link,
             model=self._model,
             index=index,
@@ -227,6 +231,33 @@ class Reconstruction(Trials):
             ):
                 found |= {name: one.value, f"{name}_low": one.low, f"{name}_high": one.high}
         return found | self._budget
+
+
+def reconstruction_account(
+    config: ReconstructionConfig,
+    result: TrialResult,
+    *,
+    link: LinkConfig,
+    privacy: Mechanism | None,
+    num_values: int,
+) -> PrivacyAccount | None:
+    """Return the ledger of one round in which every upload of the trial is a device, `[1, num_rounds num_devices]`.
+
+    Every upload is a release of its own, added to none. None if nothing was sent.
+    """
+    counts = result.link.get("bits")
+    if counts is None or not len(counts):
+        return None
+    link_counts, devices = (
+        {name: np.asarray(values).reshape(1, -1) for name, values in columns.items()}
+        for columns in (result.link, result.devices)
+    )
+    uploads = replace(result, rounds={"train_loss": np.zeros(1)}, link=link_counts, devices=devices)
+    found = fedavg_account(config.played, uploads, link=link, privacy=privacy, num_values=num_values)
+    if found is None:
+        return None
+    ledger = replace(found.ledger, assumptions=(*found.ledger.assumptions, ONE_UPLOAD))
+    return replace(found, ledger=ledger)
 
 
 def invert_linear(kernel: NDArray[Any], bias: NDArray[Any]) -> F64:

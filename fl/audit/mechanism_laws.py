@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fl.accounting.fedavg import training_of, upload_parameters
 from fl.algorithms.fedavg import Federation
 from fl.arrays import F32, F64, I64, U8
 from fl.audit.law import CREDITED, Law, Received, Scores
 from fl.config.codec import Codec
+from fl.learning.upload import training_of, upload_plan
 from fl.schemes.coders.coder import Encoder
+from fl.uplink.budgets import upload_parameters
 from fl.uplink.protection import Protection
 from fl.words import plural
 from phy.config import LinkConfig
@@ -210,7 +211,7 @@ def codec_law(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | No
         elif privacy.protects == "bits" and fractions is not None:
             kind, apart = FlippingLaw, np.array([-fractions.step])
             parameter = facts.get("target_bit_error_rate", 0.0)
-    found = upload_parameters(config, link=link.resolve_digital(), privacy=privacy)
+    found = upload_parameters(upload_plan(config), link=link.resolve_digital(), privacy=privacy)
     coder = CodecEncoder(codec=codec, protection=protection, num_devices=config.num_devices)
     return kind(
         epsilon=None,

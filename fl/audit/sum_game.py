@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.accounting.fedavg import multipliers
 from fl.attacks.attacks import Attackers
 from fl.audit.game import beside_attackers, draw_worlds, weakest_rounds
+from fl.learning.upload import upload_plan
 from fl.schemes.coders.coder import Senders
 from fl.uplink.air import SuperposedUplink, Transmitted
+from fl.uplink.budgets import multipliers
 from fl.uplink.protection import Protection
 from fl.uplink.senders import SenderIndex
 from fl.words import plural
@@ -51,16 +52,17 @@ class SumGame:
         self, config: FedAvgConfig, *, link: LinkConfig, privacy: ReceiverNoise, seed: int, num_games: int, rounds: int
     ) -> None:
         self._config, self._link, self._privacy, self._seed = config, link, privacy, seed
-        self._index = SenderIndex(config, link=link)
+        plan = upload_plan(config)
+        self._index = SenderIndex(plan, link=link)
         most = max(_NUMBERS_AT_ONCE // self._index.count, 2)
-        size = self._num_values = min(config.num_values() or most, most)
+        size = self._num_values = min(plan.num_values or most, most)
         self._at_once = min(num_games, _GAMES_AT_ONCE)
         self._senders = np.arange(self._index.count)
         self._attackers = Attackers.drawn(config.attack, num_devices=config.num_devices, seed=seed, trial=0)
         self._audited = int(np.argmin(self._attackers.who[self._senders]))
         steady = link.steady and link.csi == "perfect" and not self._attackers.jam
         self.law_known = self.gaussian = steady
-        z = multipliers(config, link=link, privacy=privacy)
+        z = multipliers(plan, link=link, privacy=privacy)
         self._played, when = weakest_rounds(1.0 / z, count=rounds)
         beside = beside_attackers(config.attack, num_devices=config.num_devices)
         worlds = (
@@ -70,7 +72,7 @@ class SumGame:
         self.facts = GameFacts(scope="round", unit="device", worlds=worlds, rounds=rounds, when=when)
         self._least: dict[int, float] = {}
         self._uplink = SuperposedUplink(
-            config,
+            plan,
             link=link,
             num_values=size,
             index=self._index,

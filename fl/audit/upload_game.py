@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.accounting.fedavg import rounds_within
 from fl.arrays import F32, Bools
 from fl.audit.game import beside_attackers, draw_worlds, weakest_rounds
 from fl.audit.law import Law, LearntLaw, Places, Received
 from fl.config.learning import LearningConfig
 from fl.config.scheme import Scheme
+from fl.learning.upload import upload_plan
 from fl.models.federated import Piece
 from fl.schemes.coders.coder import Encoder
 from fl.tasks.base import LearningError
+from fl.uplink.budgets import rounds_within
 from fl.uplink.build import build_response
 from fl.uplink.channel_credit import errors_together
 from fl.uplink.protection import Protection
@@ -201,7 +202,7 @@ def build_game(
 def _upload_game(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | None, rounds: int, **run: Any) -> Game:
     on_air, budget = link.resolve_digital(), None if privacy is None else privacy.budget
     if privacy is not None and budget is not None and not privacy.calibrated:
-        most = rounds_within(config, link=on_air, privacy=privacy)
+        most = rounds_within(upload_plan(config), link=on_air, privacy=privacy)
         if most is not None and most < rounds:
             raise LearningError(
                 f"the budget of epsilon {budget.epsilon:g} lets a device send in {plural(most, 'round')}, and a "

@@ -23,7 +23,6 @@ from privacy.events.releases import Release, Uploads
 
 if TYPE_CHECKING:
     from fl.audit.law import Law
-    from fl.learning.fedavg import FedAvgConfig
     from fl.models.federated import Piece
     from fl.schemes.coders.air import AirForm
     from fl.schemes.coders.coder import Coder
@@ -179,10 +178,11 @@ class Scheme(Frozen):
         """True if the scheme's epsilon is published without a proof that holds for these settings."""
         return False
 
-    def conflicts(self, learning: FedAvgConfig, *, num_values: int | None, calibrated: bool) -> Iterator[Conflict]:
+    def conflicts(self, *, num_rounds: int, num_values: int | None, calibrated: bool) -> Iterator[Conflict]:
         """Yield settings that cannot be simulated, or that the scheme never reads.
 
-        `num_values` of the model, where its layers determine it; `calibrated`: a budget of the run sets epsilon.
+        `num_rounds` of the run; `num_values` of the model, where its layers determine it; `calibrated`: a budget of
+        the run sets epsilon.
         """
         yield from ()
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from fl import footprint
-from fl.accounting.fedavg import rounds_within, scheme_within, upload_parameters
 from fl.attacks.attacks import attack_in_words
 from fl.audit.game import nobody_honest
 from fl.config.attack import AttackConfig
@@ -24,7 +23,9 @@ from fl.data.arrays import image_facts
 from fl.data.whereabouts import find_data
 from fl.learning.fedavg_conflicts import fedavg_conflicts
 from fl.learning.fedavg_findings import fedavg_findings
+from fl.learning.upload import upload_plan
 from fl.models.layers import is_softmax_regression, num_parameters
+from fl.uplink.budgets import rounds_within, scheme_within, upload_parameters
 from fl.words import plural
 from phy.config import LinkConfig
 from phy.config.base import Access, Modulation
@@ -206,12 +207,13 @@ class FedAvgConfig(Learning):
         return Conflict("privacy learning.algorithm", problem, Write(lines, example=True))
 
     def budget_conflicts(self, *, link: LinkConfig, privacy: Any) -> Iterator[Conflict]:
-        upload_parameters(self, link=link, privacy=privacy)
-        scheme_within(self, link=link, privacy=privacy)
+        plan = upload_plan(self)
+        upload_parameters(plan, link=link, privacy=privacy)
+        scheme_within(plan, link=link, privacy=privacy)
         yield from ()
 
     def settled(self, *, link: LinkConfig, privacy: Mechanism | None) -> Self:
-        return self.model_copy(update={"aggregation": scheme_within(self, link=link, privacy=privacy)})
+        return self.model_copy(update={"aggregation": scheme_within(upload_plan(self), link=link, privacy=privacy)})
 
     def build(self, *, link: LinkConfig, privacy: Any, seed: int, trials: tuple[int, ...]) -> Federation:
         from fl.algorithms.fedavg import Federation
@@ -220,7 +222,7 @@ class FedAvgConfig(Learning):
 
     def rounds_within(self, *, link: LinkConfig, privacy: Any) -> int | None:
         """See `Learning`; `link` names access and modulation."""
-        return rounds_within(self.settled(link=link, privacy=privacy), link=link, privacy=privacy)
+        return rounds_within(upload_plan(self.settled(link=link, privacy=privacy)), link=link, privacy=privacy)
 
     def describe(self, label: Label, *, link: LinkConfig) -> list[str]:
         data, partition, local = self.data, self.partition, self.local

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from fl.accounting.fedavg import training_of
 from fl.attacks.attacks import attack_conflicts, choose_attackers
 from fl.config.codec import codecs
 from fl.config.scheme import SCHEME_KEYS, schemes
 from fl.data.arrays import image_facts
 from fl.footprint import samples_per_device, training_samples
+from fl.learning.upload import training_of
 from fl.models.kinds.networks import MODEL_KEYS
 from fl.partition.split import partition_problem
 from fl.schemes.mean import MeanScheme
@@ -185,7 +185,7 @@ def _scheme(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | None
     # A calibrated budget for the run sets the scheme's epsilon, and b with it.
     calibrated = privacy is not None and privacy.protects == "scheme" and privacy.calibrated
     scheme = config.aggregation
-    yield from scheme.conflicts(config, num_values=config.num_values(), calibrated=calibrated)
+    yield from scheme.conflicts(num_rounds=config.rounds, num_values=config.num_values(), calibrated=calibrated)
     if scheme.uses_codec:
         return
     # Comparisons with a mean write the codec of the mean once for all: full precision, or the default.

@@ -33,7 +33,6 @@ from privacy.mechanisms.additive_noise import T_FREEDOM, laplace_epsilon, laplac
 
 if TYPE_CHECKING:
     from fl.audit.law import Law
-    from fl.learning.fedavg import FedAvgConfig
     from fl.schemes.coders.value_coder import Part
 
 RADIUS_FACTOR = 1.5
@@ -165,7 +164,7 @@ class JopeqScheme(ValueScheme):
             drawn[:, 1::2] *= np.float32(math.sqrt(3.0) / 2.0)
         return drawn
 
-    def conflicts(self, learning: FedAvgConfig, *, num_values: int | None, calibrated: bool) -> Iterator[Conflict]:
+    def conflicts(self, *, num_rounds: int, num_values: int | None, calibrated: bool) -> Iterator[Conflict]:
         if self.noise_variance <= 0.0:
             problem = (
                 f"JoPEQ at epsilon {self.epsilon:g} asks for noise of variance {self.target_variance:.3g}, but its "

@@ -18,7 +18,6 @@ from phy.config.base import Modulation
 from phy.config.conflict import Conflict
 
 if TYPE_CHECKING:
-    from fl.learning.fedavg import FedAvgConfig
     from privacy.events.releases import Release
 
 
@@ -67,7 +66,7 @@ class MeanScheme(Scheme):
     def overwhelmed(self) -> bool:
         return self.name in ("mean", "geometric-median")
 
-    def conflicts(self, learning: FedAvgConfig, *, num_values: int | None, calibrated: bool) -> Iterator[Conflict]:
+    def conflicts(self, *, num_rounds: int, num_values: int | None, calibrated: bool) -> Iterator[Conflict]:
         for key, name in (("trim", "trimmed-mean"), ("step", "rsa")):
             if getattr(self, key) != type(self).model_fields[key].default and self.name != name:
                 yield belongs(key, f"aggregation {name}", f"the aggregation is {self.name}")

@@ -22,7 +22,6 @@ from privacy.mechanisms.mvu import MvuTable, mvu_table
 
 if TYPE_CHECKING:
     from fl.audit.law import Law
-    from fl.learning.fedavg import FedAvgConfig
     from fl.schemes.coders.value_coder import Part
 
 
@@ -88,7 +87,7 @@ class MvuScheme(ValueScheme):
         table = self.table.probabilities
         return np.asarray(np.log(table[-1] / table[0])[codes])
 
-    def conflicts(self, learning: FedAvgConfig, *, num_values: int | None, calibrated: bool) -> Iterator[Conflict]:
+    def conflicts(self, *, num_rounds: int, num_values: int | None, calibrated: bool) -> Iterator[Conflict]:
         if self.epsilon > self.largest_epsilon:
             problem = f"beyond epsilon {self.largest_epsilon:g} the table of mvu gives no noticeable privacy"
             yield Conflict(

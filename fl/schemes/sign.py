@@ -33,7 +33,6 @@ from phy.numerics.random import Purpose
 
 if TYPE_CHECKING:
     from fl.audit.law import Law
-    from fl.learning.fedavg import FedAvgConfig
     from fl.models.federated import Piece
 
 
@@ -90,7 +89,7 @@ class SignScheme(Scheme):
     def joint(self) -> bool:
         return self.vote == "majority"
 
-    def conflicts(self, learning: FedAvgConfig, *, num_values: int | None, calibrated: bool) -> Iterator[Conflict]:
+    def conflicts(self, *, num_rounds: int, num_values: int | None, calibrated: bool) -> Iterator[Conflict]:
         if self.decode != "coded" and self.vote == "majority":
             yield belongs("decode", "vote mean", "the vote is majority")
         elif self.decode != "coded" and self.epsilon is None:

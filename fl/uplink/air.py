@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from fl.schemes.coders.coder import Senders
 from fl.schemes.coders.stochastic_bits import SignSums
 from fl.tasks.base import LearningError
 from fl.uplink.energy import EnergyLeft
+from fl.uplink.plan import UploadPlan
 from fl.uplink.protection import Protection, RoundPlan, own_flips
 from fl.uplink.receiver_noise import NoiseOfSum
 from fl.uplink.senders import SenderIndex
@@ -25,10 +26,6 @@ from phy.compile import compile_air
 from phy.config import LinkConfig
 from phy.links.link import Superposition
 from privacy.config import Mechanism, ReceiverNoise
-
-if TYPE_CHECKING:
-    from fl.learning.fedavg import FedAvgConfig
-
 
 _LIMITED = ("peak_amplitude", "active_cap")
 _ROUNDING = 1e-6
@@ -64,7 +61,7 @@ class SuperposedUplink(Kept):
 
     def __init__(
         self,
-        config: FedAvgConfig,
+        plan: UploadPlan,
         *,
         link: LinkConfig,
         num_values: int,
@@ -74,7 +71,7 @@ class SuperposedUplink(Kept):
         privacy: Mechanism | None = None,
     ) -> None:
         """Of `privacy` the receiver's noise acts here. Raises LearningError for a scheme that needs single uploads."""
-        scheme, response = config.aggregation, config.aggregation.response
+        scheme, response = plan.scheme, plan.scheme.response
         form = scheme.over_air(num_values)
         if form is None:
             raise LearningError(f"aggregation {scheme.name} needs what every device sends", "write access: orthogonal")
@@ -94,10 +91,10 @@ class SuperposedUplink(Kept):
             num_symbols=num_symbols,
         )
         if isinstance(privacy, ReceiverNoise):
-            self._noise = NoiseOfSum(config, num_symbols, link=link, privacy=privacy, distance=form.distance)
+            self._noise = NoiseOfSum(plan, num_symbols, link=link, privacy=privacy, distance=form.distance)
         budget, self._energy = link.power.budget, None
         if budget is not None and link.error_model != "error_free":
-            num_devices, num_rounds = config.num_devices, config.rounds
+            num_devices, num_rounds = plan.num_devices, plan.num_rounds
             self._energy = EnergyLeft(
                 budget, link=link, num_symbols=num_symbols, num_devices=num_devices, num_rounds=num_rounds
             )

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.accounting.fedavg import multipliers, training_of, upload_parameters
 from fl.arrays import F32, F64, I64, U8
 from fl.attacks.attacks import Attackers
 from fl.checkpoints import Kept
@@ -20,6 +19,8 @@ from fl.models.federated import FederatedModel
 from fl.recorder import Recorder
 from fl.schemes.coders.coder import Senders
 from fl.tasks.base import LearningError, of_shape
+from fl.uplink.budgets import multipliers, upload_parameters
+from fl.uplink.plan import UploadPlan
 from fl.uplink.protection import BitFlipping, ClippedNoise, GaussianNoise, Protection, RandomizedResponse, RoundPlan
 from fl.uplink.senders import SenderIndex
 from fl.uplink.transport import BitTransport, NumberTransport
@@ -29,9 +30,6 @@ from phy.links.link import Reception
 from phy.numerics.random import Purpose, generator
 from privacy.config import DeviceNoise, FlippedBits, Mechanism, NoisyNumbers, ReceiverNoise
 from privacy.mechanisms.bit_distance import measure_kappa
-
-if TYPE_CHECKING:
-    from fl.learning.fedavg import FedAvgConfig
 
 _TINY = np.finfo(np.float64).tiny
 
@@ -53,7 +51,7 @@ class NumberUplink(Kept):
 
     def __init__(
         self,
-        config: FedAvgConfig,
+        plan: UploadPlan,
         *,
         link: LinkConfig,
         model: FederatedModel,
@@ -63,13 +61,13 @@ class NumberUplink(Kept):
     ) -> None:
         self._numbers = NumberTransport(
             link,
-            codec=config.codec,
+            codec=plan.codec,
             protection=protection,
             num_devices=index.count,
             num_values=model.num_parameters,
-            receiver_limit=config.receiver_limit,
+            receiver_limit=plan.receiver_limit,
         )
-        self._index, self._attackers, self._codec, self._scheme = index, attackers, config.codec, config.aggregation
+        self._index, self._attackers, self._codec, self._scheme = index, attackers, plan.codec, plan.scheme
         self.transport, self.upload_bits = self._numbers.bits, self._numbers.bits.air_bits
         self._link = self.transport.link
 
@@ -128,10 +126,10 @@ class SchemeUplink(Kept):
     kept = ("_coder", "_link")
 
     def __init__(
-        self, config: FedAvgConfig, *, link: LinkConfig, model: FederatedModel, index: SenderIndex, attackers: Attackers
+        self, plan: UploadPlan, *, link: LinkConfig, model: FederatedModel, index: SenderIndex, attackers: Attackers
     ) -> None:
-        scheme, num_bits = config.aggregation, config.aggregation.upload_bits(model.num_parameters)
-        self._coder = scheme.build(pieces=model.pieces, receiver_limit=config.receiver_limit)
+        scheme, num_bits = plan.scheme, plan.scheme.upload_bits(model.num_parameters)
+        self._coder = scheme.build(pieces=model.pieces, receiver_limit=plan.receiver_limit)
         self._index, self._attackers, self._name, self.in_blocks = index, attackers, scheme.name, scheme.in_blocks
         self.transport = BitTransport(
             link, protection=build_response(scheme, link=link), num_devices=index.count, num_bits=num_bits
@@ -251,7 +249,7 @@ def check_range(
 
 
 def build_uplink(
-    config: FedAvgConfig,
+    plan: UploadPlan,
     *,
     link: LinkConfig,
     model: FederatedModel,
@@ -266,9 +264,9 @@ def build_uplink(
     Raises LearningError for a scheme that cannot be built for the model.
     """
     on_air = link.resolve_digital()
-    if config.aggregation.uses_codec:
-        return NumberUplink(config, link=on_air, model=model, index=index, protection=protection, attackers=attackers)
-    return SchemeUplink(config, link=on_air, model=model, index=index, attackers=attackers)
+    if plan.scheme.uses_codec:
+        return NumberUplink(plan, link=on_air, model=model, index=index, protection=protection, attackers=attackers)
+    return SchemeUplink(plan, link=on_air, model=model, index=index, attackers=attackers)
 
 
 def build_response(scheme: Scheme, *, link: LinkConfig) -> Protection:
@@ -282,7 +280,7 @@ def build_response(scheme: Scheme, *, link: LinkConfig) -> Protection:
 def build_protection(
     privacy: Mechanism | None,
     *,
-    config: FedAvgConfig,
+    plan: UploadPlan,
     sizes: F64,
     link: LinkConfig,
     local_models: Callable[[], F32],
@@ -299,19 +297,19 @@ def build_protection(
         return Protection(), {}
     if isinstance(mechanism, DeviceNoise):
         assert mechanism.clip is not None
-        sigma, numbers = mechanism.sigma(multipliers(config, link=link, privacy=mechanism))
-        return ClippedNoise(sigma, clip=mechanism.clip, num_devices=config.num_devices), numbers
-    training = training_of(config)
+        sigma, numbers = mechanism.sigma(multipliers(plan, link=link, privacy=mechanism))
+        return ClippedNoise(sigma, clip=mechanism.clip, num_devices=plan.num_devices), numbers
+    training = plan.training
     if training.clip is None:
         raise LearningError(f"mechanism {mechanism.mechanism} needs a sensitivity", "set learning.local.clip")
     distance = mechanism.distance(training, num_samples=sizes)
-    found = upload_parameters(config, link=link, privacy=privacy)
+    found = upload_parameters(plan, link=link, privacy=privacy)
     if isinstance(mechanism, NoisyNumbers):
         sigma, numbers = mechanism.noise(training, distance=distance, found=found)
         return GaussianNoise(sigma, by_round=found), numbers
     assert isinstance(mechanism, FlippedBits)
     farthest, kappa = float(distance.max()), None
-    fractions = config.codec.as_fractions()
+    fractions = plan.codec.as_fractions()
     if mechanism.pairs is not None and fractions is not None:
         kappa = measure_kappa(
             local_models(),

@@ -12,20 +12,17 @@ and what the server makes of the sum releases nothing more. A must not depend on
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fl.accounting.fedavg import multipliers
 from fl.arrays import F64
+from fl.uplink.budgets import multipliers
 from fl.uplink.channel_credit import sure_noise_power
+from fl.uplink.plan import UploadPlan
 from phy.config import LinkConfig
 from phy.links.power import AmplitudeDecision
 from privacy.config import ReceiverNoise
-
-if TYPE_CHECKING:
-    from fl.learning.fedavg import FedAvgConfig
 
 
 class NoiseOfSum:
@@ -35,10 +32,10 @@ class NoiseOfSum:
     """
 
     def __init__(
-        self, config: FedAvgConfig, num_symbols: int, *, link: LinkConfig, privacy: ReceiverNoise, distance: float
+        self, plan: UploadPlan, num_symbols: int, *, link: LinkConfig, privacy: ReceiverNoise, distance: float
     ) -> None:
         self._noise_power, self._distance = sure_noise_power(link, privacy=privacy), distance * math.sqrt(num_symbols)
-        self.caps = self._other(multipliers(config, link=link, privacy=privacy))
+        self.caps = self._other(multipliers(plan, link=link, privacy=privacy))
 
     def multiplier(self, decision: AmplitudeDecision) -> F64:
         """Return z of every device `[num_devices]`; infinite for one that was not on the air."""

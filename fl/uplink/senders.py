@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fl.arrays import I64
 from fl.recorder import Recorder, link_columns
+from fl.uplink.plan import UploadPlan
 from phy.config import LinkConfig
 from phy.links.link import Reception
-
-if TYPE_CHECKING:
-    from fl.learning.fedavg import FedAvgConfig
 
 _SILENT = {"airtime_s": 0.0, "energy_j": 0.0}
 """Counts of a device that did not send: it has no SNR, but it spent exactly nothing."""
@@ -27,12 +25,12 @@ class SenderIndex:
     that take part get indices anew in each round, and no others are simulated. Otherwise the index is the number.
     """
 
-    def __init__(self, config: FedAvgConfig, *, link: LinkConfig) -> None:
-        self._num_devices = config.num_devices
-        some = config.participation.devices_per_round
-        links = [link] if config.downlink == "ideal" else [link, config.downlink]
+    def __init__(self, plan: UploadPlan, *, link: LinkConfig) -> None:
+        self._num_devices = plan.num_devices
+        some = plan.devices_per_round
+        links = [link] if plan.downlink is None else [link, plan.downlink]
         self._shared = some is not None and all(exchangeable(one) for one in links)
-        self.count = some if some is not None and self._shared else config.num_devices
+        self.count = some if some is not None and self._shared else plan.num_devices
         self._meet = not link.resolve_digital().plain
 
     def of(self, devices: I64) -> I64:

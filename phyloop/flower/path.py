@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.config.codec import Codec
+from fl.learning.upload import upload_plan
 from fl.models.federated import Piece
 from fl.recorder import link_columns
 from fl.schemes.coders.coder import Coder, Senders
@@ -167,7 +168,7 @@ def build_path(settings: Settings, *, config: AppConfig, pieces: tuple[Piece, ..
     if scheme.uses_codec:
         protection, numbers = build_protection(
             settings.privacy,
-            config=config,
+            plan=upload_plan(config),
             sizes=np.broadcast_to(
                 np.asarray(1 if settings.samples is None else settings.samples, np.float64), config.num_devices
             ),

@@ -146,7 +146,7 @@ def _privacy(scenario: Scenario) -> tuple[str, str, str, str, str]:
     if scheme is None:
         return "", "", "", "", ""
     if privacy is not None and privacy.for_uploads is not None:
-        from fl.accounting.fedavg import training_of
+        from fl.learning.upload import training_of
 
         return privacy.for_uploads.cells(training_of(learning), num_samples=samples_per_device(learning))
     if scheme.own_epsilon is None:
@@ -182,8 +182,9 @@ def _budget_cells(scenario: Scenario) -> tuple[str, ...]:
 
 
 def _left(scenario: Scenario) -> str:
-    from fl.accounting.fedavg import upload_parameters
     from fl.accounting.flmc import amplitude_caps
+    from fl.learning.upload import upload_plan
+    from fl.uplink.budgets import upload_parameters
 
     privacy, link, learning = scenario.privacy, resolve_auto(scenario).link, _learning_within(scenario)
     assert privacy != "none"
@@ -191,7 +192,7 @@ def _left(scenario: Scenario) -> str:
         assert bound.budget is not None
         caps = amplitude_caps(learning, budget=bound.budget, noise_power=sure_noise_power(link, privacy=bound))
         return "any amplitude" if np.isinf(caps).all() else f"amplitude up to {_range(caps)}"
-    found, mechanism = upload_parameters(learning, link=link, privacy=privacy), privacy.for_uploads
+    found, mechanism = upload_parameters(upload_plan(learning), link=link, privacy=privacy), privacy.for_uploads
     if mechanism is not None:
         return f"{mechanism.words} {_range(found)}"
     scheme = learning.aggregation

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from fl.attacks.attacks import Attackers
 from fl.learning.fedavg import FedAvgConfig
+from fl.learning.upload import upload_plan
 from fl.recorder import Recorder
 from fl.schemes.coders.coder import Senders
 from fl.uplink.air import SuperposedUplink
@@ -41,11 +42,12 @@ class Air:
         on_air = LinkConfig.model_validate({"access": "superposition", **link})
         modulation = self.config.aggregation.air_modulations[0]
         self.link = on_air.resolve(access="superposition", modulation=modulation)
-        self.index = SenderIndex(self.config, link=self.link)
+        plan = upload_plan(self.config)
+        self.index = SenderIndex(plan, link=self.link)
         self.attackers = Attackers.drawn(self.config.attack, num_devices=num_devices, seed=1, trial=0)
         self.num_values, self.record = num_values, Recorder(rounds, num_devices=num_devices)
         self.uplink = SuperposedUplink(
-            self.config,
+            plan,
             link=self.link,
             num_values=num_values,
             index=self.index,

@@ -22,7 +22,6 @@ from privacy.events.releases import Release
 
 if TYPE_CHECKING:
     from fl.audit.law import Law
-    from fl.learning.fedavg import FedAvgConfig
     from fl.models.federated import Piece
     from fl.schemes.coders.air import AirForm
     from fl.schemes.cpa.cpa import Cpa
@@ -153,14 +152,12 @@ class CpaScheme(Scheme):
         """See `Scheme.unbiased`: dithered quantisation within the radius, decoded without bias."""
         return self.decode == "unbiased" and self.dither and self.negative_bins == "keep" and self.radius == "fixed"
 
-    def conflicts(self, learning: FedAvgConfig, *, num_values: int | None, calibrated: bool) -> Iterator[Conflict]:
+    def conflicts(self, *, num_rounds: int, num_values: int | None, calibrated: bool) -> Iterator[Conflict]:
         keys = f"learning.aggregation.rate_bits learning.aggregation.dimension {SCHEME_KEYS}"
-        last = self.gamma_in(learning.rounds - 1)
+        last = self.gamma_in(num_rounds - 1)
         if np.float32(last) < np.finfo(np.float32).tiny:
-            least = (2.0 * float(np.finfo(np.float32).tiny) / self.gamma) ** (1.0 / (learning.rounds - 1))
-            problem = (
-                f"gamma has come down to {last:g} in round {learning.rounds}, which single precision does not hold"
-            )
+            least = (2.0 * float(np.finfo(np.float32).tiny) / self.gamma) ** (1.0 / (num_rounds - 1))
+            problem = f"gamma has come down to {last:g} in round {num_rounds}, which single precision does not hold"
             remedy = Write({"gamma_decay": math.ceil(1e4 * least) / 1e4}, note="or more")
             yield Conflict(f"learning.aggregation.gamma_decay {keys}", problem, remedy)
         if len(self.rates) != self.stages:

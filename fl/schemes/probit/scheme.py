@@ -21,7 +21,6 @@ from privacy.mechanisms.probit import dp_bound, privacy_loss
 
 if TYPE_CHECKING:
     from fl.audit.law import Law
-    from fl.learning.fedavg import FedAvgConfig
     from fl.models.federated import Piece
 
 _MOST_ENTRIES = 4096
@@ -107,7 +106,7 @@ class ProbitScheme(Scheme):
     def response(self) -> Response:
         return Response.at(None, channel=self.channel, confidence=self.confidence)
 
-    def conflicts(self, learning: FedAvgConfig, *, num_values: int | None, calibrated: bool) -> Iterator[Conflict]:
+    def conflicts(self, *, num_rounds: int, num_values: int | None, calibrated: bool) -> Iterator[Conflict]:
         if self.epsilon is None and self.l1_clip is not None and not calibrated:
             yield Conflict(
                 f"learning.aggregation.l1_clip {SCHEME_KEYS}",

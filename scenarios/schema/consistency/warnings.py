@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from fl.accounting.fedavg import training_of, upload_parameters
 from fl.attacks.attacks import number_of
 from fl.config.codec import Codec, codecs
 from fl.footprint import energy_of_round, samples_per_device
 from fl.learning.fedavg import FedAvgConfig
+from fl.learning.upload import training_of, upload_plan
+from fl.uplink.budgets import upload_parameters
 from fl.uplink.channel_credit import errors_together, law_of_errors
 from fl.words import plural
 from phy.coding.plan import plan_packet
@@ -138,7 +139,7 @@ def _coins(learning: FedAvgConfig, scenario: Scenario) -> Iterator[str]:
     def flips(codec: Codec, epsilon: float) -> tuple[float, float]:
         """Probability of a flip, and the noise of all rounds over the norm of all steps."""
         raised = privacy.model_copy(update={"budget": budget.model_copy(update={"epsilon": epsilon})})
-        found = upload_parameters(learning.model_copy(update={"codec": codec}), link=link, privacy=raised)
+        found = upload_parameters(upload_plan(learning.model_copy(update={"codec": codec})), link=link, privacy=raised)
         assert found is not None
         p = float(found.max())
         noise = (codec.value_range or 0.0) * math.sqrt(4.0 / 3.0 * p) / max(1.0 - 2.0 * p, 1e-12)

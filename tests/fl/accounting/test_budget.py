@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from flmc_setting import RAYLEIGH, paper_config, paper_link
 
-from fl.accounting.fedavg import release_of
 from fl.learning.fedavg import FedAvgConfig
+from fl.learning.upload import upload_plan
 from fl.results import TrialResult
 from fl.run import run_trials
+from fl.uplink.budgets import release_of
 from phy.config import LinkConfig
 from privacy.accounting import account, claims, spendings
 from privacy.accounting.composition import renyi_limits
@@ -133,7 +134,7 @@ def watched(action: str) -> GaussianConfig:
 
 def fitting(config: FedAvgConfig, privacy: Any) -> int:
     """By direct accounting: the rounds whose sum is within the budget."""
-    release = release_of(config, link=LINK.resolve_digital(), privacy=privacy)
+    release = release_of(upload_plan(config), link=LINK.resolve_digital(), privacy=privacy)
     one = release.event()
     limit = privacy.budget
     sums = [
@@ -183,7 +184,7 @@ def test_schemes_fall_silent_too(name: str) -> None:
     if name == "probit":
         own = {"epsilon": 2.0, "l1_clip": 0.1, "bound": "adaptive", "form": "exact", "channel": "agnostic"}
     config = setting({"name": name, **own})
-    release = release_of(config, link=LINK, privacy=SchemeBudget(mechanism="scheme", budget=budget()))
+    release = release_of(upload_plan(config), link=LINK, privacy=SchemeBudget(mechanism="scheme", budget=budget()))
     two = account([type_of(release.event(), count=2 * release.coordinates)], delta=1e-5, accountant="pld")
     inner = budget(1.001 * two, calibrate=False, action="silent")
     result = trial(config, SchemeBudget(mechanism="scheme", budget=inner))
@@ -314,9 +315,13 @@ def test_what_has_no_account_is_refused() -> None:
         ({"name": "laplace", "as_coded": True}, "does not clip"),
     ):
         with pytest.raises(PrivacyError, match=problem):
-            release_of(setting(scheme), link=LINK, privacy=SchemeBudget(mechanism="scheme", budget=budget()))
+            release_of(
+                upload_plan(setting(scheme)), link=LINK, privacy=SchemeBudget(mechanism="scheme", budget=budget())
+            )
     coded = LinkConfig.model_validate(
         {"access": "orthogonal", "modulation": "qpsk", "coding": {"code": "ldpc5g", "rate": "1/2"}}
     )
     with pytest.raises(PrivacyError, match="channel native credits"):
-        release_of(setting({"name": "cpa"}), link=coded, privacy=SchemeBudget(mechanism="scheme", budget=budget()))
+        release_of(
+            upload_plan(setting({"name": "cpa"})), link=coded, privacy=SchemeBudget(mechanism="scheme", budget=budget())
+        )

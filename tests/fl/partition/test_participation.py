@@ -7,6 +7,7 @@ import pytest
 
 from fl.config.data import ParticipationConfig
 from fl.learning.fedavg import FedAvgConfig
+from fl.learning.upload import upload_plan
 from fl.partition.split import Participants, draw_participants
 from fl.uplink.senders import SenderIndex
 from phy.config import LinkConfig
@@ -71,7 +72,7 @@ def test_another_probability_of_dropping_leaves_the_choice_as_it_was() -> None:
 )
 def test_indices_are_shared_only_where_no_device_has_a_channel_of_its_own(link: dict[str, object], count: int) -> None:
     config = FedAvgConfig.model_validate({"num_devices": 8, "participation": {"devices_per_round": 3}})
-    assert SenderIndex(config, link=LinkConfig.model_validate(link)).count == count
+    assert SenderIndex(upload_plan(config), link=LinkConfig.model_validate(link)).count == count
 
 
 @pytest.mark.parametrize(
@@ -87,13 +88,13 @@ def test_unused_indices_are_told_to_links_on_which_devices_may_meet(
     link: dict[str, object], empty: tuple[int, ...]
 ) -> None:
     config = FedAvgConfig.model_validate({"num_devices": 8, "participation": {"devices_per_round": 3}})
-    assert SenderIndex(config, link=LinkConfig.model_validate(link)).unused(np.array([2, 7])) == empty
+    assert SenderIndex(upload_plan(config), link=LinkConfig.model_validate(link)).unused(np.array([2, 7])) == empty
 
 
 @pytest.mark.parametrize("link", [{}, {"channel": {"model": "flat", "gain": [1.0] * 8}}], ids=["shared", "own"])
 def test_what_was_measured_at_an_index_is_that_of_its_device(link: dict[str, object]) -> None:
     config = FedAvgConfig.model_validate({"num_devices": 8, "participation": {"devices_per_round": 3}})
-    index = SenderIndex(config, link=LinkConfig.model_validate(link))
+    index = SenderIndex(upload_plan(config), link=LinkConfig.model_validate(link))
     devices = np.array([2, 7])
     at = index.of(devices)
     rows = index.spread(np.array([[1.0], [2.0]], np.float32), at)

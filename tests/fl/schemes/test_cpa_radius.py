@@ -10,7 +10,6 @@ import pytest
 from cpa_setting import KEEP, ROUND, build, quantised
 
 from fl.config.scheme import flip_target
-from fl.learning.fedavg import FedAvgConfig
 from fl.models.federated import Piece
 from fl.schemes.coders.coder import Senders
 from fl.schemes.cpa.cpa import Cpa
@@ -48,7 +47,7 @@ def test_the_radius_decays_and_follows_each_tensor() -> None:
 )
 def test_settings_that_no_quantiser_has_are_a_conflict(settings: dict[str, Any], key: str, problem: str) -> None:
     scheme = CpaScheme(name="cpa", **settings)
-    (found,) = scheme.conflicts(FedAvgConfig(rounds=10), num_values=3, calibrated=False)
+    (found,) = scheme.conflicts(num_rounds=10, num_values=3, calibrated=False)
     assert found.keys[0] == f"learning.aggregation.{key}"
     assert problem in found.problem
 

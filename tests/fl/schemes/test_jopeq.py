@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from baseline_setting import round_of, there_and_back
 
-from fl.learning.fedavg import FedAvgConfig
 from fl.schemes import jopeq
 from fl.schemes.coders.value_coder import ValueCoder
 from fl.schemes.jopeq import JopeqScheme
@@ -140,7 +139,7 @@ def test_where_the_quantiser_hides_more_than_was_asked_for_it_is_refused() -> No
     edge = math.sqrt(88.0)
 
     def problems(one: JopeqScheme) -> list[str]:
-        return [found.remedy for found in one.conflicts(FedAvgConfig(), num_values=9, calibrated=False)]
+        return [found.remedy for found in one.conflicts(num_rounds=50, num_values=9, calibrated=False)]
 
     assert problems(scheme(epsilon=edge * 0.999)) == []
     assert problems(scheme(epsilon=edge * 1.001)) == ["write rate_bits: 2, or a smaller epsilon"]

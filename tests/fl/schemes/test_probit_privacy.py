@@ -10,7 +10,6 @@ import pytest
 from oracles.probit_estimate import estimate_variance, influence_bound
 from probit_setting import CONTEXT, MANY, Array, equal, probit
 
-from fl.learning.fedavg import FedAvgConfig
 from fl.schemes.coders.coder import Senders
 from fl.schemes.probit.probit import Probit
 from fl.schemes.probit.scheme import ProbitScheme
@@ -163,7 +162,7 @@ def test_the_exact_bound_of_a_scenario_spends_its_epsilon_and_is_refused_below()
 
 
 def problem(config: ProbitScheme) -> str:
-    found = config.conflicts(FedAvgConfig(), num_values=10, calibrated=False)
+    found = config.conflicts(num_rounds=50, num_values=10, calibrated=False)
     return "; ".join(f"{one.problem}; {one.remedy}" for one in found)
 
 

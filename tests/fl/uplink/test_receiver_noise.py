@@ -13,8 +13,8 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 from scipy.stats import norm
 from superposed import PROBIT, SIGN, Air, updates_of
 
-from fl.accounting.fedavg import training_of
 from fl.learning.fedavg import FedAvgConfig
+from fl.learning.upload import training_of
 from fl.results import CAP_NAMES, TrialResult
 from fl.run import run_trials
 from fl.schemes.coders.coder import Senders

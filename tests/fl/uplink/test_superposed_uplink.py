@@ -12,6 +12,7 @@ from superposed import PROBIT, SIGN, Air, updates_of
 
 from fl.attacks.attacks import Attackers
 from fl.learning.fedavg import FedAvgConfig
+from fl.learning.upload import upload_plan
 from fl.models.federated import Piece
 from fl.schemes.coders.coder import Senders
 from fl.tasks.base import LearningError
@@ -209,8 +210,8 @@ def test_a_scheme_that_needs_every_device_is_refused(more: dict[str, Any]) -> No
     link = LinkConfig.model_validate({"access": "superposition", "modulation": "bpsk"})
     parts: Any = {
         "num_values": 9,
-        "index": SenderIndex(config, link=link),
+        "index": SenderIndex(upload_plan(config), link=link),
         "attackers": Attackers.drawn(None, num_devices=2, seed=0, trial=0),
     }
     with pytest.raises(LearningError, match="aggregation cpa needs what every device sends; write access: orthogonal"):
-        SuperposedUplink(config, link=link, protection=Protection(), **parts)
+        SuperposedUplink(upload_plan(config), link=link, protection=Protection(), **parts)

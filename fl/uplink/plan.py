@@ -1,0 +1,37 @@
+"""The numbers of an algorithm that its uplink, its budget and its audits are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fl.config.codec import Codec
+from fl.config.scheme import Scheme
+from phy.config import LinkConfig
+from privacy.config import Training
+
+
+@dataclass(frozen=True, kw_only=True)
+class UploadPlan:
+    """Uploads of an algorithm in numbers.
+
+    - `devices_per_round`: devices drawn in each round; None: all take part;
+    - `num_values` M of an upload; None where only the function of the user's model determines it;
+    - `codec` of numbers, for a `scheme` that uses it;
+    - `receiver_limit`: larger received numbers count as missing; None: none do;
+    - `downlink` of the server's model; None for an ideal one;
+    - `training`: what a mechanism needs to know of learning.
+    """
+
+    num_devices: int
+    devices_per_round: int | None
+    num_values: int | None
+    scheme: Scheme
+    codec: Codec
+    receiver_limit: float | None
+    downlink: LinkConfig | None
+    training: Training
+
+    @property
+    def num_rounds(self) -> int:
+        """Rounds of the run."""
+        return self.training.num_rounds
