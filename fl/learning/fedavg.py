@@ -30,7 +30,7 @@ from fl.uplink.budgets import rounds_within, scheme_within, upload_parameters
 from fl.words import plural
 from phy.config import LinkConfig
 from phy.config.base import Access, Modulation
-from phy.config.conflict import Conflict
+from phy.config.conflict import Conflict, ConflictError, LeaveOut, Write, rounded
 from phy.engines.choice import sees_gpu, with_engine
 from phy.links.airtime import superposed_airtime_s
 from privacy.config import DeviceNoise, Mechanism, ReceiverNoise
@@ -130,22 +130,29 @@ class FedAvgConfig(Learning):
     def _no_more_take_part_than_there_are(self) -> FedAvgConfig:
         some = self.participation.devices_per_round
         if some is not None and some > self.num_devices:
-            raise ValueError(
-                f"participation.devices_per_round {some} exceeds num_devices {self.num_devices}; write "
-                f"devices_per_round: {self.num_devices} or less"
+            raise ConflictError(
+                "participation.devices_per_round num_devices",
+                f"participation.devices_per_round {some} exceeds num_devices {self.num_devices}",
+                Write({"devices_per_round": self.num_devices}, note="or less"),
             )
         if not self.aggregation.uses_codec and self.upload != "update":
-            raise ValueError(f"aggregation {self.aggregation.name} sends updates; write upload: update")
+            raise ConflictError(
+                "aggregation", f"aggregation {self.aggregation.name} sends updates", Write({"upload": "update"})
+            )
         local = self.local
         convex = self.model.name == "linear" and local.l2 > 0.0 and local.optimizer == "gd" and local.clip is not None
         if self.convergence_bound and not convex:
-            raise ValueError(
-                "convergence_bound needs model: linear, local.l2 above 0, optimizer: gd, and local.clip as the bound G "
-                "on gradients; write model: linear and local: {optimizer: gd, l2: 0.01, clip: 1}, or leave "
-                "convergence_bound out"
+            raise ConflictError(
+                "convergence_bound model local.l2 local.clip",
+                "convergence_bound needs model: linear, local.l2 above 0, optimizer: gd, and "
+                "local.clip as the bound G on gradients",
+                Write({"model": "linear", "local": {"optimizer": "gd", "l2": 0.01, "clip": 1}}),
+                LeaveOut("convergence_bound"),
             )
         if self.participation.straggling > 0.0 and self.local.steps == 1:
-            raise ValueError("straggling needs at least 2 local steps to leave some out; write local.steps: 5")
+            raise ConflictError(
+                "local", "straggling needs at least 2 local steps to leave some out", Write({"local.steps": 5})
+            )
         return self
 
     @classmethod
@@ -192,13 +199,13 @@ class FedAvgConfig(Learning):
             return None
         problem = "privacy without a mechanism bounds the amplitudes of flmc, the algorithm is fedavg"
         wanted = {"epsilon": 5, "delta": 1e-5, **privacy.model_dump(include={"epsilon", "delta"}, exclude_unset=True)}
-        numbers = ", ".join(f"{key}: {number:g}" for key, number in wanted.items())
-        remedy = f"write for example {{mechanism: gaussian, {numbers}}}"
+        lines: dict[str, Any] = {
+            "privacy": {"mechanism": "gaussian", **{key: rounded(number, 6) for key, number in wanted.items()}}
+        }
         if self.local.optimizer != "gd" or self.local.clip is None:
             taken = self.local.model_dump(exclude_unset=True, exclude={"optimizer", "batch_size", "momentum"})
-            local = {"optimizer": "gd", "clip": 1, **taken}
-            remedy += f" and learning.local: {{{', '.join(f'{key}: {value}' for key, value in local.items())}}}"
-        return Conflict("privacy learning.algorithm", problem, remedy)
+            lines["learning.local"] = {"optimizer": "gd", "clip": 1, **taken}
+        return Conflict("privacy learning.algorithm", problem, Write(lines, example=True))
 
     def budget_conflicts(self, *, link: LinkConfig, privacy: Any) -> Iterator[Conflict]:
         plan = upload_plan(self)
@@ -309,14 +316,15 @@ class FedAvgConfig(Learning):
         return footprint.bytes_per_trial(self, link)
 
     def loads_tensorflow(self, link: LinkConfig) -> bool:
-        return not self.trains_in_kernels or super().loads_tensorflow(link)
+        return not trains_in_kernels(self) or super().loads_tensorflow(link)
 
-    @property
-    def trains_in_kernels(self) -> bool:
-        facts = image_facts(self.data.name)
-        layers = self.model.layers(image_shape=facts.image_shape, num_classes=facts.num_classes)
-        if is_softmax_regression(layers):
-            in_kernels = self.local.in_kernels and self.personal is None
-        else:
-            in_kernels = self.local.in_dense_kernel and dense_stack(layers, image_shape=facts.image_shape) is not None
-        return in_kernels and not sees_gpu()
+
+def trains_in_kernels(config: FedAvgConfig) -> bool:
+    """Return True if fused kernels train the network, False if TensorFlow does."""
+    facts = image_facts(config.data.name)
+    layers = config.model.layers(image_shape=facts.image_shape, num_classes=facts.num_classes)
+    if is_softmax_regression(layers):
+        in_kernels = config.local.in_kernels and config.personal is None
+    else:
+        in_kernels = config.local.in_dense_kernel and dense_stack(layers, image_shape=facts.image_shape) is not None
+    return in_kernels and not sees_gpu()

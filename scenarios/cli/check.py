@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from fl.learning.fedavg import FedAvgConfig, trains_in_kernels
 from fl.words import plural
 from phy.config import LinkConfig
 from privacy.config.bit_flipping import BitFlippingBudget
@@ -95,7 +96,8 @@ def _say_plan(checked: Check, plan: Plan, *, pace: Pace | None) -> None:
     if engine := computed_by(links_on_air(point.scenario for point in plan.points)):
         say(f"symbols computed by {engine}")
         say(_received_snr(links_on_air(point.scenario for point in plan.points)))
-    found = {point.scenario.learning.trains_in_kernels for point in plan.points}
+    learnings = [point.scenario.learning for point in plan.points]
+    found = {trains_in_kernels(learning) for learning in learnings if isinstance(learning, FedAvgConfig)}
     if trainers := [words for in_kernels, words in _TRAINERS.items() if in_kernels in found]:
         say(f"networks trained by {' and '.join(trainers)}")
     cost, space = checked.cost, checked.room

@@ -15,9 +15,9 @@ from fl.learning.codec_studies import FlipMomentsConfig
 from fl.learning.fedavg import FedAvgConfig
 from fl.learning.flmc import FlmcConfig
 from fl.models.kinds.networks import ModelConfig
+from phy.config.conflict import listing
 from privacy.config import BitFlippingConfig, GaussianConfig, PrivacyConfig
 from scenarios.plan.plan import expand
-from scenarios.schema.errors import listing
 from scenarios.schema.loader import LoadedScenario, as_yaml, load_scenario, resolved_data
 from scenarios.schema.schema import Scenario
 
