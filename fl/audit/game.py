@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from fl.arrays import F64, Bools
+from fl.attacks.attack import Attack
 from fl.attacks.attacks import number_of
-from fl.config.attack import Attack
-from fl.tasks.base import LearningError
-from fl.words import plural
+from fl.base.arrays import F64, Bools
+from fl.base.errors import LearningError
+from fl.base.words import plural
 from phy.numerics.random import Purpose, seed_sequence
 
 

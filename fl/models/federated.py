@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.arrays import F32
+from fl.base.arrays import F32
 from fl.models.layers import Shape
 from phy.engines.choice import sees_gpu
 from phy.numerics.random import stateless_uniform

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from fl.words import plural
+from fl.base.words import plural
 from phy.config import LinkConfig
 from privacy.config.bit_flipping import BitFlippingBudget
 from scenarios.cli.describe import describe, listings

@@ -12,8 +12,8 @@ from typing import Any, get_args
 
 import numpy as np
 
-from fl.results import PrivacyAccount
-from fl.words import plural
+from fl.base.results import PrivacyAccount
+from fl.base.words import plural
 from privacy.errors import PrivacyError
 from privacy.events.claims import Accountant, Claim
 from privacy.events.events import Relation

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unicodedata import category
 
-from fl.words import plural
+from fl.base.words import plural
 
 KeyPath = tuple[str | int, ...]
 """Keys of mappings and indices of lists from the top of the file to a value."""

@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from fl.config.learning import UNNAMED
+from fl.algorithms.learning import UNNAMED
 from scenarios.schema.errors import (
     KeyPath,
     Mark,

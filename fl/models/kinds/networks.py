@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from fl.config.base import Count
-from fl.config.model import Model, models
+from fl.base.errors import LearningError
+from fl.base.fields import Count
 from fl.models.layers import Conv, Dense, Dropout, Function, GroupNorm, Layer, MaxPool, Residual, Shape, walk
-from fl.tasks.base import LearningError
+from fl.models.model import Model, models
 
 RELU = Function(kind="relu")
 FLATTEN = Function(kind="flatten")

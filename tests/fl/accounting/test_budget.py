@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from flmc_setting import RAYLEIGH, paper_config, paper_link
 
-from fl.learning.fedavg import FedAvgConfig
-from fl.learning.upload import upload_plan
-from fl.results import TrialResult
-from fl.run import run_trials
+from fl.algorithms.fedavg.config import FedAvgConfig
+from fl.algorithms.fedavg.upload import upload_plan
+from fl.algorithms.run import run_trials
+from fl.base.results import TrialResult
 from fl.uplink.budgets import release_of
 from phy.config import LinkConfig
 from privacy.accounting import account, claims, spendings

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fl.learning.fedavg import FedAvgConfig
-from fl.results import TrialResult
+from fl.algorithms.fedavg.config import FedAvgConfig
+from fl.base.results import TrialResult
 from fl.uplink.channel_credit import law_of_errors
 from phy.compile import compile_digital
 from phy.config import LinkConfig

@@ -11,11 +11,11 @@ import pytest
 from flmc_setting import RAYLEIGH, SEED, paper_config, paper_link, printed_bound
 from scipy.special import ndtri
 
-from fl.accounting.fedavg import TOLD_BY_ATTACKERS, fedavg_account, sampled_share
-from fl.accounting.flmc import MANY_LOOKS, NO_NOISE, flmc_account
-from fl.learning.fedavg import FedAvgConfig
-from fl.results import PrivacyAccount, TrialResult
-from fl.run import run_trials
+from fl.algorithms.fedavg.account import TOLD_BY_ATTACKERS, fedavg_account, sampled_share
+from fl.algorithms.fedavg.config import FedAvgConfig
+from fl.algorithms.flmc.account import MANY_LOOKS, NO_NOISE, flmc_account
+from fl.algorithms.run import run_trials
+from fl.base.results import PrivacyAccount, TrialResult
 from fl.schemes.jopeq import JopeqScheme
 from phy.config import LinkConfig
 from privacy.config import BitFlippingConfig, GaussianConfig, PrivacyConfig, SchemeBudget
@@ -327,7 +327,7 @@ def test_attackers_who_hand_on_what_honest_devices_computed_are_named() -> None:
 def test_the_round_in_which_the_servers_model_diverged_was_on_the_air_and_counts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("fl.aggregation.update_kernels._DIVERGED", 1e6)
+    monkeypatch.setattr("fl.schemes.aggregation.update_kernels._DIVERGED", 1e6)
     config = setting("mean", attack={"kind": "gaussian", "std": 1e9, "devices": [1]}, receiver_limit=None)
     privacy = GaussianConfig(mechanism="gaussian", epsilon=2.0)
     failed = run_trials(config, link=radio(error_model="error_free"), privacy=privacy, seed=3, trials=[0])[0]
@@ -351,7 +351,7 @@ def test_the_round_in_which_langevin_diverged_was_on_the_air_and_counts(
     scheme: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Clipped gradients take parameters no farther than some steps: a nearer end of all numbers will do.
-    monkeypatch.setattr("fl.algorithms.flmc_trials._DIVERGED", 3.0)
+    monkeypatch.setattr("fl.algorithms.flmc.trials._DIVERGED", 3.0)
     config = paper_config(scheme, rounds=40, burn_in=0, step_size=0.5)
     failed = run_trials(config, link=paper_link(scheme), privacy=None, seed=SEED, trials=[0])[0]
     assert failed.failure is not None

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from flmc_setting import RAYLEIGH, paper_config, paper_link
 
-from fl.results import TrialResult
-from fl.run import run_trials
+from fl.algorithms.run import run_trials
+from fl.base.results import TrialResult
 from privacy.accounting import account, spendings
 from privacy.config import PrivacyConfig
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fl.aggregation.estimates import SMALLEST_DEBIAS_FACTOR, sum_from_superposition, sum_of_devices
+from fl.schemes.aggregation.estimates import SMALLEST_DEBIAS_FACTOR, sum_from_superposition, sum_of_devices
 from phy.links.link import Superposition
 from phy.links.power import AmplitudeDecision
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from fl.aggregation import estimates
-from fl.aggregation.estimates import geometric_median
+from fl.schemes.aggregation import estimates
+from fl.schemes.aggregation.estimates import geometric_median
 from fl.schemes.mean import MeanScheme
 
 RNG = np.random.default_rng(5)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fl.algorithms.amplitude_caps import lmc_amplitude_cap, step_size
-from fl.learning.flmc import FlmcConfig
+from fl.algorithms.flmc.amplitude_caps import lmc_amplitude_cap, step_size
+from fl.algorithms.flmc.config import FlmcConfig
 
 PAPER = {"noise_power": 1.0, "quantizer_slope": 0.05, "gradient_bound": 30.0, "num_devices": 20}
 positive = st.floats(1e-6, 1e3)
@@ -153,8 +153,8 @@ def test_one_bit_noise_beyond_what_sampling_needs_is_told_with_its_factor(step: 
 
 
 def test_on_the_papers_data_auto_is_near_the_papers_analog_step() -> None:
-    from fl.config.task import GaussianLinearConfig
-    from fl.tasks import build_task
+    from fl.algorithms.flmc.tasks import build_task
+    from fl.algorithms.flmc.tasks.config import GaussianLinearConfig
 
     task = build_task(GaussianLinearConfig(), num_devices=20, seed=2022, trials=tuple(range(40)))
     found = step_size(

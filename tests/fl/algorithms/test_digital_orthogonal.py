@@ -9,9 +9,9 @@ import pytest
 from flmc_setting import SEED, metric, paper_config, paper_link, standard_error
 from scipy.stats import norm
 
-from fl.algorithms.flmc import build_flmc
-from fl.run import run_trials
-from fl.tasks import build_task
+from fl.algorithms.flmc.rounds import build_flmc
+from fl.algorithms.flmc.tasks import build_task
+from fl.algorithms.run import run_trials
 from phy.config import CsiError
 from phy.fading.block_taps import UplinkContext
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from fl.algorithms.fedavg import Federation
-from fl.learning.fedavg import FedAvgConfig
-from fl.results import TrialResult
-from fl.run import run_trials
+from fl.algorithms.fedavg.config import FedAvgConfig
+from fl.algorithms.fedavg.federation import Federation
+from fl.algorithms.run import run_trials
+from fl.base.results import TrialResult
 from phy.config import LinkConfig
 from privacy.config import BitFlippingConfig, GaussianConfig
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from fl.algorithms.one_bit import StochasticOneBit
-from fl.tasks.regression import quadratic_gradients
+from fl.algorithms.flmc.one_bit import StochasticOneBit
+from fl.algorithms.flmc.tasks.regression import quadratic_gradients
 from phy.numerics.random import Purpose, round_keys, threefry
 from phy.numerics.workers import THREADS_VARIABLE
 

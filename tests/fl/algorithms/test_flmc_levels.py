@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from flmc_setting import SEED, assert_same_bits, metric, paper_config, paper_link, standard_error
 
-from fl.accounting.flmc import hides_alone, slope_within
-from fl.learning.flmc import FlmcConfig
-from fl.results import TrialResult
-from fl.run import run_trials
+from fl.algorithms.flmc.account import hides_alone, slope_within
+from fl.algorithms.flmc.config import FlmcConfig
+from fl.algorithms.run import run_trials
+from fl.base.results import TrialResult
 from privacy.accounting.accountants import account
 from privacy.accounting.spending import spendings
 from privacy.config import AmplitudeBudget, BudgetConfig, PrivacyConfig

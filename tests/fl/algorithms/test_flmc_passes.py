@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fl.algorithms.flmc_kernels import SampleMoments, clipped, descended, distances
-from fl.tasks import Posterior
+from fl.algorithms.flmc.kernels import SampleMoments, clipped, descended, distances
+from fl.algorithms.flmc.tasks import Posterior
 
 NUMBERS = np.random.default_rng(5).standard_normal((40, 3, 7))
 ODD = (np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, 0.5, -0.5, 5e-324, 1e100, -1e100)

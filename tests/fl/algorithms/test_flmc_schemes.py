@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from flmc_setting import paper_config, paper_link
 
-from fl.config.task import GaussianLinearConfig
-from fl.learning.flmc_schemes import Analog, Sending, flmc_schemes
-from fl.run import run_trials
+from fl.algorithms.flmc.schemes import Analog, Sending, flmc_schemes
+from fl.algorithms.flmc.tasks.config import GaussianLinearConfig
+from fl.algorithms.run import run_trials
 from privacy.accounting.composition import ORDERS
 
 SENDING = [word for word in flmc_schemes.words() if issubclass(flmc_schemes[word], Sending)]

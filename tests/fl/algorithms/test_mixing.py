@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fl.algorithms.mixing import ChainMixing, blocking
+from fl.algorithms.flmc.mixing import ChainMixing, blocking
 
 
 def autoregressive(rho: float, *, trials: int, entries: int, rounds: int, seed: int = 3) -> np.ndarray:

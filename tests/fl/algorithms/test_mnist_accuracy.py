@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
+from fl.algorithms.fedavg.config import FedAvgConfig
+from fl.algorithms.run import run_trials
 from fl.data.whereabouts import missing_data
-from fl.learning.fedavg import FedAvgConfig
-from fl.run import run_trials
 from phy.config import LinkConfig
 
 BESIDE = Path(__file__).resolve().parents[4] / "shared" / "data"

@@ -17,7 +17,7 @@ from flmc_setting import (
 )
 from oracles import numpy_flmc as oracle
 
-from fl.run import run_trials
+from fl.algorithms.run import run_trials
 
 TRIALS = tuple(range(80))
 ROUNDS, BURN_IN = 150, 40

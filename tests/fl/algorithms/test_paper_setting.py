@@ -10,7 +10,7 @@ import pytest
 from flmc_setting import metric, run_paper, standard_error
 
 import phy.links.power
-from fl.results import CAP_NAMES
+from fl.base.results import CAP_NAMES
 
 TRIALS = range(240)
 """4 standard errors are then 5 to 7 % of a mean; an amplitude off by 0.5 dB moves it by 7 to 12 %."""

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.linalg import sqrtm
 
-from fl.algorithms.flmc_kernels import SampleMoments, gaussian_wasserstein2
-from fl.tasks import Posterior
+from fl.algorithms.flmc.kernels import SampleMoments, gaussian_wasserstein2
+from fl.algorithms.flmc.tasks import Posterior
 
 positive = st.floats(1e-3, 1e3)
 

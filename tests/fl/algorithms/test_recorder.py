@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import numpy as np
 
-from fl.recorder import Recorder
+from fl.base.recorder import Recorder
 from phy.measure.burstiness import Burstiness
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fl.recorder import Recorder, with_totals
+from fl.base.recorder import Recorder, with_totals
 
 ONE, OTHER = np.arange(4.0), np.arange(4.0)[::-1].copy()
 

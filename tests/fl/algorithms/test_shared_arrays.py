@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fl.results import TrialResult
-from fl.run import run_trials
+from fl.algorithms.run import run_trials
+from fl.base.results import TrialResult
 from privacy.config import PrivacyConfig
 from privacy.mechanisms.amplitude_privacy import RoundPrivacy
 from scenarios.plan.plan import expand

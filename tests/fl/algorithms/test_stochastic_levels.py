@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fl.algorithms.stochastic_levels import StochasticLevels
-from fl.tasks.base import LearningError
+from fl.algorithms.flmc.stochastic_levels import StochasticLevels
+from fl.base.errors import LearningError
 from phy.numerics.random import Purpose, round_keys, uniform_words
 
 REACH = 30.0

@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fl import footprint
-from fl.algorithms import fedavg as federation
-from fl.algorithms.fedavg import Federation
-from fl.learning.fedavg import FedAvgConfig
-from fl.results import TrialResult
+from fl.algorithms.fedavg import federation, footprint
+from fl.algorithms.fedavg.config import FedAvgConfig
+from fl.algorithms.fedavg.federation import Federation
+from fl.base.errors import DivergedError
+from fl.base.results import TrialResult
 from fl.schemes.coders.stochastic_bits import SignSums
-from fl.tasks.base import DivergedError
 from phy.config import LinkConfig
 
 DEVICES = 300

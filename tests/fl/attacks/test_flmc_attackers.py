@@ -22,15 +22,15 @@ from flmc_setting import (
 from oracles import numpy_flmc as oracle
 from oracles.numpy_jammed_flmc import run_jammed_chain
 
-from fl.algorithms.flmc import build_flmc
+from fl.algorithms.flmc.attackers import AttackersOfTrials, check_attack
+from fl.algorithms.flmc.config import FlmcConfig
+from fl.algorithms.flmc.rounds import build_flmc
+from fl.algorithms.flmc.tasks import build_task
+from fl.algorithms.run import run_trials
+from fl.attacks.attack import Attack
 from fl.attacks.attacks import Attackers
-from fl.attacks.flmc_attackers import AttackersOfTrials, check_attack
-from fl.config.attack import Attack
-from fl.learning.flmc import FlmcConfig
-from fl.results import TrialResult
-from fl.run import run_trials
-from fl.tasks import build_task
-from fl.tasks.base import LearningError
+from fl.base.errors import LearningError
+from fl.base.results import TrialResult
 from phy.config import CsiError
 from phy.fading.block_taps import UplinkContext
 from privacy.mechanisms.flmc_analog import analog_delta

@@ -10,13 +10,13 @@ import pytest
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from fl.attacks.reconstruction import deal, invert_linear, likeness, psnr_db
-from fl.learning.reconstruction import ReconstructionConfig
+from fl.algorithms.reconstruction.attack import deal, invert_linear, likeness, psnr_db
+from fl.algorithms.reconstruction.config import ReconstructionConfig
+from fl.algorithms.run import run_trials
+from fl.base.errors import LearningError
+from fl.base.results import TrialResult
 from fl.models.federated import FederatedModel, Piece
-from fl.results import TrialResult
-from fl.run import run_trials
 from fl.schemes.coders.coder import Senders
-from fl.tasks.base import LearningError
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from privacy.accounting import account_claims

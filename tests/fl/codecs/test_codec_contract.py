@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from fl.algorithms.one_bit import StochasticOneBit
-from fl.codecs import partwise
-from fl.codecs.partwise import Binary32, FixedPoint, Uniform
-from fl.config.codec import Codec
-from fl.tasks.base import LearningError
+from fl.algorithms.flmc.one_bit import StochasticOneBit
+from fl.base.errors import LearningError
+from fl.schemes.codecs import partwise
+from fl.schemes.codecs.codec import Codec
+from fl.schemes.codecs.partwise import Binary32, FixedPoint, Uniform
 from phy.numerics.packing import pack, unpack
 from phy.numerics.random import Purpose, round_keys, uniform_words
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from fl.codecs.partwise import FixedPoint
+from fl.schemes.codecs.partwise import FixedPoint
 from phy.numerics.bit_flips import flip_bits
 from phy.numerics.packing import unpack
 from phy.numerics.random import Purpose, round_keys

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fl.config.data import ParticipationConfig
-from fl.learning.fedavg import FedAvgConfig
-from fl.learning.upload import upload_plan
-from fl.partition.split import Participants, draw_participants
+from fl.algorithms.fedavg.config import FedAvgConfig
+from fl.algorithms.fedavg.upload import upload_plan
+from fl.data.data_set import ParticipationConfig
+from fl.data.partition.split import Participants, draw_participants
 from fl.uplink.senders import SenderIndex
 from phy.config import LinkConfig
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fl.config.data import PartitionConfig
-from fl.partition.split import Partition, partition, partition_problem
-from fl.tasks.base import LearningError
+from fl.base.errors import LearningError
+from fl.data.data_set import PartitionConfig
+from fl.data.partition.split import Partition, partition, partition_problem
 
 LABELS = np.random.default_rng(7).choice(10, 6000, p=np.arange(5, 15) / 95)
 """Ten labels, the rarest on 1/19 and the most frequent on 3/19 of 6000 samples."""

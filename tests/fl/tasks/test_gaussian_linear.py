@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from flmc_setting import SEED, dataset, dealt
 
-from fl.config.task import GaussianLinearConfig
-from fl.tasks import build_task
+from fl.algorithms.flmc.tasks import build_task
+from fl.algorithms.flmc.tasks.config import GaussianLinearConfig
 
 TRIALS = (0, 4, 9)
 UNEVEN = 1203

@@ -7,10 +7,10 @@ import pytest
 from flmc_setting import SEED, assert_same_bits, metric, paper_config, paper_link, trajectory
 from scipy.special import expit
 
-from fl.config.task import LogisticConfig
-from fl.run import run_trials
-from fl.tasks import build_task
-from fl.tasks.regression import ReferenceChain, reference_chain, standardised_data
+from fl.algorithms.flmc.tasks import build_task
+from fl.algorithms.flmc.tasks.config import LogisticConfig
+from fl.algorithms.flmc.tasks.regression import ReferenceChain, reference_chain, standardised_data
+from fl.algorithms.run import run_trials
 from phy.config import CsiError
 from phy.numerics.random import Purpose, generator
 from privacy.config import PrivacyConfig

@@ -7,7 +7,7 @@ import pytest
 from bounds_setting import recovered
 from numpy.typing import NDArray
 
-from fl.theory.convergence import (
+from fl.algorithms.fedavg.convergence import (
     bit_flipping_noise,
     gaussian_noise,
     recovered_moments,

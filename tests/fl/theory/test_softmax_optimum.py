@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from bounds_setting import a_task
 
-from fl.theory.softmax_optimum import convex_task, smoothness_bound, softmax_loss, softmax_optimum
+from fl.algorithms.fedavg.softmax_optimum import convex_task, smoothness_bound, softmax_loss, softmax_optimum
 
 
 def test_the_gradient_of_softmax_regression_is_that_of_its_loss() -> None:

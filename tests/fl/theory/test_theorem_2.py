@@ -7,11 +7,11 @@ import pytest
 from bounds_setting import a_task, recovered
 from numpy.typing import NDArray
 
-from fl.theory.convergence import (
+from fl.algorithms.fedavg.convergence import (
     bit_flipping_noise,
     theorem2_bound,
 )
-from fl.theory.softmax_optimum import ConvexTask, convex_task, softmax_loss
+from fl.algorithms.fedavg.softmax_optimum import ConvexTask, convex_task, softmax_loss
 
 SETTING = {
     "initial_distance_sq": 4.0,

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from sentences import sentence_about
 
-from fl.codecs.partwise import FixedPoint
-from fl.config.codec import codecs
-from fl.config.data import PartitionConfig
-from fl.learning.codec_studies import FlipMomentsConfig
-from fl.learning.fedavg import FedAvgConfig
-from fl.learning.flmc import FlmcConfig
+from fl.algorithms.codec_studies.config import FlipMomentsConfig
+from fl.algorithms.fedavg.config import FedAvgConfig
+from fl.algorithms.flmc.config import FlmcConfig
+from fl.data.data_set import PartitionConfig
 from fl.models.kinds.networks import ModelConfig
+from fl.schemes.codecs.codec import codecs
+from fl.schemes.codecs.partwise import FixedPoint
 from privacy.config import BitFlippingConfig, GaussianConfig, PrivacyConfig
 from scenarios.plan.plan import expand
 from scenarios.schema.errors import listing

@@ -9,9 +9,9 @@ from learning_run import run_plan
 from one_bit_learning import FEDAVG, learnt, scenario, with_scheme
 from sentences import sentence_about
 
-from fl.config.attack import attacks
-from fl.config.scheme import schemes
+from fl.attacks.attack import attacks
 from fl.schemes.cpa.scheme import CpaScheme
+from fl.schemes.scheme import schemes
 from fl.schemes.sign import SignScheme
 from scenarios.cli.describe import describe
 from scenarios.engine.batch import InProcess

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from sentences import sentence_about
 
-from fl.config.data import data_sets
-from fl.config.model import models
-from fl.config.scheme import schemes
-from fl.learning.fedavg import FedAvgConfig
+from fl.algorithms.fedavg.config import FedAvgConfig
+from fl.data.data_set import data_sets
+from fl.models.model import models
 from fl.schemes.probit.scheme import ProbitScheme
+from fl.schemes.scheme import schemes
 from phy.config import LinkConfig
 from privacy.config import SchemeBudget
 from scenarios.plan.plan import expand
