@@ -66,6 +66,14 @@ def number_of(config: Attack, num_devices: int) -> int:
     return math.floor((config.share or 0.0) * num_devices + 0.5)
 
 
+def nobody_honest(attack: Attack | None, *, num_devices: int) -> str | None:
+    """Return why there is nobody to audit where all devices surely attack; else None."""
+    if attack is None or number_of(attack, num_devices) < num_devices:
+        return None
+    surely = attack.drawn == "without-replacement" or num_devices == 1
+    return f"all {num_devices} devices attack, and an audit plays against an honest one" if surely else None
+
+
 def attack_in_words(attack: Attack | None, num_devices: int, label: Callable[[str, Any], str]) -> list[str]:
     """Return a line on who attacks and how; nothing without an attack."""
     if attack is None:

@@ -36,14 +36,6 @@ def weakest_rounds(released: F64, *, count: int) -> tuple[tuple[int, ...], str]:
     return tuple(chosen.tolist()), f"{which} of {num_rounds}, {why}" if num_rounds > 1 else which
 
 
-def nobody_honest(attack: Attack | None, *, num_devices: int) -> str | None:
-    """Return why there is nobody to audit where all devices surely attack; else None."""
-    if attack is None or number_of(attack, num_devices) < num_devices:
-        return None
-    surely = attack.drawn == "without-replacement" or num_devices == 1
-    return f"all {num_devices} devices attack, and an audit plays against an honest one" if surely else None
-
-
 def beside_attackers(attack: Attack | None, *, num_devices: int) -> str:
     """Words on what attackers among the other devices change of a game: nothing. Empty without attackers.
 

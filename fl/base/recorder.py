@@ -27,8 +27,8 @@ SPENT = {"airtime_s": "elapsed_s", "energy_j": "spent_j"}
 class Recorder:
     """Tables of all rounds of trials side by side, filled round by round; one for every algorithm.
 
-    The tables are those of `fl.base.results.TrialResult`: a column of `rounds` is `[num_rounds, num_trials]`, one of `link`
-    or `devices` is `[num_rounds, num_trials, num_devices]`. Columns stand in the order in which they are noted, `first`
+    The tables are those of `TrialResult`: a column of `rounds` is `[num_rounds, num_trials]`, one of `link` or of
+    `devices` `[num_rounds, num_trials, num_devices]`. Columns stand in the order in which they are noted, `first`
     ones before all others. What was not measured in a round is `unmeasured`, or 0 for counts. A round that was noted
     but not finished is one in which a trial failed after it had sent. `num_senders`: those of the link, if it has
     others than there are devices.

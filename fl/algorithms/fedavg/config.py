@@ -13,8 +13,7 @@ from fl.algorithms.fedavg.findings import fedavg_findings
 from fl.algorithms.fedavg.upload import upload_plan
 from fl.algorithms.learning import Label, Learning, PointFacts, algorithms
 from fl.attacks.attack import AttackConfig
-from fl.attacks.attacks import attack_in_words
-from fl.audit.game import nobody_honest
+from fl.attacks.attacks import attack_in_words, nobody_honest
 from fl.base.fields import PositiveFloat, whole
 from fl.base.measured import ALONG, AT_HOME, LINK, PRIVACY, RADIO, RATES, SPENT, UPLOADS, Measured, joined
 from fl.base.words import plural

@@ -16,8 +16,7 @@ from fl.algorithms.flmc.schemes import SCHEME, FlmcScheme, Sending
 from fl.algorithms.flmc.tasks.config import GaussianLinearConfig, LmcCap, TaskConfig
 from fl.algorithms.learning import Label, Learning, PointFacts, algorithms
 from fl.attacks.attack import AttackConfig
-from fl.attacks.attacks import attack_in_words
-from fl.audit.game import nobody_honest
+from fl.attacks.attacks import attack_in_words, nobody_honest
 from fl.base.checkpoints import Trials
 from fl.base.fields import PositiveFloat, whole
 from fl.base.measured import ALONG, ENSEMBLE_W2, LINK, LINK_RATES, MIXING, RADIO, SPENT, Measured

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from fl.algorithms.flmc.tasks.config import GaussianLinearConfig, TaskConfig
-from fl.base.errors import Posterior
+from fl.algorithms.flmc.tasks.posterior import Posterior
 
 if TYPE_CHECKING:
     from fl.algorithms.flmc.tasks.regression import PosteriorTask

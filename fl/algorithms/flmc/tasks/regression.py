@@ -10,8 +10,8 @@ import numpy as np
 from scipy.special import expit
 
 from fl.algorithms.flmc.tasks.config import GaussianLinearConfig, LogisticConfig
+from fl.algorithms.flmc.tasks.posterior import Posterior, split_evenly
 from fl.base.arrays import F64
-from fl.base.errors import Posterior, split_evenly
 from phy.numerics.compiled import kernel, read_only
 from phy.numerics.random import Purpose, generator
 
