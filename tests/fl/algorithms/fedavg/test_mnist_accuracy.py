@@ -15,7 +15,7 @@ from fl.algorithms.run import run_trials
 from fl.data.whereabouts import missing_data
 from phy.config import LinkConfig
 
-BESIDE = Path(__file__).resolve().parents[4] / "shared" / "data"
+BESIDE = Path(__file__).resolve().parents[5] / "shared" / "data"
 """Where a copy lies on machines of the project; elsewhere PHYLOOP_DATA says where."""
 
 SETTING: dict[str, Any] = {
