@@ -297,10 +297,10 @@ def test_an_import_for_types_alone_is_no_circle(tmp_path: Path) -> None:
 def test_an_import_for_types_counts_in_the_typed_graph(tmp_path: Path) -> None:
     later = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import fl.data.one\n"
     root = write_tree(
-        tmp_path, fl__data__one="import fl.algorithms.run.two", fl__run__two=later, fl__data__two="import fl.data.one"
+        tmp_path, fl__data__one="import fl.rounds.two", fl__rounds__two=later, fl__data__two="import fl.data.one"
     )
-    assert found_circles(import_graph(root, types=True)) == {"fl.data.one, fl.algorithms.run.two"}
-    assert mutual_parts(import_graph(root, types=True)) == {"fl.data, fl.algorithms.run"}
+    assert found_circles(import_graph(root, types=True)) == {"fl.data.one, fl.rounds.two"}
+    assert mutual_parts(import_graph(root, types=True)) == {"fl.data, fl.rounds"}
     assert mutual_parts(import_graph(root)) == set()
 
 
