@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+RUN := $(VENV)/.installed-run
 STAMP := $(VENV)/.installed
 RUNS ?= runs
 export TF_CPP_MIN_LOG_LEVEL ?= 2
@@ -13,7 +14,7 @@ help:            ## this list
 
 # LIMIT=avx2 runs a command as on a processor without AVX-512; .ci/limit has all limits.
 LIMIT ?= native
-demo: $(STAMP)   ## set up, run the main scenarios, say where figures and reports are
+demo: $(RUN)     ## set up, run the main scenarios, say where figures and reports are
 	.ci/limit $(LIMIT) $(BIN)/phyloop run flmc-snr --out $(RUNS)/flmc-snr
 	.ci/limit $(LIMIT) $(BIN)/phyloop run flmc-epsilon --out $(RUNS)/flmc-epsilon
 
@@ -23,11 +24,11 @@ test: $(STAMP)   ## set up and pass all tests; the last line sums up all parts
 slow: $(STAMP)   ## the full-size studies, minutes long
 	$(BIN)/python -m pytest -m slow
 
-verify: $(STAMP) ## every card with a known answer, minutes long
+verify: $(RUN)   ## every card with a known answer, minutes long
 	$(BIN)/phyloop verify
 
 docs: $(STAMP)   ## the documentation site, into build/docs
-	$(BIN)/python -m sphinx -q -W --keep-going -d build/doctrees docs build/docs
+	$(BIN)/python -m sphinx -W --keep-going -j 2 -d build/doctrees docs build/docs
 	$(BIN)/python -m docs.generators.links build/docs
 
 setup: $(STAMP)  ## the set-up alone
@@ -44,18 +45,24 @@ bench: $(STAMP)  ## speed and memory as ratios against named peers
 table: $(STAMP)  ## every chain in every engine and peer, what rounds cost, how cost grows
 	$(BIN)/python benchmarks/all_chains.py
 
-# Set-up is repeated only when what is installed would change. The project itself is installed editable.
-$(STAMP): pyproject.toml constraints.txt
+# Set-up is repeated only when what is installed would change. The project itself is installed editable. A run needs half
+# of the packages; tests, lint and documentation add theirs. INSTALLER=pip leaves uv out.
+PACKAGES := pyproject.toml constraints.txt .ci/install
+define empty-environment
 	$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13) and "phyloop needs Python 3.11 to 3.13; set PYTHON=python3.11")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r constraints.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+endef
+$(RUN): $(PACKAGES)
+	$(empty-environment)
+	.ci/install $(BIN)/python run
 	touch $@
+$(STAMP): $(PACKAGES)
+	$(empty-environment)
+	.ci/install $(BIN)/python all
+	touch $(RUN) $@
 
 lock: $(STAMP)   ## write constraints.txt anew from pyproject.toml
-	$(BIN)/python -m pip install --quiet pip-tools
-	$(BIN)/pip-compile --quiet --extra dev --extra docs --strip-extras --no-emit-index-url --no-emit-find-links --no-header \
-	  --no-annotate --allow-unsafe --generate-hashes --output-file constraints.txt pyproject.toml
+	.ci/lock $(BIN)/python
 
 clean:           ## remove what set-up, docs and tests made
 	rm -rf $(VENV) .venv-3.13 build docs/generated *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

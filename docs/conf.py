@@ -6,6 +6,8 @@ import importlib.metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sphinx.util.logging import getLogger
+
 from docs.generators import crossrefs, equations, pages, tutorials
 
 if TYPE_CHECKING:
@@ -57,5 +59,5 @@ def setup(app: Sphinx) -> None:
     """Write the generated pages before Sphinx looks for files, and give it executed notebooks to read."""
     app.add_html_math_renderer("svg", inline_renderers=equations.INLINE, block_renderers=equations.BLOCK)
     app.add_post_transform(crossrefs.NamesToPages)
-    app.connect("builder-inited", lambda _: pages.write(DOCS / "generated"))
+    app.connect("builder-inited", lambda _: pages.write(DOCS / "generated", getLogger(__name__).info))
     app.connect("source-read", tutorials.use_executed)

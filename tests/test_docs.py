@@ -204,10 +204,9 @@ def test_a_page_of_the_gallery_draws_stored_results(name: str, figures: int, tmp
 def test_a_page_without_stored_results_says_so_and_gives_an_estimate_apart_from_measured_times(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = gallery.times()
     monkeypatch.setattr(gallery, "read_reference", lambda _: [])
     time = gallery.Time(None, 36.0, 21, "1 task", "Not run: the time.", "AMD EPYC", "2026-11-24")
-    monkeypatch.setattr(gallery, "times", lambda: {**known, "cpa-table6": time})
+    monkeypatch.setattr(gallery, "time_of", lambda _: time)
     text = scenario_page("cpa-table6", tmp_path)
     assert "No results of this scenario are stored" in text
     assert not list(tmp_path.rglob("*.svg"))
@@ -215,9 +214,21 @@ def test_a_page_without_stored_results_says_so_and_gives_an_estimate_apart_from_
     assert "Processor time: about 36 s for a task (from 1 task; AMD EPYC, 2026-11-24), about 13 min for all 21" in text
     assert "at least 6.3 min on two cores" in text
     assert "- Not run: the time." in text
-    gallery.write(tmp_path)
-    (line,) = [one for one in (tmp_path / "index.md").read_text().splitlines() if one.startswith("| [`cpa-table6`]")]
-    assert line.endswith("| none | about 13 min | about 6.3 min |")
+    row = gallery.write_scenario("cpa-table6", tmp_path)
+    assert row[2:] == ("none", "about 13 min", "about 6.3 min")
+
+
+def test_the_gallery_has_a_page_and_a_row_per_scenario_and_tells_how_far_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["bitflip-moments", "cpa-table6", "link-uncoded"]
+    monkeypatch.setattr(gallery, "library_names", lambda: [(name, "") for name in names])
+    told: list[str] = []
+    gallery.write(tmp_path, told.append)
+    assert told == ["gallery: 3 of 3 scenarios"]
+    rows = [one for one in (tmp_path / "index.md").read_text().splitlines() if one.startswith("| [`")]
+    assert sorted(row.split("`")[1] for row in rows) == names
+    assert all((tmp_path / f"{name}.md").exists() for name in names)
 
 
 def test_a_page_has_the_search_for_its_settings_with_a_choice_per_scheme(tmp_path: Path) -> None:
@@ -247,8 +258,9 @@ def test_a_page_of_the_gallery_has_the_claims_whose_row_names_the_scenario() -> 
 
 
 def test_every_scenario_has_the_time_of_a_run_or_of_a_task_with_the_reason() -> None:
-    assert gallery.times().keys() == dict(library_names()).keys()
-    for name, time in gallery.times().items():
+    names = dict(library_names())
+    assert gallery.rows().keys() == names.keys()
+    for name, time in zip(names, map(gallery.time_of, names), strict=True):
         assert (time.run_s is None) == (time.task_s > 0) == bool(time.measured) == bool(time.why), name
         assert time.run_s is not None or time.tasks > 1
 

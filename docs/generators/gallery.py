@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from functools import cache
+from itertools import repeat
+from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
 from docs.generators.claims import claims_of
 from docs.generators.gallery_results import all_results, results, search
 from docs.generators.markdown import code, page, table, toctree
+from phy.numerics.workers import available_threads
 from scenarios.cli.library import SYSTEMS
 from scenarios.engine.limits import estimate
 from scenarios.plan.points import Plan
@@ -49,15 +53,17 @@ class Time(NamedTuple):
 
 
 @cache
-def times() -> dict[str, Time]:
-    """Return the time of every scenario."""
+def rows() -> dict[str, dict[str, str]]:
+    """Return the line of `TIMES` of every scenario."""
     with TIMES.open(encoding="utf-8", newline="") as lines:
-        return {row["scenario"]: _time(row) for row in csv.DictReader(lines)}
+        return {row["scenario"]: row for row in csv.DictReader(lines)}
 
 
-def _time(row: dict[str, str]) -> Time:
+@cache
+def time_of(name: str) -> Time:
+    """Return the time of a scenario."""
+    row, plan = rows()[name], library_plan(name)
     run_s = float(row["run_s"]) if row["run_s"] else None
-    plan = library_plan(row["scenario"])
     tasks = 0 if plan is None else len(plan.points) * plan.trials
     return Time(run_s, float(row["task_s"] or 0), tasks, row["measured"], row["why"], row["processor"], row["date"])
 
@@ -70,25 +76,41 @@ def duration(seconds: float) -> str:
     return f"{float(f'{seconds:.2g}'):g} s"
 
 
-def write(folder: Path) -> None:
-    """Write a page per scenario into `folder`, and the page of contents beside it."""
+class Entry(NamedTuple):
+    """Row of a scenario in the table of contents."""
+
+    name: str
+    about: str
+    stored: str
+    total: str
+    on_two_cores: str
+
+
+def write_scenario(name: str, folder: Path) -> Entry:
+    """Write the page of a scenario into `folder`, and return its row in the table of contents."""
+    loaded = library_scenario(name)
+    assert loaded is not None
+    (folder / f"{name}.md").write_text(page(*scenario_page(name, loaded, folder=folder)), encoding="utf-8")
+    return Entry(name, _first_sentence(loaded), "stored" if read_reference(name) else "none", *_time_cells(name))
+
+
+def write(folder: Path, tell: Callable[[str], None] = print) -> None:
+    """Write a page per scenario into `folder`, and the page of contents beside it; `tell` gets lines of progress."""
     folder.mkdir(exist_ok=True)
-    names = library_names()
-    groups: dict[str, list[tuple[str, str]]] = {title: [] for title in SYSTEMS.values()}
-    for name, _ in names:
-        title = next(title for first, title in SYSTEMS.items() if name.startswith(first))
-        loaded = library_scenario(name)
-        assert loaded is not None
-        groups[title].append((name, _first_sentence(loaded)))
-        (folder / f"{name}.md").write_text(page(*scenario_page(name, loaded, folder=folder)), encoding="utf-8")
+    names = [name for name, _ in library_names()]
+    groups: dict[str, list[Entry]] = {title: [] for title in SYSTEMS.values()}
+    # Drawing takes nine tenths of the time, and matplotlib one core.
+    with ProcessPoolExecutor(available_threads(), mp_context=get_context("spawn")) as pool:
+        for done, entry in enumerate(pool.map(write_scenario, names, repeat(folder)), 1):
+            title = next(title for first, title in SYSTEMS.items() if entry.name.startswith(first))
+            groups[title].append(entry)
+            if done % 10 == 0 or done == len(names):
+                tell(f"gallery: {done} of {len(names)} scenarios")
     parts = [
         f"## {title}\n\n"
         + table(
             ("scenario", "content", "results", "processor time", "on two cores, at least"),
-            (
-                (f"[`{n}`]({n}.md)", about, "stored" if read_reference(n) else "none", *_time_cells(n))
-                for n, about in entries
-            ),
+            ((f"[`{one.name}`]({one.name}.md)", *one[1:]) for one in entries),
         )
         for title, entries in groups.items()
         if entries
@@ -104,14 +126,14 @@ def write(folder: Path) -> None:
             "with kernels compiled before. Two cores need half of it or more. *About* marks an estimate: the time of a "
             "task times the number of tasks. The page of the scenario says which processor, and why.",
             *parts,
-            toctree(*(name for name, _ in names)),
+            toctree(*names),
         ),
         encoding="utf-8",
     )
 
 
 def _time_cells(name: str) -> tuple[str, str]:
-    time = times()[name]
+    time = time_of(name)
     about = "about " if time.run_s is None else ""
     return f"{about}{duration(time.total_s)}", f"{about}{duration(time.total_s / 2)}"
 
@@ -159,7 +181,7 @@ def _facts(name: str, loaded: LoadedScenario, plan: Plan | None) -> Iterator[str
         cost, tasks = estimate(plan), len(plan.points) * plan.trials
         yield f"Size: {len(plan.points)} sweep points × {plan.trials} trials = {tasks} tasks, seed {plan.seed}"
         yield f"Estimated memory: {byte_size(cost.memory_bytes)}; disk: {byte_size(cost.disk_bytes)}"
-    time = times()[name]
+    time = time_of(name)
     total, half = duration(time.total_s), duration(time.total_s / 2)
     if time.run_s is not None:
         yield f"Processor time: {total}, at least {half} on two cores ({time.processor}, {time.date})"

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +19,9 @@ EXECUTED = ROOT / "build" / "tutorials"
 """Where the executed notebooks are, those of the tests too."""
 
 PACKAGES = ("phy", "privacy", "fl", "scenarios", "phyloop")
+READ = (".py", ".yaml", ".csv", ".json")
+KEY = "phyloop_digest"
+"""Where an executed notebook has the digest of what it was made from."""
 
 
 def execute(path: Path, *, folder: Path) -> nbformat.NotebookNode:
@@ -26,6 +33,7 @@ def execute(path: Path, *, folder: Path) -> nbformat.NotebookNode:
     from nbclient import NotebookClient
 
     notebook = nbformat.read(path, as_version=4)
+    notebook.metadata[KEY] = _digest(path)
     os.environ["PYTHONPATH"] = str(ROOT)
     NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(folder)}}).execute()
     EXECUTED.mkdir(parents=True, exist_ok=True)
@@ -34,19 +42,40 @@ def execute(path: Path, *, folder: Path) -> nbformat.NotebookNode:
 
 
 def executed(path: Path) -> nbformat.NotebookNode:
-    """Return a notebook with its outputs: those of its last execution, if neither a cell nor phyloop changed since."""
+    """Return a notebook with its outputs: those of its last execution, if neither it nor phyloop changed since."""
     kept = EXECUTED / path.name
-    sources = (file for package in PACKAGES for file in (ROOT / package).rglob("*.py"))
-    if kept.exists() and kept.stat().st_mtime > max(file.stat().st_mtime for file in sources):
+    if kept.exists():
         notebook = nbformat.read(kept, as_version=4)
-        if _sources(notebook) == _sources(nbformat.read(path, as_version=4)):
+        if notebook.metadata.get(KEY) == _digest(path):
             return notebook
     with tempfile.TemporaryDirectory() as folder:
         return execute(path, folder=Path(folder))
 
 
-def _sources(notebook: nbformat.NotebookNode) -> list[str]:
-    return [cell.source for cell in notebook.cells]
+def execute_all(tell: Callable[[str], None]) -> None:
+    """Execute the notebooks that changed, two at a time; `tell` gets a line for each."""
+
+    def one(path: Path) -> None:
+        executed(path)
+        tell(f"tutorial: {path.stem}")
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(one, sorted(TUTORIALS.glob("*.ipynb"))))
+
+
+def _digest(path: Path) -> str:
+    """Return a digest of a notebook and of all that its cells can reach: the packages' files and the lock."""
+    return sha256(path.read_bytes() + _packages()).hexdigest()
+
+
+@cache
+def _packages() -> bytes:
+    found = sha256((ROOT / "constraints.txt").read_bytes())
+    for package in PACKAGES:
+        for file in sorted((ROOT / package).rglob("*")):
+            if file.suffix in READ and file.is_file():
+                found.update(str(file.relative_to(ROOT)).encode() + file.read_bytes())
+    return found.digest()
 
 
 def use_executed(_: Any, name: str, source: list[str]) -> None:

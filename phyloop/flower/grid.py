@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite
+from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,13 +13,14 @@ from flwr.app import Error, Message, RecordDict
 from flwr.app.message import make_message
 from flwr.serverapp import Grid
 
+from fl.base.errors import LearningError
 from fl.base.words import plural
 from phyloop.arguments import checked
 from phyloop.flower.directions import Downlink, Senders, Uplink, Upload
 from phyloop.flower.pending import Pending, Sent, trains, transmissions
 from phyloop.flower.settings import LinkSource, read_settings
 from phyloop.wording import in_words
-from scenarios.studies.flower.store import FlowerStore, RoundOfClients
+from scenarios.studies.flower.store import MEASURED, FlowerStore, RoundOfClients
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -104,10 +107,37 @@ class AirGrid(Grid):
         )
         self.rounds: list[RoundOfClients] = []
         """Measured numbers of each transmission over the uplink."""
+        self.logged: dict[str, dict[int, float]] = {}
+        """Metrics that the app has logged, name: round: value."""
         self._pending = Pending()
         self._uplink = Uplink(self._settings, senders=self._senders)
         self._downlink = None if downlink is None else Downlink(self._settings, senders=self._senders)
         self._folder = None if out is None else FlowerStore.begin(Path(out), root=self._settings.root)
+
+    def log(self, round: int, **metrics: float) -> None:
+        """Keep metrics that the app has measured itself, such as the accuracy of the model after a round.
+
+        The page of the run folder draws them by round, and `phyloop compare` compares them between apps. Without `out`
+        they are in `logged` alone.
+
+        Args:
+            round: number of the round, from 1.
+            metrics: finite numbers by name. A later value of a round replaces an earlier one.
+
+        Raises:
+            LearningError: the round is below 1, a value is no finite number, or a name is one that phyloop measures.
+
+        Example:
+            >>> air.log(1, accuracy=0.83)
+            >>> air.logged
+            {'accuracy': {1: 0.83}}
+        """
+        _refuse_to_log(round, metrics)
+        numbers = {name: float(value) for name, value in metrics.items()}
+        for name, value in numbers.items():
+            self.logged.setdefault(name, {})[int(round)] = value
+        if self._folder is not None and numbers:
+            self._folder.log(numbers, after_round=int(round))
 
     @property
     def senders(self) -> Mapping[int, int]:
@@ -251,3 +281,14 @@ class AirGrid(Grid):
         if self._settings.lost == "drop":
             received |= dict.fromkeys(measured.lost, Error(LOST, "a packet was lost on the uplink"))
         return received
+
+
+def _refuse_to_log(round: object, metrics: Mapping[str, object]) -> None:
+    """Raise LearningError for a round or for metrics that cannot be logged."""
+    if isinstance(round, bool) or not isinstance(round, Integral) or int(round) < 1:
+        raise LearningError(f"round is {round!r}; write a whole number from 1")
+    for name, value in metrics.items():
+        if isinstance(value, bool) or not isinstance(value, Real) or not isfinite(value):
+            raise LearningError(f"{name} is {value!r} in round {round}; log finite numbers only")
+        if name in MEASURED:
+            raise LearningError(f"{name} is measured by phyloop; log yours under another name")

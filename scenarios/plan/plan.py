@@ -89,12 +89,12 @@ def expand(loaded: LoadedScenario, reading: Reading = LEARNING) -> Plan:
     total = sum(prod(len(axis) for axis in block) for block in axes)
     if total > MAX_POINTS:
         raise loaded.error(
-            ("sweep",), f"{plural(total, 'point')}, more than {MAX_POINTS}", "shorten the lists, or zip them"
+            ("sweep",), f"{plural(total, 'point')}, more than {MAX_POINTS:,}", "shorten the lists, or zip them"
         )
     if (tasks := total * loaded.scenario.trials) > MAX_TASKS:
         problem = (
-            f"{plural(total, 'point')} x {plural(loaded.scenario.trials, 'trial')} are {tasks} tasks, "
-            f"more than {MAX_TASKS}"
+            f"{plural(total, 'point')} x {plural(loaded.scenario.trials, 'trial')} are {tasks:,} tasks, "
+            f"more than {MAX_TASKS:,}"
         )
         raise loaded.error(("trials",), problem, "take fewer trials")
     root = {key: value for key, value in loaded.document.items() if key != "sweep"}

@@ -36,7 +36,7 @@ from scenarios.schema.plugins import pin_plugins
 from scenarios.schema.schema import Scenario, validate_quickly
 from scenarios.schema.schema_keys import left_out_keys
 from scenarios.schema.shorthand import SECTIONS, is_another, named_section, normalise
-from scenarios.schema.yaml_marks import parse_yaml, read_yaml
+from scenarios.schema.yaml_marks import parse_yaml, plain_yaml, read_yaml
 
 IN_PYTHON = "scenario"
 """Name of a scenario without a file, in errors and as the name of its results."""
@@ -276,7 +276,7 @@ def _load_merged(path: Path, chain: tuple[Path, ...]) -> tuple[dict[str, Any], d
     try:
         data, lines = read_yaml(path)
     except ScenarioError as error:
-        raise without_value(error) from None
+        raise without_value(error, lambda: plain_yaml(path)) from None
     return _merged((data, {key: Mark(path, line) for key, line in lines.items()}), path, chain)
 
 

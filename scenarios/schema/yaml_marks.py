@@ -17,6 +17,8 @@ from scenarios.schema.errors import KeyPath, ScenarioError, dotted
 from scenarios.schema.messages.syntax import syntax_error
 
 MAX_BYTES, MAX_DEPTH, MAX_NODES, MAX_DIGITS, MAX_KEY, MAX_KEYS = 1 << 20, 32, 50_000, 64, 200, 1000
+MAX_ANCHORS = 1000
+"""Anchors and aliases of a file: PyYAML takes up to twice as long for a value that has one."""
 UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 """Characters that steer a terminal, change the direction of a line, or have no UTF-8 form."""
 _DIGITS = "[0-9](?:_?[0-9])*"
@@ -60,9 +62,18 @@ def read_yaml(path: Path) -> Marked:
     return marked
 
 
+def plain_yaml(path: Path) -> dict[str, Any]:
+    """The mapping in a YAML file with values that no scenario may have, such as null; empty if it cannot be read."""
+    try:
+        data = yaml.load(path.read_bytes()[:MAX_BYTES], Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except (OSError, ValueError, yaml.YAMLError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
 def parse_yaml(text: str | bytes, *, file: Path | str) -> Marked | None:
     """Return the one value in `text`, or None without any; raise ScenarioError, which names `file`."""
-    reader, depth = _Reader(file), 0
+    reader, depth, anchors = _Reader(file), 0, 0
     try:
         # Events are looked at before they become nodes, by a recursion in C without a limit.
         events: Iterable[Any] = yaml.parse(text, Loader=_Loader)
@@ -70,6 +81,9 @@ def parse_yaml(text: str | bytes, *, file: Path | str) -> Marked | None:
             reader.line = event.start_mark.line + 1
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             reader.refuse_large(count // 2, depth)
+            anchors += getattr(event, "anchor", None) is not None
+            if anchors > MAX_ANCHORS:
+                raise reader.refuse(f"more than {MAX_ANCHORS} anchors and aliases", "write values out")
             if getattr(event, "tag", None):
                 raise reader.refuse(f"the tag {event.tag} is not allowed", "leave the tag out")
             if found := UNSHOWN.search(getattr(event, "value", "")):

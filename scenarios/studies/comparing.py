@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from math import isfinite, nan
@@ -15,6 +15,7 @@ from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, Point, is_number, value_of
 from scenarios.report.comparison import Cell, Compared, Comparison, compared, settings_of
 from scenarios.report.figures.curves import arrange
+from scenarios.report.figures.drawing import Drawing
 from scenarios.report.figures.learning import default_figures, figures_of, over_rounds
 from scenarios.report.settings import axes_of, said
 from scenarios.report.tables.summaries import PointSummary, rate_text, summarise
@@ -22,6 +23,7 @@ from scenarios.schema.errors import ScenarioError, listing
 from scenarios.schema.labels.labels import axis_label
 from scenarios.schema.schema import Axis
 from scenarios.store.store import Store
+from scenarios.studies.flower.study import FlowerStudy
 from scenarios.studies.folders import refuse_foreign, study_in
 from scenarios.studies.learning import LearningStudy
 from scenarios.studies.link import report as link_report
@@ -176,5 +178,41 @@ def _link_cells(results: Results, metric: str, shared: Sequence[str], by: str) -
         )
 
 
-READERS: dict[str, Callable[[str, Any, Store], Compared]] = {"run": _learning, "link": _link}
+def _flower(name: str, study: FlowerStudy, store: Store) -> Compared:
+    drawings = {one.config.y: one for one in study.drawings(store)}
+    return Compared(
+        name=name,
+        seed=study.scenario.seed,
+        missing="",
+        settings=settings_of(store.read_scenario().root),
+        swept=(),
+        axes=("round",),
+        metrics=tuple(dict.fromkeys((*study.logged, *drawings))),
+        draw=lambda config: drawings[config.y],
+        cells=partial(_flower_cells, drawings),
+    )
+
+
+def _flower_cells(drawings: Mapping[str, Drawing], metric: str, shared: Sequence[str], by: str) -> Iterator[Cell]:
+    """Yield the value of the last round, without an interval: an app is one run."""
+    del shared, by
+    spots = [spot for _, curves in drawings[metric].panels for curve in curves for spot in curve.spots]
+    if not spots or spots[-1].y is None:
+        return
+    last, value = int(spots[-1].x), spots[-1].y
+    words = f"round {last}"
+    yield Cell(
+        key=words,
+        setting=words,
+        own="",
+        value=value,
+        low=nan,
+        high=nan,
+        count=1,
+        text=f"{value:.4g}",
+        trials={0: value},
+    )
+
+
+READERS: dict[str, Callable[[str, Any, Store], Compared]] = {"run": _learning, "link": _link, "flower": _flower}
 """How each kind of study that has curves is read."""

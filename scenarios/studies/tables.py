@@ -165,6 +165,11 @@ READERS: dict[str, dict[str, Callable[[Any, Store], pd.DataFrame]]] = {
     "flower": {
         "link": _rows,
         "rounds": lambda study, _: frame_of({"round": one.index + 1, **one.numbers} for one in study.rounds),
+        "metrics": lambda study, _: frame_of(
+            {"round": at, "metric": name, "value": value}
+            for name, values in study.logged.items()
+            for at, value in values.items()
+        ),
         "curves": _curves,
     },
     "verify": {"checks": _rows},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -58,20 +59,32 @@ def error_model(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(params=["bpsk", "analog"], scope="module")
-def modulation(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
+MODULATIONS = ("bpsk", "analog")
 LATER = {"single-carrier-impaired", "antennas-impaired", "ofdm"}
 """Others cover them, too."""
+WITH_ONE = {"single-carrier": "analog", "ofdm-estimated": "bpsk", "ofdm-time": "analog"}
+"""Waveforms that XLA compiles anew for each modulation meet one of the two at every run of the tests."""
 
 
-@pytest.fixture(
-    params=[pytest.param(one, marks=pytest.mark.slow) if one in LATER else one for one in WAVEFORMS], scope="module"
-)
-def waveform(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+def chain_of(waveform: str, modulation: str) -> Any:
+    slow = waveform in LATER or WITH_ONE.get(waveform, modulation) != modulation
+    return pytest.param((waveform, modulation), id=f"{waveform}-{modulation}", marks=[pytest.mark.slow] * slow)
+
+
+@pytest.fixture(params=[chain_of(*both) for both in product(WAVEFORMS, MODULATIONS)], scope="module")
+def chain(request: pytest.FixtureRequest) -> tuple[str, str]:
+    waveform, modulation = request.param
+    return str(waveform), str(modulation)
+
+
+@pytest.fixture(scope="module")
+def waveform(chain: tuple[str, str]) -> str:
+    return chain[0]
+
+
+@pytest.fixture(scope="module")
+def modulation(chain: tuple[str, str]) -> str:
+    return chain[1]
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +94,10 @@ def uplink(error_model: str, modulation: str, waveform: str) -> AirUplink:
 
 @pytest.fixture(scope="module")
 def payload(modulation: str) -> NDArray[Any]:
+    return payload_of(modulation)
+
+
+def payload_of(modulation: str) -> NDArray[Any]:
     rng = np.random.default_rng(3)
     if modulation == "bpsk":
         return rng.integers(0, 256, (NUM_TRIALS, NUM_DEVICES, NUM_BYTES), dtype=np.uint8)
@@ -145,11 +162,11 @@ def test_time_and_energy_are_spent_by_a_radio(
     assert np.array_equal(heard.energy_j > 0, on_air_at_all)
 
 
+@pytest.mark.parametrize("modulation", MODULATIONS)
 @pytest.mark.parametrize("ideal", ["single-carrier", "ofdm"])
-def test_the_normalised_sum_is_that_of_the_active_devices(
-    error_model: str, modulation: str, ideal: str, payload: NDArray[Any]
-) -> None:
+def test_the_normalised_sum_is_that_of_the_active_devices(error_model: str, modulation: str, ideal: str) -> None:
     """At 100 dB the noise is 1e-5 of the amplitude per dimension, float32 rounding less: within 1e-3."""
+    payload = payload_of(modulation)
     heard = build(error_model, modulation, ideal, snr_max_db=100.0).superpose(payload, context=on_air(), caps={})
     symbols = payload
     if modulation == "bpsk":
@@ -281,11 +298,11 @@ def test_a_silent_device_is_off_the_air_and_counts_nowhere(
         assert spent is None or (spent[:, SILENT] == 0.0).all()
 
 
+@pytest.mark.parametrize("modulation", MODULATIONS)
 @pytest.mark.parametrize("ideal", ["single-carrier", "single-carrier-fused", "ofdm"])
-def test_the_normalised_sum_leaves_out_silent_devices(
-    error_model: str, modulation: str, ideal: str, payload: NDArray[Any]
-) -> None:
+def test_the_normalised_sum_leaves_out_silent_devices(error_model: str, modulation: str, ideal: str) -> None:
     """At 100 dB as above."""
+    payload = payload_of(modulation)
     radio = build(error_model, modulation, ideal, snr_max_db=100.0)
     heard = radio.superpose(payload, context=without_two(), caps={})
     symbols = payload

@@ -121,7 +121,9 @@ def _without_null(document: Document, path: KeyPath, remedy: str) -> str:
     if remedy.startswith("leave the key out"):
         del value_at(document, path[:-1])[path[-1]]
     else:
-        value_at(document, path[:-1])[path[-1]] = yaml.safe_load(remedy.removeprefix("write for example "))
+        value_at(document, path[:-1])[path[-1]] = yaml.safe_load(
+            remedy.removeprefix("write for example ").removesuffix(", or leave the key out")
+        )
     return _text(document)
 
 

@@ -239,7 +239,7 @@ def _of_whole_sections(found: dict[KeyPath, dict[str, Any]], document: dict[str,
         for path, item in found.items()
         if item["type"] == "missing" and names_of(path[:-1]) in FORMS and _all_in(path[:-1], unknown, document)
     }
-    of_whole = {path: {"type": "model_type", "input": value_at(document, path)} for path in whole}
+    of_whole = {path: {"type": "no_known_key", "input": value_at(document, path)} for path in whole}
     return {path: item for path, item in found.items() if path[:-1] not in whole} | of_whole
 
 

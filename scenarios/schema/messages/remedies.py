@@ -99,6 +99,11 @@ def answer(
         return _wrong_kind(path, item["ctx"], written, document)
     if kind == "extra_forbidden":
         return _unknown(path, document, written, prefer)
+    if kind == "no_known_key":
+        example, unknown = example_of(names_of(path), document, path), (*path, next(iter(value)))
+        remedy = f"write {dotted(path)}: {flow(example)} in place of {dotted(unknown)}"
+        change = Change(gone=(unknown,), new=((path, example),))
+        return Answer(unknown, "unknown key", remedy, change, _scalar(value_at(document, unknown)))
     if kind == "missing":
         example = example_of(names_of(path))
         change = Change(sure=False) if example is None or type(path[-1]) is int else Change(new=((path, example),))
@@ -342,7 +347,7 @@ def _choice(expected: str, given: object, path: KeyPath, document: dict[str, Any
     # A privacy section without `mechanism` has the tag `amplitude`, which nobody writes.
     words = [word for word in re.findall(r"'([^']*)'", expected) if word != "amplitude" and " " not in word]
     if not words:  # numbers, which pydantic does not quote
-        return f"must be {expected}", "write one of these numbers", None
+        return f"must be {expected}", f"write for example {re.split(r',| or ', expected)[0]}", None
     near = nearest_words(given, words)
     if len(near) > 1:
         errors = {word: num_errors(with_value(document, path, word)) for word in near}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from typing import Annotated, Any
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from scenarios.schema.errors import Change, KeyPath, ScenarioError, flow, listing, mapping, names_of, value_at
+from scenarios.schema.errors import Change, KeyPath, ScenarioError, flow, items_of, listing, mapping, names_of, value_at
 from scenarios.schema.labels.units import likely_unit, number_in, unit_of
 from scenarios.schema.messages.forms import FORMS, LIMITS
 from scenarios.schema.messages.lines import change_in
@@ -26,7 +26,12 @@ MOST_ROUNDED = 1e9
 
 _OF_ROUNDS = ("test_accuracy", "validation_accuracy", "test_loss", "train_loss", "squared_error")
 """Metrics that every round has."""
-_METRICS = {"flmc": ("mse", "squared_error"), "flip-moments": ("largest_mean_gap", "recovered_mean")}
+_METRICS = {
+    "flmc": ("mse", "squared_error"),
+    "flip-moments": ("largest_mean_gap", "recovered_mean"),
+    "bit-distance": ("kappa", "kappa"),
+    "reconstruction": ("membership_auc", "membership_auc"),
+}
 """A number of a whole trial and one of a round, by algorithm; others have an accuracy, and links a bit error rate."""
 
 
@@ -34,9 +39,13 @@ def example_of(name: str, document: Mapping[str, Any] | None = None, path: KeyPa
     """A value of a key without a default, for figures of the algorithm and the sweep of a document."""
     if document is not None and name == "privacy" and owner_of(document, section="learning") != "flmc":
         return "none"
-    if document is not None and name in ("report.figures.x", "report.figures.y"):
-        figure, blocks = mapping(value_at(document, path[:-1])), [*blocks_of(document.get("sweep")).values()]
+    if document is not None and name in ("report.figures.x", "report.figures.y", "report.figures.series"):
+        figure = mapping(value_at(document, path[: path.index(name.rpartition(".")[2])]))
+        blocks = [*blocks_of(document.get("sweep")).values()]
         swept = [one for block in blocks for _, group in groups_of(block, ()) for one in mapping(group)]
+        if name == "report.figures.series":
+            taken = (figure.get("x"), figure.get("panels"), *items_of(figure.get("series")))
+            return next((one for one in swept if one not in taken), "label")
         of_link = "measure" in document and "learning" not in document
         if name == "report.figures.x":
             if of_link or figure.get("y") in _OF_ROUNDS:
@@ -84,7 +93,8 @@ def by_example(path: KeyPath, remedy: str, document: Mapping[str, Any]) -> str:
     """Return the remedy for a wrong type by an example; without one, leave out a key that needs no value."""
     name = names_of(path)
     if type(path[-1]) is int:
-        return remedy if (item := _item_of(name)) is None else f"write for example {flow(item)}"
+        item = example_of(name, document, path) if name == "report.figures.series" else _item_of(name)
+        return remedy if item is None else f"write for example {flow(item)}"
     if words := words_of_kinds(name):
         return f"write for example {words[0]}"
     if (example := example_of(name, document, path)) is not None:
@@ -92,8 +102,12 @@ def by_example(path: KeyPath, remedy: str, document: Mapping[str, Any]) -> str:
     key = schema_keys().get(name)
     if key is None or any(one.is_required() for one in key.definitions):
         return remedy
-    nothing = name in left_out_keys() and name.partition(".")[0] in ("link", "learning", "privacy", "tune")
-    return f"{'write none' if nothing else 'leave it out'}, or {remedy}"
+    return f"{'write none' if _has_none(name) else 'leave it out'}, or {remedy}"
+
+
+def _has_none(name: str) -> bool:
+    """Return True for a key that may be left out, and for which `none` may be written instead."""
+    return name in left_out_keys() and name.partition(".")[0] in ("link", "learning", "privacy", "tune")
 
 
 def stand_in(remedy: str, path: KeyPath) -> Change:
@@ -119,15 +133,30 @@ def broken_limit(fields: Iterable[FieldInfo], value: Any) -> dict[str, Any] | No
     return next(iter(found), None)
 
 
-def without_value(error: ScenarioError) -> ScenarioError:
-    """The error of a key without a value, with a value to write where the key cannot be left out; others unchanged."""
+def without_value(error: ScenarioError, read: Callable[[], Mapping[str, Any]]) -> ScenarioError:
+    """The error of a key without a value, with a value to write where the key cannot be left out; others unchanged.
+
+    `read` returns the file as far as it can be read.
+    """
     if error.problem != "the key has no value" or error.key is None:
         return error
     path = re.sub(r"\[\d+\]", "", error.key)
     in_list = error.key.endswith("]") or ".at." in path
     name = path.removeprefix("sweep.").removeprefix("zip.")
     key = schema_keys().get(name)
+    document = read() if name.startswith("report.figures.") else {}
+    if document and "base" not in document:
+        place = tuple(int(part) if part.isdecimal() else part for part in re.findall(r"\w+", error.key))
+        if (example := example_of(name, document, place)) is not None:
+            error.remedy = f"write for example {flow(example)}"
+            return error
+    if name == "learning.algorithm":  # its default fits few of the keys that are written beside another
+        error.remedy = "write for example fedavg"
+        return error
     if key is None or not (in_list or any(one.is_required() for one in key.definitions)):
+        absent = key is not None and all(one.default is None for one in key.definitions)
+        if absent and (usual := example_of(name)) is not None:  # who writes a key wants a value of it
+            error.remedy = f"write for example {flow(usual)}, or leave the key out"
         error.remedy = "write a value" if in_list else error.remedy
         return error
     default = next((one.default for one in key.definitions if isinstance(one.default, int | float | str)), None)
@@ -151,7 +180,8 @@ def beyond(kind: str, name: str, item: dict[str, Any], field: FieldInfo | None) 
     if (near := likely_unit(leaf, value, holds=lambda one: holds(one, limit), usual=number)) is not None:
         return problem, f"write {near}", float(near.partition(" ")[0])
     words = [word for word in choices(name) if word in ("auto", "none", "measured")] if name in FORMS else []
-    words += ["none"] if field is not None and allows(field, None) and "none" not in words else []
+    absent = field is not None and allows(field, None) and _has_none(name)
+    words += ["none"] if absent and "none" not in words else []
     alone = f", or {listing(words)}" if words else ""
     if "none" in words and default is None and value == 0:  # 0 for none
         return problem, "write none", None

@@ -55,6 +55,9 @@ class RoundOfClients:
             yield {"round": self.index + 1, "node_id": node, **{name: one[row] for name, one in self.columns.items()}}
 
 
+MEASURED = ("bit_error_rate", "packet_error_rate", "airtime_s", "energy_j")
+"""Names of the curves that phyloop draws of each app."""
+
 TRAINED = "the clients train as the settings say, which phyloop cannot see"
 
 
@@ -119,8 +122,11 @@ def _by_sender(rounds: Sequence[RoundOfClients], name: str, *, num_devices: int)
     return table
 
 
+_ROUND, _LOG = "flower-", "log-"
+
+
 class FlowerStore(Store):
-    """Run folder of a Flower app: each transmission is a task."""
+    """Run folder of a Flower app: each transmission is a task, and so is each call of `AirGrid.log`."""
 
     study = "flower"
 
@@ -142,10 +148,31 @@ class FlowerStore(Store):
             name: one.astype(np.int64 if one.dtype.kind in "iub" else np.float64)[None]
             for name, one in measured.columns.items()
         }
-        batch = Batch(ids=[f"flower-{measured.index:08d}"], numbers=[measured.index], seconds=0.0)
+        batch = Batch(ids=[f"{_ROUND}{measured.index:08d}"], numbers=[measured.index], seconds=0.0)
         nodes = [str(node) for node in measured.nodes]
         self.add(Row(batch=batch), {"nodes": nodes, "numbers": measured.numbers, "link": columns})
         self.finish_run(len(self.runs))
+
+    def log(self, metrics: Mapping[str, float], *, after_round: int) -> None:
+        """Store metrics that the app has measured itself after a round, from 1; later values replace earlier ones."""
+        number = sum(one.startswith(_LOG) for one in self.tasks)
+        batch = Batch(ids=[f"{_LOG}{number:08d}"], numbers=[number], seconds=0.0)
+        self.add(Row(batch=batch), {"round": after_round, "logged": dict(metrics)})
+        self.finish_run(len(self.runs))
+
+    def logged(self) -> dict[str, dict[int, float]]:
+        """Return name: round: value of all metrics that the app has logged."""
+        found: dict[str, dict[int, float]] = {}
+        for task_id in (one for one in self.tasks if one.startswith(_LOG)):
+            task = self.tasks[task_id]
+            for name, value in self.read(task, "logged").items():
+                found.setdefault(name, {})[int(self.read(task, "round"))] = float(value)
+        return {name: dict(sorted(values.items())) for name, values in found.items()}
+
+    @property
+    def round_ids(self) -> list[str]:
+        """Identities of the stored transmissions."""
+        return [one for one in self.tasks if one.startswith(_ROUND)]
 
     def read_accounts(self, task_ids: Iterable[str]) -> dict[str, PrivacyAccount]:
         """Return the account of all rounds under the first of these tasks; empty if nothing was sent."""
@@ -154,8 +181,7 @@ class FlowerStore(Store):
 
     def rounds(self) -> Iterator[RoundOfClients]:
         """Yield all stored transmissions."""
-        ids = list(self.tasks)
-        for task_id, columns in self.read_series(ids, "link").items():
+        for task_id, columns in self.read_series(self.round_ids, "link").items():
             task = self.tasks[task_id]
             nodes = tuple(int(node) for node in self.read(task, "nodes"))
             yield RoundOfClients(index=task.trial, nodes=nodes, columns=columns, numbers=self.read(task, "numbers"))

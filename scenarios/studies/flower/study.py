@@ -28,8 +28,8 @@ class FlowerStudy:
     store = FlowerStore
 
     def __init__(self, store: FlowerStore) -> None:
-        self.ids = list(store.tasks)
-        self.rounds = list(store.rounds())
+        self.ids = store.round_ids or list(store.tasks)
+        self.rounds, self.logged = list(store.rounds()), store.logged()
         self.loaded = stored_scenario(store)
         self.scenario = self.loaded.scenario
         self.name = self.scenario.name
@@ -96,6 +96,13 @@ class FlowerStudy:
         ):
             spots = [Spot(x=one.index + 1, y=one.numbers[name]) for one in self.rounds if name in one.numbers]
             yield _drawing(name, spots, words)
+
+        for name, values in self.logged.items():
+            yield self.drawing_of(name, values)
+
+    def drawing_of(self, name: str, values: Mapping[int, float]) -> Drawing:
+        """Return the figure of a metric that the app has logged."""
+        return _drawing(name, [Spot(x=x, y=y) for x, y in values.items()], "As logged by the app, of one run.")
 
     def _clients(self) -> list[Part]:
         of_node: dict[int, list[dict[str, Any]]] = {}

@@ -165,7 +165,7 @@ def test_a_conflict_names_the_key_in_the_file_and_the_sweep_point(tmp_path: Path
 def test_too_many_points_are_refused_before_they_are_made(tmp_path: Path) -> None:
     numbers = list(range(1, 401))
     text = f"sweep: {{learning.task.dimension: {numbers}, learning.num_devices: {numbers}}}\n"
-    assert "160000 points, more than 100000" in refusal(text, tmp_path)
+    assert "160,000 points, more than 100,000" in refusal(text, tmp_path)
 
 
 def test_a_thousand_points_take_less_than_a_second(tmp_path: Path) -> None:

@@ -77,8 +77,10 @@ def test_a_name_must_be_a_plain_file_name(name: str, tmp_path: Path) -> None:
         (f"{'k' * 201}: 1\n", "a key must be text of at most 200 characters"),
         ("".join(f"k{number}: 1\n" for number in range(1001)), "a mapping of more than 1000 keys"),
         ("sweep:\n" + "".join(f"  {key}: {list(range(1, 1001))}\n" for key in (
-            "learning.rounds", "learning.num_devices", "link.probe_bits")), "1000000000 points, more than 100000"),
+            "learning.rounds", "learning.num_devices", "link.probe_bits")), "1,000,000,000 points, more than 100,000"),
         ("sweep: {label: " + str(list(range(30_000))) + "}\n", "the same task twice"),
+        ("sweep: {label: [" + ", ".join(f"&a{number} {number}" for number in range(1001)) + "]}\n", "1000 anchors"),
+        ("sweep: {label: [&a 1" + ", *a" * 1000 + "]}\n", "more than 1000 anchors and aliases"),
     ],
 )  # fmt: skip
 def test_too_long_input_is_refused_at_once(text: str, words: str, tmp_path: Path) -> None:
@@ -91,7 +93,7 @@ def test_many_bad_lines_raise_the_first_errors_within_a_second(tmp_path: Path) -
     with OwnTime() as own:
         sentences = sentence_about(text, tmp_path).split("\n")
     assert sentences[0].startswith("s.yaml:3: link.k0 = 1: unknown key;")
-    assert sentences[-1].endswith(f"({4 * 990 + 1 - len(sentences)} more errors to correct after this).")
+    assert sentences[-1].endswith(f"({4 * 990 + 1 - len(sentences):,} more errors to correct after this).")
     assert own.seconds < 1.0
 
 

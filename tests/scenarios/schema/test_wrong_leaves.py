@@ -19,7 +19,10 @@ SAMPLE, SHARE_ALL = 60, 0.88
 
 FEDAVG = "name: a\nlearning: {algorithm: fedavg, data: digits, num_devices: 4"
 
+PRIVACY = "name: a\nlearning: {algorithm: fedavg, data: digits}\nprivacy: {wrong: 1}\n"
+
 ALONE = {
+    "an unknown key of privacy alone": PRIVACY,
     "a key that the codec lacks": FEDAVG + ", codec: {name: fixed-point, protected_bits: 2}}\n",
     "an error variance below 0": "name: a\nlink: {csi: {error_variance: -1}}\n",
     "an epsilon of a budget below 0": FEDAVG
@@ -53,6 +56,7 @@ LIMITS = {
     "link.channel.cell.radius_m=2 km": "must be a number without a unit; write 2000",
     "link.channel.speed_m_s=30/3.6": "must be a number; write 8.33333",
     "trials=1.0e+30": "must be at most 10000000; write for example 3",
+    "link.ofdm.num_symbols=some": "must be a whole number; write for example 14",
     "trials=50x": "must be a whole number; write 50",
 }
 
@@ -61,6 +65,48 @@ LIMITS = {
 def test_a_remedy_names_the_limit_that_was_broken(setting: str, tmp_path: Path) -> None:
     first = check(write_scenario(tmp_path, "name: a\n"), overrides=[setting]).errors[0]
     assert f"{first.problem}; {first.remedy}" == LIMITS[setting]
+
+
+SENTENCES = {
+    "privacy without a known key": (
+        PRIVACY,
+        "s.yaml:3: privacy.wrong = 1: unknown key; write privacy: none in place of privacy.wrong.",
+    ),
+    "a number out of three": (
+        FEDAVG + ", codec: {name: fixed-point, fraction_bits: 7}}\n",
+        "s.yaml:2: learning.codec.fraction_bits = 7: must be 10, 23 or 52; write for example 10.",
+    ),
+    "a series that is no text": (
+        FEDAVG + "}\nsweep: {learning.local.steps: [1, 2]}\nreport: {figures: [{x: round, y: test_accuracy, "
+        "series: [7.25]}]}\n",
+        "s.yaml:4: report.figures[0].series[0] = 7.25: must be text; write for example learning.local.steps.",
+    ),
+    "a figure without its metric": (
+        "name: a\nreport:\n  figures:\n  - x: link.power.snr_max_db\n    y:\n",
+        "s.yaml:5: report.figures[0].y: the key has no value; write for example mse.",
+    ),
+    "an algorithm without its name": (
+        "name: a\nlearning:\n  algorithm:\n",
+        "s.yaml:3: learning.algorithm: the key has no value; write for example fedavg.",
+    ),
+    "a batch without its size": (
+        "name: a\nlearning:\n  local:\n    batch_size:\n",
+        "s.yaml:4: learning.local.batch_size: the key has no value; write for example 32, or leave the key out.",
+    ),
+    "rounding to less than nothing": (
+        "name: a\nsweep: {link.power.snr_max_db: [1, 2]}\nreport: {tables: [{metric: mse, rounded_to: -1, source: b, "
+        "published: [{at: {link.power.snr_max_db: 1}, values: 1}]}]}\n",
+        "s.yaml:3: report.tables[0].rounded_to = -1: must be above 0; write for example 1.",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SENTENCES, ids=lambda case: case.replace(" ", "_"))
+def test_a_remedy_fits_what_is_written_around_it(case: str, tmp_path: Path) -> None:
+    text, sentence = SENTENCES[case]
+    path = write_scenario(tmp_path, text)
+    (error,) = check(path).errors
+    assert str(error).replace(str(path), "s.yaml") == sentence
 
 
 def test_a_clip_beyond_single_precision_is_refused(tmp_path: Path) -> None:
