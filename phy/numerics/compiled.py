@@ -6,17 +6,21 @@ once in plain threads: no threading layer to configure, and none that a fork cou
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import hashlib
 import math
 import os
 import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numba
 import numpy as np
+from numba.core.caching import FunctionCache
 from numba.core.codegen import JITCodeLibrary, get_host_cpu_features
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import FunctionPass, register_pass
@@ -65,29 +69,121 @@ _config.reload_config()
 
 
 class _Compilations(Listener):
-    """Number of compilations under way, for the display of progress; kernels found on disk are none.
+    """Compilations under way, and the time that all took [s], for what is shown; kernels found on disk are none.
 
     Meanwhile no cycles are collected: most objects of a compilation live to its end, and looking through them again and
     again takes 3 to 12 % of the time.
     """
 
     under_way = 0
+    seconds = 0.0
+    """With the time that this process waited for another one that compiled the same kernel."""
     _collected = False
+    _begun = 0.0
 
     def on_start(self, _: Event) -> None:
         if self.under_way == 0:
+            self._begun = time.monotonic()
             self._collected = gc.isenabled()
             gc.disable()
         self.under_way += 1
 
     def on_end(self, _: Event) -> None:
         self.under_way -= 1
-        if self.under_way == 0 and self._collected:
-            gc.enable()
+        if self.under_way == 0:
+            self.seconds += time.monotonic() - self._begun
+            if self._collected:
+                gc.enable()
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Count a wait for the machine code of another process as compiling."""
+        begun = time.monotonic()
+        self.under_way += 1
+        try:
+            yield
+        finally:
+            self.under_way -= 1
+            self.seconds += (time.monotonic() - begun) * (self.under_way == 0)
 
 
 compilations = _Compilations()
 register("numba:compile", compilations)
+
+_LONGEST_WAIT_S = 120.0
+"""Wait for another process that compiles the same kernel; many times what any kernel takes."""
+
+
+class _InTurns(FunctionCache):
+    """Machine code on disk that one process at a time adds to; the others wait, and read what it has compiled.
+
+    Workers and sessions of tests begin with the same kernels. Without a lock each compiled them all, and of two that
+    wrote the list of a kernel's signatures at once one lost its entry.
+    """
+
+    _lock: int | None = None
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return a kernel for argument types, or None: then this process compiles it, and `save_overload` follows."""
+        found = super().load_overload(sig, target_context)
+        if found is None and self._take():
+            found = super().load_overload(sig, target_context)
+            if found is not None:
+                self._give_back()
+        return found
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep a kernel on disk, and let other processes go on."""
+        try:
+            super().save_overload(sig, data)
+        finally:
+            self._give_back()
+
+    def _take(self) -> bool:
+        """Return True once no other process compiles this kernel; False where files cannot be locked."""
+        if self._lock is not None:
+            return False
+        try:
+            Path(self.cache_path).mkdir(parents=True, exist_ok=True)
+            lock = os.open(Path(self.cache_path) / f"{self._impl.filename_base}.lock", os.O_CREAT | os.O_RDWR, 0o600)
+        except OSError:
+            return False
+        try:
+            if _locked(lock):
+                self._lock = lock
+                return True
+            with compilations.waiting():
+                end = time.monotonic() + _LONGEST_WAIT_S
+                while time.monotonic() < end:
+                    time.sleep(0.02)
+                    if _locked(lock):
+                        self._lock = lock
+                        return True
+        except OSError:  # a file system without locks
+            pass
+        finally:
+            if self._lock is None:
+                os.close(lock)
+        return False
+
+    def _give_back(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def _locked(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _kept(compiled: Any) -> Any:
+    """Give a kernel the cache on disk that processes share in turns."""
+    compiled._cache = _InTurns(compiled.py_func)
+    return compiled
 
 
 _OPTIONS: dict[str, Any] = {
@@ -101,7 +197,7 @@ _LEAN: dict[str, Any] = {**_OPTIONS, "fastmath": _FASTMATH, "_nrt": False}
 
 def kernel(function: Callable[..., Any]) -> Any:
     """A function called from Python: compiled at its first call, its machine code found on disk later."""
-    return _njit(**_OPTIONS, nogil=True, cache=True, fastmath=_FASTMATH)(function)
+    return _kept(_njit(**_OPTIONS, nogil=True, fastmath=_FASTMATH)(function))
 
 
 def lean_kernel(function: Callable[..., Any]) -> Any:
@@ -110,17 +206,17 @@ def lean_kernel(function: Callable[..., Any]) -> Any:
     It compiles faster: arrays for its own use come from Python, and loops assign element by element. numba compiles
     some forty functions for `a[:] = b`.
     """
-    return _njit(**_LEAN, nogil=True, cache=True)(function)
+    return _kept(_njit(**_LEAN, nogil=True)(function))
 
 
 def contracted_kernel(function: Callable[..., Any]) -> Any:
     """A kernel that rounds as XLA does: sums in the order they are written, products fused into them."""
-    return _njit(**_OPTIONS, nogil=True, cache=True, fastmath={"contract"})(function)
+    return _kept(_njit(**_OPTIONS, nogil=True, fastmath={"contract"})(function))
 
 
 def exact_kernel(function: Callable[..., Any]) -> Any:
     """A kernel that rounds as NumPy does: sums in the order they are written, divisions that stay divisions."""
-    return _njit(**_OPTIONS, nogil=True, cache=True)(function)
+    return _kept(_njit(**_OPTIONS, nogil=True)(function))
 
 
 # LLVM's form of a part is copied into each kernel that calls it. Machine code of the part alone, which only Python

@@ -9,6 +9,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from scenarios.engine.compiling import is_compiling
 from scenarios.engine.study import Progress
 from scenarios.schema.labels.units import time_left
 
@@ -71,7 +72,7 @@ def shown_progress(num_tasks: int, *, stored: str = "tasks stored", quiet: bool 
         def get_renderables(self) -> Iterator[RenderableType]:
             for task in self.tasks:
                 state = "starting" if task.total is None else "running"
-                task.description = "compiling" if _is_compiling() else state
+                task.description = "compiling" if is_compiling() else state
                 yield self.make_tasks_table([task])
                 yield Text(task.fields["doing"], no_wrap=True, overflow="ellipsis")
 
@@ -117,9 +118,3 @@ def shown_progress(num_tasks: int, *, stored: str = "tasks stored", quiet: bool 
             taken=lambda _, text: bar.update(row, doing=text),
             row=lambda text: print(text, flush=not on_terminal),
         )
-
-
-def _is_compiling() -> bool:
-    """Return True while a kernel is compiled in this process; without kernels numba is not imported."""
-    compiled = sys.modules.get("phy.numerics.compiled")
-    return getattr(getattr(compiled, "compilations", None), "under_way", 0) > 0

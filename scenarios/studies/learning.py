@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from fl.base.words import plural
 from scenarios.engine.batch import Engine, Finished, InProcess, Job, batch_size
+from scenarios.engine.compiling import compiling_s, told
 from scenarios.engine.limits import Room, refuse_disk, refuse_memory
 from scenarios.engine.limits import room as make_room
 from scenarios.engine.options import RunOptions
@@ -58,6 +59,7 @@ class LearningStudy(Study):
         self._engine = engine or InProcess()
         self._room = room
         self.ids = list(chain.from_iterable(plan.task_ids))
+        self._compiled_before_s = compiling_s()
 
     @classmethod
     def reload(cls, store: Store) -> Self:
@@ -142,7 +144,9 @@ class LearningStudy(Study):
             all_done = "the task is" if outcome.planned == 1 else f"all {plural(outcome.planned, 'task')} are"
             say(f"{all_done} finished: 0 computed{found}; phyloop report draws figures again")
         else:
-            print(f"{plural(outcome.planned, 'task')}: {outcome.computed} computed{found} in {seconds:.0f} s")
+            compiling = told(compiling_s() - self._compiled_before_s)
+            took = f"{seconds:.0f} s{compiling and f', with {compiling}'}"
+            say(f"{plural(outcome.planned, 'task')}: {outcome.computed} computed{found} in {took}")
         if outcome.failed:
             print(
                 f"phyloop: {outcome.failed} of {plural(outcome.planned, 'task')} failed; the report names "

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from fl.base.words import plural
 from phy.measure.monte_carlo import Stop, StopReason, StopRule, why_stop
+from scenarios.engine.compiling import compiling_s, told
 from scenarios.engine.interruption import stop_if_asked
 from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
 from scenarios.files.log import event, logger
@@ -48,7 +49,7 @@ class LinkStudy(Study):
         self.plan = plan or expand_link(loaded)
         self.rule = rule or self.plan.measure.rule()
         self.batches_added = self.points_found = self.points_timed = 0
-        self.sending_s = 0.0
+        self.sending_s, self._compiled_before_s = 0.0, compiling_s()
         self.ids = [point.point_id for curve in self.plan.curves for point in curve.points]
         self._latest: PointResult | None = None
 
@@ -179,9 +180,10 @@ class LinkStudy(Study):
         if self.points_timed:
             say(f"\n{tables.TIME_NOTE}")
         found = f", {plural(self.points_found, 'point')} needed none" if self.points_found else ""
-        parts = f"{self.sending_s:.0f} s of sending, as in column [s], the rest compiling and drawing"
-        took = f"{seconds:.0f} s" + (f": {parts}" if self.batches_added else "")
-        print(f"\n{plural(self.batches_added, 'batch', 'batches')} measured{found} in {took}")
+        sending = f"{self.sending_s:.0f} s of sending, as in column [s]"
+        parts = ", ".join(filter(None, (sending, told(compiling_s() - self._compiled_before_s))))
+        took = f"{seconds:.0f} s" + (f": {parts}, the rest starting and drawing" if self.batches_added else "")
+        say(f"\n{plural(self.batches_added, 'batch', 'batches')} measured{found} in {took}")
 
     # --- stopping, and what is shown of it --------------------------------------------------------
 

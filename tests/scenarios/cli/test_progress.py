@@ -14,8 +14,10 @@ from numba.core.event import Event, Listener, install_listener
 from typer.testing import CliRunner
 
 from scenarios.cli.app import app
-from scenarios.cli.progress import _is_compiling, shown_progress
+from scenarios.cli.progress import shown_progress
 from scenarios.engine.batch import InProcess
+from scenarios.engine.compiling import compiling_s, is_compiling
+from scenarios.engine.compiling import told as told_words
 from scenarios.engine.study import Progress
 from scenarios.plan.plan import expand
 from scenarios.schema.labels.units import time_left
@@ -114,14 +116,27 @@ def test_a_kernel_is_said_to_be_compiled_while_it_is() -> None:
 
     class Watch(Listener):  # type: ignore[misc]
         def on_start(self, _: Event) -> None:
-            seen.append(_is_compiling())
+            seen.append(is_compiling())
 
         def on_end(self, _: Event) -> None:
             pass
 
-    assert not _is_compiling()
+    assert not is_compiling()
     with install_listener("numba:compile", Watch()):
         assert twice(2) == 4
     assert seen
     assert all(seen)
     assert compilations.under_way == 0
+
+
+def test_a_time_spent_on_compiling_is_told_from_a_second_on() -> None:
+    assert told_words(0.9) == ""
+    assert told_words(14.4) == "14 s of compiling kernels, which are kept for the next time"
+
+
+def test_the_time_spent_on_compiling_is_that_of_the_kernels_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    from phy.numerics.compiled import compilations
+
+    before = compiling_s()
+    monkeypatch.setattr(compilations, "seconds", compilations.seconds + 3.0)
+    assert compiling_s() - before == pytest.approx(3.0)
