@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 from fl.base.fields import Frozen
 from fl.base.measured import Measured
 from phy.config.base import Access, Modulation
-from phy.config.conflict import Conflict
+from phy.config.conflict import Conflict, Say, Write
 from phy.config.link import LinkConfig
 from phy.config.registry import Registry
 from phy.engines.choice import loads_tensorflow
@@ -157,12 +157,21 @@ class Learning(Frozen):
                 continue
             if one.access == "superposition":
                 problem = "detects the bits of every device on its own, but access superposition adds them up"
-                remedy = "write access: orthogonal, or access: noma, or access: auto"
-                yield Conflict(f"{path}.access learning.algorithm", f"{self.algorithm} {problem}", remedy)
+                yield Conflict(
+                    f"{path}.access learning.algorithm",
+                    f"{self.algorithm} {problem}",
+                    Write({"access": "orthogonal"}),
+                    Write({"access": "noma"}),
+                    Write({"access": "auto"}),
+                )
             if one.modulation == "analog":
                 problem = f"{self.algorithm} sends bits, which modulation analog cannot carry"
-                remedy = "write modulation: auto, or one from bpsk to 256qam"
-                yield Conflict(f"{path}.modulation learning.algorithm", problem, remedy)
+                yield Conflict(
+                    f"{path}.modulation learning.algorithm",
+                    problem,
+                    Write({"modulation": "auto"}),
+                    Say("one from bpsk to 256qam"),
+                )
 
     def links(self) -> Mapping[str, LinkConfig]:
         """Return the links of the algorithm beside the uplink, by their dotted path."""
@@ -184,7 +193,7 @@ class Learning(Frozen):
         if privacy is None:
             return None
         problem = f"{self.algorithm} studies a codec on random numbers, which need no privacy"
-        return Conflict("privacy learning.algorithm", problem, "write privacy: none")
+        return Conflict("privacy learning.algorithm", problem, Write({"privacy": "none"}))
 
     def budget_conflicts(self, *, link: LinkConfig, privacy: Any) -> Iterator[Conflict]:
         """Yield why the budget of `privacy` for the run cannot be kept; `link` names access and modulation.

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 
 from fl.base.arrays import F32, F64, I64, U8, Bools
 from fl.base.fields import Frozen, Probability
+from phy.config.conflict import Conflict, ConflictError, LeaveOut, Write
 from phy.config.registry import Registry, defines
 
 if TYPE_CHECKING:
@@ -56,9 +57,10 @@ class Attack(Frozen):
     @model_validator(mode="after")
     def _attackers_are_named_one_way(self) -> Attack:
         if (self.share is None) == (self.devices is None):
-            raise ValueError(
-                "attackers are named by share or by devices, one of both; "
-                + (f"write {{kind: {self.kind}, share: 0.2}}" if self.share is None else "leave devices out")
+            raise ConflictError(
+                "share devices",
+                "attackers are named by share or by devices, one of both",
+                Write({"": {"kind": self.kind, "share": 0.2}}) if self.share is None else LeaveOut("devices"),
             )
         return self
 
@@ -68,8 +70,8 @@ class Attack(Frozen):
         place = getattr(cls, "acts_on", None)
         return ("acts_on",) if place is None else () if defines(cls, Attack, f"of_{place}") else (f"of_{place}",)
 
-    def problem(self) -> str | None:
-        """Return why this attack changes nothing, and the remedy, in one sentence; None where it does."""
+    def problem(self) -> Conflict | None:
+        """Return why this attack changes nothing; None where it does."""
         return None
 
     def details(self, label: Callable[[str, Any], str]) -> str:

@@ -25,7 +25,7 @@ def weakest_rounds(released: F64, *, count: int) -> tuple[tuple[int, ...], str]:
     """
     num_rounds = len(released)
     if not 1 <= count <= num_rounds:
-        raise LearningError(f"a game of {plural(count, 'round')} does not fit a run of {num_rounds}; play fewer")
+        raise LearningError(f"a game of {plural(count, 'round')} does not fit a run of {num_rounds}", "play fewer")
     chosen = np.sort(np.argsort(-released, kind="stable")[:count])
     first, last = chosen[0] + 1, chosen[-1] + 1
     span = (

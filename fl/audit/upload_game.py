@@ -183,7 +183,7 @@ def build_game(
     """
     problem = learning.why_not_audited(privacy, link=link)
     if problem is not None:
-        raise LearningError(f"{problem}, so there is nothing to audit; choose a scheme that uploads")
+        raise LearningError(f"{problem}, so there is nothing to audit", "choose a scheme that uploads")
     played: Any = learning.played
     run: dict[str, Any] = {"seed": seed, "rounds": rounds, "num_games": num_games}
     if played.upload_scheme is None:
@@ -205,8 +205,9 @@ def _upload_game(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism |
         most = rounds_within(upload_plan(config), link=on_air, privacy=privacy)
         if most is not None and most < rounds:
             raise LearningError(
-                f"the budget of epsilon {budget.epsilon:g} lets a device send in {plural(most, 'round')}, "
-                f"and a game of {rounds} was asked for; play fewer rounds, or raise the budget"
+                f"the budget of epsilon {budget.epsilon:g} lets a device send in {plural(most, 'round')}, and a "
+                f"game of {rounds} was asked for",
+                "play fewer rounds, or raise the budget",
             )
     config = config.settled(link=on_air, privacy=privacy)
     beside = beside_attackers(config.attack, num_devices=config.num_devices)

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from phy.config.conflict import RemediedError
 
-class LearningError(Exception):
+
+class LearningError(RemediedError):
     """A state of learning that cannot be: the sentence says which and what to do."""
 
 
@@ -20,5 +22,5 @@ def of_shape(found: NDArray[Any], shape: tuple[int, ...], *, whose: str) -> NDAr
     """Return `found`, which `whose` method gave. Raises LearningError for another shape."""
     if np.shape(found) != shape:
         problem = f"{whose} gives an array of shape {np.shape(found)}, and {shape} is needed"
-        raise LearningError(f"{problem}; phyloop check-plugin tests the plug-ins")
+        raise LearningError(problem, "phyloop check-plugin tests the plug-ins")
     return found

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from fl.base.fields import Count, Frozen, Probability
+from phy.config.conflict import ConflictError, LeaveOut, Write
 from phy.config.registry import Registry, defines
 
 Pair = tuple[NDArray[Any], NDArray[Any]]
@@ -93,14 +94,16 @@ class PartitionConfig(Frozen):
         for key, kind in (("labels_per_device", "labels"), ("alpha", "dirichlet")):
             given = getattr(self, key) is not None
             if given != (self.kind == kind):
-                example = f"partition: {{kind: {kind}, {key}: {2 if kind == 'labels' else 0.5}}}"
-                raise ValueError(
-                    f"kind {self.kind} needs {key}; write for example {example}"
-                    if not given
-                    else f"{key} belongs to kind {kind}, the kind is {self.kind}; leave it out, or write kind: {kind}"
-                )
+                if given:
+                    problem = f"{key} belongs to kind {kind}, the kind is {self.kind}"
+                    raise ConflictError(f"{key} kind", problem, LeaveOut(), Write({"kind": kind}))
+                usual = {"kind": kind, key: 2 if kind == "labels" else 0.5}
+                remedy = Write({"partition": usual}, example=True)
+                raise ConflictError(f"kind {key}", f"kind {self.kind} needs {key}", remedy)
         if not self.disjoint and self.samples_per_device is None:
-            raise ValueError("without disjoint every device draws from the whole set; write samples_per_device: 50")
+            raise ConflictError(
+                "disjoint", "without disjoint every device draws from the whole set", Write({"samples_per_device": 50})
+            )
         return self
 
 

@@ -88,7 +88,7 @@ def read_cifar(path: Path, *, name: DataName) -> tuple[Pair, Pair]:
             with reading(f"file of {name}", source=f"{path}, {member}"):
                 parts[member] = _part(content, name=name)
     if absent := [member for member in FILES[name] if member not in parts]:
-        raise LearningError(f"{path}: {absent[0]} is missing, {name} has {', '.join(FILES[name])}; {AGAIN}")
+        raise LearningError(f"{path}: {absent[0]} is missing, {name} has {', '.join(FILES[name])}", AGAIN)
     *train, test = (parts[member] for member in FILES[name])
     return (np.concatenate([x for x, _ in train]), np.concatenate([y for _, y in train])), test
 

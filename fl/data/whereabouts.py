@@ -155,7 +155,7 @@ def _all_of(folder: Path, patterns: tuple[str, ...]) -> tuple[Path, ...]:
     paths = tuple(some[0] for some in found.values() if some)
     if paths and len(paths) < len(patterns):
         absent = next(pattern for pattern, some in found.items() if not some)
-        raise LearningError(f"{folder}: {_plain(absent)} is missing beside {paths[0].name}; add it")
+        raise LearningError(f"{folder}: {_plain(absent)} is missing beside {paths[0].name}", "add it")
     return paths
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from fl.base.fields import Count, Frozen, PositiveFloat, whole
+from phy.config.conflict import ConflictError, LeaveOut, Say, Write
 
 NonNegative = Annotated[float, Field(ge=0.0, le=1e6, allow_inf_nan=False)]
 Decay = Annotated[float, Field(ge=0.0, lt=1.0, allow_inf_nan=False)]
@@ -72,14 +73,22 @@ class LocalConfig(Frozen):
     @model_validator(mode="after")
     def _keys_fit_each_other(self) -> LocalConfig:
         if self.optimizer == "gd" and self.batch_size is not None:
-            more = " and momentum" if self.momentum > 0.0 else ""
-            raise ValueError(f"gd takes the full batch; leave batch_size{more} out, or write optimizer: sgd")
+            momentum = ["momentum"] if self.momentum > 0.0 else []
+            raise ConflictError(
+                "", "gd takes the full batch", LeaveOut("batch_size", *momentum), Write({"optimizer": "sgd"})
+            )
         if self.optimizer != "gd" and self.batch_size is None:
-            raise ValueError(f"{self.optimizer} needs batch_size; write for example batch_size: 32")
+            raise ConflictError(
+                "batch_size", f"{self.optimizer} needs batch_size", Write({"batch_size": 32}, example=True)
+            )
         if self.optimizer != "sgd" and self.momentum > 0.0:
-            raise ValueError(f"momentum belongs to sgd, the optimizer is {self.optimizer}; leave it out")
+            raise ConflictError(
+                "momentum optimizer", f"momentum belongs to sgd, the optimizer is {self.optimizer}", LeaveOut()
+            )
         if self.precision != "float32" and self.clip is not None and self.l2 > 0.0:
-            raise ValueError("bfloat16 rounds what l2 adds, so that clip would not hold; leave precision or l2 out")
+            raise ConflictError(
+                "l2 clip", "bfloat16 rounds what l2 adds, so that clip would not hold", Say("leave precision or l2 out")
+            )
         return self
 
     @property

@@ -139,8 +139,8 @@ def hold_out(partition: Partition, *, test_share: float, generator: np.random.Ge
     sizes = partition.sizes
     if sizes.min() < 2:
         raise LearningError(
-            f"device {int(np.argmin(sizes))} has {int(sizes.min())} sample, none of which it can hold out; give every "
-            "device at least 2"
+            f"device {int(np.argmin(sizes))} has {int(sizes.min())} sample, none of which it can hold out",
+            "give every device at least 2",
         )
     held = np.clip(np.rint(test_share * sizes).astype(np.int64), 1, sizes - 1)
     owner = np.repeat(np.arange(len(sizes)), sizes)

@@ -90,8 +90,9 @@ def compile_gradient(model: FederatedModel, *, local: LocalConfig, scale: float,
     if dry is None or not (clip is None or _has_one_tap_each(model, dry)):
         if local.precision != "float32":
             raise LearningError(
-                f"learning.local.precision is {local.precision}, but other layers with weights than Dense, Conv2D and "
-                "GroupNormalization, and those used twice, train in float32; leave precision out"
+                f"learning.local.precision is {local.precision}, but other layers with weights than "
+                "Dense, Conv2D and GroupNormalization, and those used twice, train in float32",
+                "leave precision out",
             )
         by_sample = compile_by_sample(model, scale=scale, shift=shift, clip=clip, l2=l2)
         sample_bytes = 3 * forward_bytes(model) + 16 * model.num_parameters

@@ -29,7 +29,7 @@ def keras_on_tensorflow() -> Any:
     backend = os.environ.get("KERAS_BACKEND") or "tensorflow"
     if backend != "tensorflow":
         raise LearningError(
-            f"KERAS_BACKEND is {backend}, phyloop trains on TensorFlow; unset it or set it to tensorflow"
+            f"KERAS_BACKEND is {backend}, phyloop trains on TensorFlow", "unset it or set it to tensorflow"
         )
     os.environ["KERAS_BACKEND"] = backend
     import keras
@@ -42,7 +42,7 @@ def keras_on_tensorflow() -> Any:
     ):
         if found != wanted:
             raise LearningError(
-                f"Keras runs with {what} {found}, phyloop needs {wanted}; change ~/.keras/keras.json or what set it"
+                f"Keras runs with {what} {found}, phyloop needs {wanted}", "change ~/.keras/keras.json or what set it"
             )
     return keras
 
@@ -168,35 +168,35 @@ def checked_network(network: Any, *, name: str, image_shape: Shape, num_classes:
     import keras
 
     if not isinstance(network, keras.Model):
-        raise LearningError(f"model {name} returned {type(network).__name__}; return a keras.Model of logits")
+        raise LearningError(f"model {name} returned {type(network).__name__}", "return a keras.Model of logits")
     width = _output_width(network, image_shape=image_shape, name=name)
     if width != outputs:
         remedy = f"make its last layer {outputs} wide"
         if width > num_classes:
             remedy += f", or write outputs: {width} if the rest is to stay unused"
         raise LearningError(
-            f"model {name} has {width} outputs where {outputs} are needed for {num_classes} classes; {remedy}"
+            f"model {name} has {width} outputs where {outputs} are needed for {num_classes} classes", remedy
         )
     if not network.trainable_variables:
-        raise LearningError(f"model {name} has no trainable weights; leave some layer trainable")
+        raise LearningError(f"model {name} has no trainable weights", "leave some layer trainable")
     if network.non_trainable_weights:
         raise LearningError(
-            f"model {name} has weights that gradients do not move ({network.non_trainable_weights[0].path}), which "
-            "would be neither sent nor averaged; use GroupNormalization in the place of BatchNormalization, and freeze "
-            "no layer"
+            f"model {name} has weights that gradients do not move "
+            f"({network.non_trainable_weights[0].path}), which would be neither sent nor averaged",
+            "use GroupNormalization in the place of BatchNormalization, and freeze no layer",
         )
     for variable in network.trainable_variables:
         if variable.dtype != "float32":
-            raise LearningError(f"model {name} keeps {variable.path} in {variable.dtype}; build it in float32")
+            raise LearningError(f"model {name} keeps {variable.path} in {variable.dtype}", "build it in float32")
     if network.losses:
         raise LearningError(
-            f"model {name} adds losses of its own (a regulariser), which local training would not see; "
-            "leave them out and write local.l2"
+            f"model {name} adds losses of its own (a regulariser), which local training would not see",
+            "leave them out and write local.l2",
         )
     last = network.layers[-1] if network.layers else network
     activation = getattr(getattr(last, "activation", None), "__name__", "")
     if "softmax" in (activation, type(last).__name__.lower()):
-        raise LearningError(f"model {name} ends in a softmax; leave it out, for the loss takes logits")
+        raise LearningError(f"model {name} ends in a softmax", "leave it out, for the loss takes logits")
     return network
 
 
@@ -212,7 +212,7 @@ def _output_width(network: Any, *, image_shape: Shape, name: str) -> int:
             f"model {name} cannot be built for images of shape {image_shape}: {type(error).__name__}: {error}"
         ) from error
     if takes != wanted:
-        raise LearningError(f"model {name} takes {takes}, the images are {wanted}; use image_shape for its Input")
+        raise LearningError(f"model {name} takes {takes}, the images are {wanted}", "use image_shape for its Input")
     if not isinstance(gives, tuple) or len(gives) != 2 or not isinstance(gives[1], int):
-        raise LearningError(f"model {name} gives {gives}; it must give logits of shape (None, classes)")
+        raise LearningError(f"model {name} gives {gives}", "it must give logits of shape (None, classes)")
     return gives[1]

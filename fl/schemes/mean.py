@@ -73,6 +73,7 @@ class MeanScheme(Scheme):
 
     def release(self, num_values: int) -> Release:
         return self.unprotected(
-            "sends numbers as they are, which nothing protects and no budget holds; write privacy.mechanism: gaussian "
-            "and learning.local.clip: 1, or an aggregation with an epsilon."
+            "sends numbers as they are, which nothing protects and no budget holds",
+            {"privacy.mechanism": "gaussian", "learning.local.clip": 1},
+            "an aggregation with an epsilon",
         )

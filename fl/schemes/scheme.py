@@ -12,9 +12,10 @@ from fl.base.arrays import F32, F64, Bools, Reals
 from fl.base.fields import Frozen
 from fl.base.measured import Measured
 from phy.config.base import Modulation
-from phy.config.conflict import Conflict
+from phy.config.conflict import Conflict, LeaveOut
 from phy.config.registry import Registry, defines
 from privacy.config.base import UNSETTLED
+from privacy.errors import PlainRemedy
 from privacy.events.claims import Claim
 from privacy.events.events import Ledger
 from privacy.events.published import CLEAR_SCALES, local_claim
@@ -58,12 +59,13 @@ Confidence = Annotated[
 ]
 
 SCHEME_KEYS = "learning.aggregation.name learning.aggregation"
+SCHEME_EPSILON = f"learning.aggregation.epsilon {SCHEME_KEYS}"
 
 
 def belongs(key: str, owner: str, found: str) -> Conflict:
     """Return the conflict of a `key` that belongs to `owner`, where the scenario has `found` in its place."""
     problem = f"{key} belongs to {owner}, {found}"
-    return Conflict(f"learning.aggregation.{key} {SCHEME_KEYS}", problem, f"leave {key} out")
+    return Conflict(f"learning.aggregation.{key} {SCHEME_KEYS}", problem, LeaveOut(key))
 
 
 def keep_factor(epsilon: float | None) -> float:
@@ -249,9 +251,11 @@ class Scheme(Frozen):
         response = self.response
         if response is None or response.flip_target is None:
             if self.own_epsilon is not None:
-                return self.unprotected("declares no release, and no budget holds without it; define `release`.")
-            written = "learning.aggregation.epsilon: 0.5" if hasattr(self, "epsilon") else "learning.aggregation: cpa"
-            return self.unprotected(f"without an epsilon protects nothing, and no budget holds that; write {written}.")
+                return self.unprotected("declares no release, and no budget holds without it", "define `release`")
+            problem = "without an epsilon protects nothing, and no budget holds that"
+            if hasattr(self, "epsilon"):
+                return self.unprotected(problem, {"learning.aggregation.epsilon": 0.5})
+            return self.unprotected(problem, {"learning.aggregation": "cpa"})
         return Release(
             kind="flipped-bits",
             unit="device",
@@ -260,10 +264,10 @@ class Scheme(Frozen):
             confidence=self.credited,
         )
 
-    def unprotected(self, problem: str, *, assumptions: tuple[str, ...] = ()) -> Release:
-        """Return the release of numbers for which no epsilon holds; `problem`, with a remedy, says why."""
+    def unprotected(self, problem: str, *remedies: PlainRemedy, assumptions: tuple[str, ...] = ()) -> Release:
+        """Return the release of numbers for which no epsilon holds; `problem` says why, `remedies` as PrivacyError."""
         sentence = f"aggregation {self.name} {problem}"
-        return Release(kind="unprotected", unit="device", problem=sentence, assumptions=assumptions)
+        return Release(kind="unprotected", unit="device", problem=sentence, remedies=remedies, assumptions=assumptions)
 
     def ledger(self, uploads: Uploads, *, num_values: int) -> Ledger:
         """Return the ledger of recorded uploads."""

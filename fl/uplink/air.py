@@ -74,7 +74,7 @@ class SuperposedUplink(Kept):
         scheme, response = plan.scheme, plan.scheme.response
         form = scheme.over_air(num_values)
         if form is None:
-            raise LearningError(f"aggregation {scheme.name} needs what every device sends; write access: orthogonal")
+            raise LearningError(f"aggregation {scheme.name} needs what every device sends", "write access: orthogonal")
         link = link.resolve(access="superposition", modulation=scheme.air_modulations[0])
         self._noise = None
         if isinstance(privacy, ReceiverNoise):

@@ -181,6 +181,6 @@ def common_layout(contents: Contents) -> Layout:
     if len(layouts) > 1:
         first, second = list(layouts.values())[:2]
         raise LearningError(
-            f"the arrays of nodes {first} and {second} differ in name or shape; let all clients train the same model"
+            f"the arrays of nodes {first} and {second} differ in name or shape", "let all clients train the same model"
         )
     return next(iter(layouts), ())

@@ -80,8 +80,8 @@ class Settings:
         rounds: int = getattr(self.scenario.learning, "rounds", 0)
         if self.privacy is not None and round_index >= rounds:
             raise LearningError(
-                f"privacy protects {plural(rounds, 'round')}, and the app sends another; raise rounds in "
-                "learning, or run fewer"
+                f"privacy protects {plural(rounds, 'round')}, and the app sends another",
+                "raise rounds in learning, or run fewer",
             )
 
     def _conflicts(self, config: AppConfig) -> Iterator[Conflict]:

@@ -13,6 +13,7 @@ from fl.algorithms.learning import Learning
 from fl.base.words import plural
 from fl.schemes.scheme import Scheme
 from fl.uplink.channel_credit import sure_noise_power
+from phy.config.conflict import listing
 from phy.links.airtime import upload_airtime_s
 from scenarios.plan.points import Plan, Point
 from scenarios.plan.warnings import BINDING, binding_caps
@@ -20,7 +21,6 @@ from scenarios.report.settings import cells_of
 from scenarios.report.tables.table import Table
 from scenarios.schema.consistency.conflicts import rounds_known
 from scenarios.schema.consistency.resolve import resolve_auto
-from scenarios.schema.errors import listing
 from scenarios.schema.labels.labels import setting_label
 from scenarios.schema.schema import Scenario
 

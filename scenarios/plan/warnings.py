@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from fl.base.words import plural
+from phy.config.conflict import flow, listing
 from phy.links.airtime import upload_airtime_s
 from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, Point, value_of
 from scenarios.schema.consistency.resolve import resolve_auto
 from scenarios.schema.consistency.unused import unused_keys
 from scenarios.schema.consistency.warnings import find_warnings
-from scenarios.schema.errors import flow, listing
 from scenarios.schema.labels.labels import setting_label, unequal_guarantees
 from scenarios.schema.schema import Scenario
 

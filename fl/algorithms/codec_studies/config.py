@@ -13,7 +13,7 @@ from fl.base.fields import PositiveFloat, Probability, whole
 from fl.base.measured import LINK, LINK_RATES, Measured
 from fl.base.words import plural
 from fl.schemes.codecs.codec import Codec, CodecConfig, codecs
-from phy.config.conflict import Conflict
+from phy.config.conflict import Conflict, ConflictError, Say, Write, rounded
 from phy.config.link import LinkConfig
 from privacy.config import Mechanism
 
@@ -65,8 +65,12 @@ class FlipMomentsConfig(Learning):
         if limit is not None and self.largest > limit:
             codec = f"codec {self.codec.name}, which clips them"
             problem = f"values up to {self.largest:g} exceed the limit {limit:g} of {codec}"
-            remedy = f"write largest: {limit:g}, or raise codec.bound"
-            yield Conflict("learning.largest learning.codec.bound learning.codec", problem, remedy)
+            yield Conflict(
+                "learning.largest learning.codec.bound learning.codec",
+                problem,
+                Write({"largest": rounded(limit, 6)}),
+                Say("raise codec.bound"),
+            )
 
     def build(self, *, link: LinkConfig, privacy: Any, seed: int, trials: tuple[int, ...]) -> Trials:
         from fl.algorithms.codec_studies.trials import FlipMoments
@@ -121,7 +125,9 @@ class BitDistanceConfig(Learning):
     @classmethod
     def _distances_are_of_fractions(cls, codec: Codec) -> Codec:
         if codec.as_fractions() is None:
-            raise ValueError(f"kappa compares fraction bits, the codec is {codec.name}; write codec: fixed-point")
+            raise ConflictError(
+                "codec", f"kappa compares fraction bits, the codec is {codec.name}", Write({"codec": "fixed-point"})
+            )
         return codec
 
     @classmethod

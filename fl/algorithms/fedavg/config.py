@@ -28,7 +28,7 @@ from fl.schemes.scheme import AggregationConfig, Scheme, schemes
 from fl.uplink.budgets import rounds_within, scheme_within, upload_parameters
 from phy.config import LinkConfig
 from phy.config.base import Access, Modulation
-from phy.config.conflict import Conflict
+from phy.config.conflict import Conflict, ConflictError, LeaveOut, Write, rounded
 from phy.engines.choice import sees_gpu, with_engine
 from phy.links.airtime import superposed_airtime_s
 from privacy.config import DeviceNoise, Mechanism, ReceiverNoise
@@ -128,22 +128,29 @@ class FedAvgConfig(Learning):
     def _no_more_take_part_than_there_are(self) -> FedAvgConfig:
         some = self.participation.devices_per_round
         if some is not None and some > self.num_devices:
-            raise ValueError(
-                f"participation.devices_per_round {some} exceeds num_devices {self.num_devices}; write "
-                f"devices_per_round: {self.num_devices} or less"
+            raise ConflictError(
+                "participation.devices_per_round num_devices",
+                f"participation.devices_per_round {some} exceeds num_devices {self.num_devices}",
+                Write({"devices_per_round": self.num_devices}, note="or less"),
             )
         if not self.aggregation.uses_codec and self.upload != "update":
-            raise ValueError(f"aggregation {self.aggregation.name} sends updates; write upload: update")
+            raise ConflictError(
+                "aggregation", f"aggregation {self.aggregation.name} sends updates", Write({"upload": "update"})
+            )
         local = self.local
         convex = self.model.name == "linear" and local.l2 > 0.0 and local.optimizer == "gd" and local.clip is not None
         if self.convergence_bound and not convex:
-            raise ValueError(
-                "convergence_bound needs model: linear, local.l2 above 0, optimizer: gd, and local.clip as the bound G "
-                "on gradients; write model: linear and local: {optimizer: gd, l2: 0.01, clip: 1}, or leave "
-                "convergence_bound out"
+            raise ConflictError(
+                "convergence_bound model local.l2 local.clip",
+                "convergence_bound needs model: linear, local.l2 above 0, optimizer: gd, and "
+                "local.clip as the bound G on gradients",
+                Write({"model": "linear", "local": {"optimizer": "gd", "l2": 0.01, "clip": 1}}),
+                LeaveOut("convergence_bound"),
             )
         if self.participation.straggling > 0.0 and self.local.steps == 1:
-            raise ValueError("straggling needs at least 2 local steps to leave some out; write local.steps: 5")
+            raise ConflictError(
+                "local", "straggling needs at least 2 local steps to leave some out", Write({"local.steps": 5})
+            )
         return self
 
     @classmethod
@@ -190,13 +197,13 @@ class FedAvgConfig(Learning):
             return None
         problem = "privacy without a mechanism bounds the amplitudes of flmc, the algorithm is fedavg"
         wanted = {"epsilon": 5, "delta": 1e-5, **privacy.model_dump(include={"epsilon", "delta"}, exclude_unset=True)}
-        numbers = ", ".join(f"{key}: {number:g}" for key, number in wanted.items())
-        remedy = f"write for example {{mechanism: gaussian, {numbers}}}"
+        lines: dict[str, Any] = {
+            "privacy": {"mechanism": "gaussian", **{key: rounded(number, 6) for key, number in wanted.items()}}
+        }
         if self.local.optimizer != "gd" or self.local.clip is None:
             taken = self.local.model_dump(exclude_unset=True, exclude={"optimizer", "batch_size", "momentum"})
-            local = {"optimizer": "gd", "clip": 1, **taken}
-            remedy += f" and learning.local: {{{', '.join(f'{key}: {value}' for key, value in local.items())}}}"
-        return Conflict("privacy learning.algorithm", problem, remedy)
+            lines["learning.local"] = {"optimizer": "gd", "clip": 1, **taken}
+        return Conflict("privacy learning.algorithm", problem, Write(lines, example=True))
 
     def budget_conflicts(self, *, link: LinkConfig, privacy: Any) -> Iterator[Conflict]:
         plan = upload_plan(self)

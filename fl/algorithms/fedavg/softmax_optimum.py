@@ -85,8 +85,9 @@ def softmax_optimum(
     gap = float(np.linalg.norm(gradient)) ** 2 / (2.0 * l2)  # by strong convexity
     if not gap <= _WORST_GAP * np.log(max(num_outputs, 2)):
         raise LearningError(
-            f"the optimum of softmax regression is only known to {gap:.2g} of the loss after {found.nit} steps "
-            f"({found.message}); raise l2 {l2:g}"
+            f"the optimum of softmax regression is only known to {gap:.2g} of the loss after "
+            f"{found.nit} steps ({found.message})",
+            f"raise l2 {l2:g}",
         )
     kernel, bias = _apart(found.x, x.shape[1])
     if basis is not None:

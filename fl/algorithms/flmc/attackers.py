@@ -17,6 +17,7 @@ from fl.attacks.attack import Attack, Place, attacks
 from fl.attacks.attacks import choose_attackers, every_bit, number_of
 from fl.base.arrays import F64, U8, Bools
 from fl.base.errors import LearningError
+from phy.config.conflict import Conflict, LeaveOut, Say, Write
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.draws import round_normals
 from phy.numerics.random import Purpose, random_bits, uniform_words
@@ -40,15 +41,13 @@ def check_attack(config: FlmcConfig, *, error_model: str) -> None:
         return
     if attack.acts_on not in open_to:
         able = sorted(word for word in attacks.words() if attacks[word].acts_on in open_to)
-        raise LearningError(
-            f"attack.kind {attack.kind} acts on {_PLACES[attack.acts_on]}, and scheme {config.scheme} has none; "
-            + (f"write kind: {able[0]}, or another of {', '.join(able)}" if able else "leave attack out")
-        )
+        problem = f"attack.kind {attack.kind} acts on {_PLACES[attack.acts_on]}, and scheme {config.scheme} has none"
+        others = (Write({"kind": able[0]}), Say(f"another of {', '.join(able)}")) if able else (LeaveOut("attack"),)
+        raise LearningError(Conflict("learning.attack.kind learning.scheme learning.attack", problem, *others))
     if attack.acts_on == "air" and error_model == "error_free":
-        raise LearningError(
-            "an attack on the air sends at the full power of a radio, and error_model error_free has none; write "
-            "error_model: measured"
-        )
+        problem = "an attack on the air sends at the full power of a radio, and error_model error_free has none"
+        keys = "link.error_model learning.attack.kind learning.attack"
+        raise LearningError(Conflict(keys, problem, Write({"link.error_model": "measured"})))
     choose_attackers(attack, num_devices=config.num_devices, seed=0, trial=0)
 
 

@@ -24,7 +24,7 @@ from fl.base.results import CAP_NAMES
 from fl.base.words import plural
 from fl.uplink.channel_credit import sure_noise_power
 from phy.config.base import Access, Modulation
-from phy.config.conflict import Conflict
+from phy.config.conflict import Conflict, ConflictError, LeaveOut, Say, Write
 from phy.config.link import LinkConfig
 from privacy.config import AmplitudeMechanism, Mechanism
 
@@ -110,18 +110,23 @@ class FlmcConfig(Learning):
     @model_validator(mode="after")
     def _few_entries_to_keep(self) -> FlmcConfig:
         if self.record_samples and self.task.dimension > MOST_RECORDED:
-            raise ValueError(
+            raise ConflictError(
+                "record_samples task",
                 f"record_samples keeps samples of at most {MOST_RECORDED} entries, and the task has "
-                f"{self.task.dimension}; leave record_samples out, or lower task.dimension"
+                f"{self.task.dimension}",
+                LeaveOut("record_samples"),
+                Say("lower task.dimension"),
             )
         return self
 
     @model_validator(mode="after")
     def _samples_remain_after_burn_in(self) -> FlmcConfig:
         if self.rounds - self.burn_in < 2:
-            raise ValueError(
-                f"burn_in {self.burn_in} of {plural(self.rounds, 'round')} leaves fewer than 2 to evaluate; "
-                f"write burn_in: {max(self.rounds // 5, 0)}, or rounds: {self.burn_in + 2} or more"
+            raise ConflictError(
+                "burn_in rounds",
+                f"burn_in {self.burn_in} of {plural(self.rounds, 'round')} leaves fewer than 2 to evaluate",
+                Write({"burn_in": max(self.rounds // 5, 0)}),
+                Write({"rounds": self.burn_in + 2}, note="or more"),
             )
         return self
 
@@ -221,8 +226,12 @@ class FlmcConfig(Learning):
         if privacy is None or isinstance(privacy, AmplitudeMechanism):
             return None
         what = "protects the uploads of fedavg; flmc bounds the amplitude of every round instead"
-        remedy = "write privacy: {epsilon: 5, delta: 0.01}, or algorithm: fedavg"
-        return Conflict("privacy.mechanism privacy learning.algorithm", f"mechanism {privacy.mechanism} {what}", remedy)
+        return Conflict(
+            "privacy.mechanism privacy learning.algorithm",
+            f"mechanism {privacy.mechanism} {what}",
+            Write({"privacy": {"epsilon": 5, "delta": 0.01}}),
+            Write({"algorithm": "fedavg"}),
+        )
 
     def budget_conflicts(self, *, link: LinkConfig, privacy: Any) -> Iterator[Conflict]:
         """See `Learning`: a budget relies on the noise of the receiver, or on the draws of one-bit gradients."""

@@ -37,7 +37,7 @@ class FlmcScheme(Frozen):
 
     - `access`, `modulation`: what the link is where it says `auto`; no access: no radio;
     - `open_to`: what an attack may act on, `updates`, `bits` or `air`;
-    - `instead`: the end of a remedy that names another scheme.
+    - `instead`: a scheme for another access; empty for none.
     """
 
     access: ClassVar[Access | None] = None
@@ -221,7 +221,7 @@ class Digital(OneBit):
 
     access = "superposition"
     open_to = ("updates", "bits", "air")
-    instead = ", or scheme: digital-orthogonal"
+    instead = "digital-orthogonal"
 
     name: Literal["digital"] = "digital"
 
@@ -233,7 +233,7 @@ class DigitalOrthogonal(OneBit):
     access = "orthogonal"
     debiases = True
     open_to = ("updates", "bits")
-    instead = ", or scheme: digital"
+    instead = "digital"
 
     name: Literal["digital-orthogonal"] = "digital-orthogonal"
 

@@ -81,8 +81,9 @@ def deal(config: ReconstructionConfig, *, num_images: int, seed: int, trial: int
     count, per_game = config.num_devices, config.samples_per_device + 1
     if count * per_game > num_images:
         raise LearningError(
-            f"{plural(count, 'device')} with {plural(config.samples_per_device, 'image')} and a target each "
-            f"need {count * per_game} images, there are {num_images}; lower num_devices"
+            f"{plural(count, 'device')} with {plural(config.samples_per_device, 'image')} and a target each need "
+            f"{count * per_game} images, there are {num_images}",
+            "lower num_devices",
         )
     drawn = generator(seed, trial, Purpose.PARTITION)
     dealt = np.stack([drawn.permutation(num_images)[: count * per_game] for _ in range(config.rounds)])

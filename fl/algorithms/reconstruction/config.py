@@ -22,7 +22,7 @@ from fl.local.config import LocalConfig
 from fl.schemes.codecs.codec import CodecConfig, codecs
 from fl.schemes.scheme import AggregationConfig, Scheme, schemes
 from phy.config import LinkConfig
-from phy.config.conflict import Conflict
+from phy.config.conflict import Conflict, ConflictError, LeaveOut, Say, Write
 from privacy.config import Mechanism
 
 _SERIES_PER_DEVICE = 28
@@ -76,19 +76,22 @@ class ReconstructionConfig(Learning):
         local, scheme = self.local, self.aggregation
         if local.optimizer != "gd" or local.l2 > 0.0 or local.proximal > 0.0:
             unfit = {"optimizer", "batch_size", "momentum", "l2", "proximal"} & local.model_fields_set
-            raise ValueError(
-                "reconstruction inverts gradient descent on the loss alone; leave "
-                f"{' and '.join(f'local.{key}' for key in sorted(unfit))} out"
+            raise ConflictError(
+                "",
+                "reconstruction inverts gradient descent on the loss alone",
+                LeaveOut(*(f"local.{key}" for key in sorted(unfit))),
             )
         if scheme.uses_codec and not scheme.unbiased:
-            raise ValueError(
-                f"reconstruction looks at every upload on its own, before aggregation {scheme.name} acts; leave "
-                "aggregation out"
+            raise ConflictError(
+                "aggregation",
+                f"reconstruction looks at every upload on its own, before aggregation {scheme.name} acts",
+                LeaveOut("aggregation"),
             )
         if (radius := getattr(scheme, "radius", "fixed")) != "fixed":
-            raise ValueError(
-                f"reconstruction attacks a first round, of which a {radius} radius has no past to follow; write "
-                "aggregation.radius: fixed"
+            raise ConflictError(
+                "",
+                f"reconstruction attacks a first round, of which a {radius} radius has no past to follow",
+                Write({"aggregation.radius": "fixed"}),
             )
         return self
 
@@ -133,7 +136,9 @@ class ReconstructionConfig(Learning):
             keys = "learning.num_devices learning.samples_per_device learning.data.train_samples learning.data"
             images = f"{plural(self.samples_per_device, 'image')} and a target each need {needed} images that differ"
             problem = f"{plural(self.num_devices, 'device')} with {images}, there are {there}"
-            yield Conflict(keys, problem, f"write num_devices: {max(there // each, 2)} or less, and more rounds")
+            yield Conflict(
+                keys, problem, Write({"num_devices": max(there // each, 2)}, note="or less, and more rounds")
+            )
         yield from super().conflicts(link=link, privacy=privacy)
         yield from self.played.conflicts(link=link, privacy=privacy)
 
@@ -141,8 +146,12 @@ class ReconstructionConfig(Learning):
         if privacy is None or (privacy.for_uploads is not None and not privacy.calibrated):
             return None
         problem = "reconstruction attacks one upload, but this privacy is that of a whole run"
-        remedy = "write privacy: none, or a mechanism with an epsilon and no budget"
-        return Conflict("privacy.budget privacy.mechanism privacy learning.algorithm", problem, remedy)
+        return Conflict(
+            "privacy.budget privacy.mechanism privacy learning.algorithm",
+            problem,
+            Write({"privacy": "none"}),
+            Say("a mechanism with an epsilon and no budget"),
+        )
 
     def settled(self, *, link: LinkConfig, privacy: Mechanism | None) -> Self:
         return self.model_copy(update={"aggregation": self.played.settled(link=link, privacy=privacy).aggregation})

@@ -40,7 +40,7 @@ def deal_by_labels(
     else:
         room = np.where(stock >= -(-size // L), num_devices, 0)
     if room.sum() < num_devices * L:
-        raise LearningError(_too_few(config, num_devices=num_devices, parts=int(room.sum())))
+        raise _too_few(config, num_devices=num_devices, parts=int(room.sum()))
     held = _assign(_level(room, slots=num_devices * L, generator=generator), L, num_devices, generator)
     counts = np.where(held, base, 0)
     left = stock - counts.sum(axis=0)
@@ -50,7 +50,7 @@ def deal_by_labels(
             own = own[np.argsort(-left[own], kind="stable")]
         more = own[: size % L]
         if config.disjoint and left[more].min() < 1:
-            raise LearningError(_too_few(config, num_devices=num_devices, parts=None))
+            raise _too_few(config, num_devices=num_devices, parts=None)
         counts[device, more] += 1
         left[more] -= 1
     return _draw_counts(by_label, counts, disjoint=config.disjoint, generator=generator)
@@ -119,8 +119,8 @@ def _shards(stock: I64, *, num_devices: int, slots: int) -> I64:
     if room.sum() < slots:
         raise LearningError(
             f"{plural(num_devices, 'device')} of {plural(slots // num_devices, 'label')} need "
-            f"{plural(slots, 'shard')} of one label, the samples give {int(room.sum())}; write num_devices: "
-            f"{int(room.sum()) * num_devices // slots}, or fewer labels_per_device"
+            f"{plural(slots, 'shard')} of one label, the samples give {int(room.sum())}",
+            f"write num_devices: {int(room.sum()) * num_devices // slots}, or fewer labels_per_device",
         )
     label = np.repeat(np.arange(len(stock)), np.maximum(room - 1, 0))
     order = np.lexsort((label, -stock[label] / np.concatenate([np.arange(1, most) for most in room])))
@@ -144,15 +144,16 @@ def _assign(places: I64, labels_per_device: int, num_devices: int, generator: np
     return held[generator.permutation(num_devices)]
 
 
-def _too_few(config: PartitionConfig, *, num_devices: int, parts: int | None) -> str:
+def _too_few(config: PartitionConfig, *, num_devices: int, parts: int | None) -> LearningError:
     L, size = config.labels_per_device or 0, config.samples_per_device or 0
     each = f"{size // L}" if size % L == 0 else f"{size // L} or {size // L + 1}"
     limit = "some have fewer samples" if parts is None else f"their samples give {parts}"
     fewer = "fewer samples_per_device or num_devices"
     remedy = f"write disjoint: false, or {fewer}" if config.disjoint else f"write {fewer}"
-    return (
+    return LearningError(
         f"{plural(num_devices, 'device')} of {plural(size, 'sample')} with {plural(L, 'label')} need "
-        f"{num_devices * L} parts of {each} samples with one label, {limit}; {remedy}"
+        f"{num_devices * L} parts of {each} samples with one label, {limit}",
+        remedy,
     )
 
 

@@ -13,6 +13,7 @@ from fl.base.errors import LearningError
 from fl.base.words import plural
 from fl.data.data_set import ParticipationConfig, PartitionConfig
 from fl.data.partition.by_label import deal_by_dirichlet, deal_by_labels
+from phy.config.conflict import Conflict, Say, Write
 from phy.numerics.draws import round_generator
 from phy.numerics.random import Purpose
 
@@ -73,50 +74,64 @@ def partition(
     return Partition(devices=tuple(devices), labels=numbers, num_classes=num_classes)
 
 
-def partition_problem(config: PartitionConfig, *, num_devices: int, num_samples: int, num_classes: int) -> str | None:
-    """One sentence if no set of `num_samples` with `num_classes` labels can be dealt like this, else None."""
+_SHARES = "partition.samples_per_device partition.labels_per_device num_devices data.train_samples data"
+_LABELS = "partition.labels_per_device partition.samples_per_device num_devices data.train_samples data"
+
+
+def partition_problem(
+    config: PartitionConfig, *, num_devices: int, num_samples: int, num_classes: int
+) -> Conflict | None:
+    """Return why no set of `num_samples` with `num_classes` labels can be dealt so, of keys below `learning`."""
     size, labels = config.samples_per_device, config.labels_per_device
     if num_samples == 0:
-        return "there are no training samples to deal to devices; raise train_samples"
+        keys = "data.train_samples data partition num_devices"
+        return Conflict(keys, "there are no training samples to deal to devices", Say("raise train_samples"))
     if size is None and num_devices > num_samples:
-        return (
-            f"{plural(num_devices, 'device')} cannot share {plural(num_samples, 'training sample')}; write "
-            f"num_devices: {num_samples} or less, or samples_per_device and disjoint: false"
+        problem = f"{plural(num_devices, 'device')} cannot share {plural(num_samples, 'training sample')}"
+        return Conflict(
+            f"num_devices {_SHARES}",
+            problem,
+            Write({"num_devices": num_samples}, note="or less"),
+            Say("samples_per_device and disjoint: false"),
         )
     if size is not None and size > num_samples:
-        return (
-            f"samples_per_device {size} exceeds the {plural(num_samples, 'training sample')}; write "
-            f"{num_samples} or less"
-        )
+        problem = f"samples_per_device {size} exceeds the {plural(num_samples, 'training sample')}"
+        return Conflict(_SHARES, problem, Write({"": num_samples}, note="or less"))
     if size is not None and config.disjoint and num_devices * size > num_samples:
         most = num_samples // num_devices
-        fewer = f"partition.samples_per_device: {most}" if most else f"num_devices: {num_samples}"
-        return (
-            f"{plural(num_devices, 'device')} of {plural(size, 'sample')} need {num_devices * size:,}, there "
-            f"are {num_samples:,} training samples; write {fewer}, or disjoint: false"
+        fewer = {"partition.samples_per_device": most} if most else {"num_devices": num_samples}
+        problem = (
+            f"{plural(num_devices, 'device')} of {plural(size, 'sample')} need {num_devices * size:,}, there are "
+            f"{num_samples:,} training samples"
         )
+        keys = _SHARES if most else f"num_devices {_SHARES}"
+        return Conflict(keys, problem, Write(fewer), Write({"disjoint": False}))
     if labels is None:
         return None
     if labels > num_classes:
-        return (
-            f"labels_per_device {labels} exceeds the {plural(num_classes, 'label')} of the set; write "
-            f"{num_classes} or less"
-        )
+        problem = f"labels_per_device {labels} exceeds the {plural(num_classes, 'label')} of the set"
+        return Conflict(_LABELS, problem, Write({"": num_classes}, note="or less"))
     if size is not None and size < labels:
-        enough = f"write partition.samples_per_device: {labels} or more"
-        return f"{size} samples_per_device cannot show {plural(labels, 'label')}; {enough}"
+        enough = Write({"partition.samples_per_device": labels}, note="or more")
+        return Conflict(_SHARES, f"{size} samples_per_device cannot show {plural(labels, 'label')}", enough)
     if size is None and num_devices * labels < num_classes:
-        return (
+        return Conflict(
+            _LABELS,
             f"{plural(num_devices, 'device')} of {plural(labels, 'label')} leave "
-            f"{num_classes - num_devices * labels} of {num_classes} labels to nobody; write "
-            f"partition.labels_per_device: {-(-num_classes // num_devices)} or more, or samples_per_device "
-            "to leave them out"
+            f"{num_classes - num_devices * labels} of {num_classes} labels to nobody",
+            Write({"partition.labels_per_device": -(-num_classes // num_devices)}, note="or more"),
+            Say("samples_per_device to leave them out"),
         )
     if size is None and num_devices * labels > num_samples:
-        return (
-            f"{plural(num_devices, 'device')} of {plural(labels, 'label')} need {num_devices * labels:,} "
-            f"samples, there are {num_samples:,}; write num_devices: {num_samples // labels}, or fewer "
-            "labels_per_device"
+        problem = (
+            f"{plural(num_devices, 'device')} of {plural(labels, 'label')} need {num_devices * labels:,} samples, "
+            f"there are {num_samples:,}"
+        )
+        return Conflict(
+            f"num_devices {_LABELS}",
+            problem,
+            Write({"num_devices": num_samples // labels}),
+            Say("fewer labels_per_device"),
         )
     return None
 

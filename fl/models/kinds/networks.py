@@ -10,6 +10,7 @@ from fl.base.errors import LearningError
 from fl.base.fields import Count
 from fl.models.layers import Conv, Dense, Dropout, Function, GroupNorm, Layer, MaxPool, Residual, Shape, walk
 from fl.models.model import Model, models
+from phy.config.conflict import Conflict, ConflictError, LeaveOut, Say, Write
 
 RELU = Function(kind="relu")
 FLATTEN = Function(kind="flatten")
@@ -45,6 +46,10 @@ _BODIES: dict[str, tuple[Layer, ...]] = {
 """From the image to the last layer but one, of networks without options."""
 
 
+MODEL_KEYS = "learning.model.name learning.model learning.data.name learning.data"
+"""Keys of a model that does not fit its data."""
+
+
 def output_width(config: Model, *, num_classes: int) -> int:
     """Logits of the last layer: `outputs` where it is said, else one per class.
 
@@ -53,9 +58,14 @@ def output_width(config: Model, *, num_classes: int) -> int:
     if config.outputs is None:
         return num_classes
     if config.outputs < num_classes:
+        problem = f"model {config.name} has outputs {config.outputs}, the data has {num_classes} classes"
         raise LearningError(
-            f"model {config.name} has outputs {config.outputs}, the data has {num_classes} classes; "
-            f"write outputs: {num_classes} or more, or leave it out"
+            Conflict(
+                f"learning.model.outputs {MODEL_KEYS}",
+                problem,
+                Write({"outputs": num_classes}, note="or more"),
+                Say("leave it out"),
+            )
         )
     return config.outputs
 
@@ -86,10 +96,10 @@ def architecture(config: ModelConfig, *, image_shape: Shape, num_classes: int) -
     if not _fits(layers, image_shape):
         height, width, channels = image_shape
         smallest = next((s for s in range(1, _LARGEST_IMAGE) if _fits(layers, (s, s, channels))), _LARGEST_IMAGE)
-        raise LearningError(
-            f"model {config.name} shrinks images of {height} x {width} below its smallest, "
-            f"{smallest} x {smallest}; write model: mlp, or choose larger images"
+        problem = (
+            f"model {config.name} shrinks images of {height} x {width} below its smallest, {smallest} x {smallest}"
         )
+        raise LearningError(Conflict(MODEL_KEYS, problem, Write({"model": "mlp"}), Say("choose larger images")))
     return layers
 
 
@@ -152,9 +162,11 @@ class ModelConfig(Model):
     def _an_option_belongs_to_its_model(self) -> ModelConfig:
         for key, name in (("hidden", "mlp"), ("stem", "resnet18")):
             if getattr(self, key) is not None and self.name != name:
-                raise ValueError(f"{key} belongs to model {name}, the model is {self.name}; leave it out")
+                raise ConflictError(key, f"{key} belongs to model {name}, the model is {self.name}", LeaveOut())
         if self.initial != "keras" and self.name == "resnet18":
-            raise ValueError(f"initial {self.initial} does not reach into model {self.name}; leave initial out")
+            raise ConflictError(
+                "initial", f"initial {self.initial} does not reach into model {self.name}", LeaveOut("initial")
+            )
         return self
 
     def layers(self, *, image_shape: tuple[int, ...], num_classes: int) -> tuple[Layer, ...]:

@@ -81,7 +81,7 @@ def check_finite(weights: F32, *, devices: I64 | None) -> F64:
     if bad.any():
         whose = "the server's model" if devices is None else f"the model of device {devices[int(np.argmax(bad))]}"
         raise DivergedError(
-            f"{whose} has diverged or is not a number; lower local.learning_rate, or set receiver_limit where bits "
-            "arrive wrong"
+            f"{whose} has diverged or is not a number",
+            "lower local.learning_rate, or set receiver_limit where bits arrive wrong",
         )
     return squares

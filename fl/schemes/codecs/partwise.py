@@ -97,7 +97,8 @@ def refuse_infinite_values(part: Reals, *, first: int = 0) -> None:
         trial, device, column = lost[0]
         raise LearningError(
             f"entry {first + column} of device {device} (row {trial} of the batch of trials) is "
-            f"{part[trial, device, column]} and has no bits; training diverged: lower the learning rate or clip"
+            f"{part[trial, device, column]} and has no bits",
+            "training diverged: lower the learning rate or clip",
         )
 
 

@@ -136,6 +136,6 @@ def refuse_infinite(finite: Bools, *, devices: I64) -> None:
     """Raises LearningError for the first device, of `[K]`, whose update is not `finite`."""
     if not finite.all():
         raise LearningError(
-            f"the update of device {devices[int(np.argmin(finite))]} has NaN or infinity in it; "
-            "lower local.learning_rate"
+            f"the update of device {devices[int(np.argmin(finite))]} has NaN or infinity in it",
+            "lower local.learning_rate",
         )

@@ -92,8 +92,8 @@ class ValueScheme(Scheme):
         """Return the release of scaled numbers by `fields` of `Release`; unprotected without a clip."""
         if self.as_published:
             return self.unprotected(
-                "as_coded does not clip numbers to the range that its noise is for, so that no budget holds; leave "
-                "as_coded out.",
+                "as_coded does not clip numbers to the range that its noise is for, so that no budget holds",
+                ("as_coded",),
                 assumptions=("numbers beyond [-1, 1] are not clipped: no epsilon holds for them",),
             )
         return Release(unit="device", assumptions=(CLEAR_SCALES, *assumptions), **fields)

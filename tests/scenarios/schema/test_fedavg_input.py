@@ -15,9 +15,9 @@ from fl.data.data_set import PartitionConfig
 from fl.models.kinds.networks import ModelConfig
 from fl.schemes.codecs.codec import codecs
 from fl.schemes.codecs.partwise import FixedPoint
+from phy.config.conflict import listing
 from privacy.config import BitFlippingConfig, GaussianConfig, PrivacyConfig
 from scenarios.plan.plan import expand
-from scenarios.schema.errors import listing
 from scenarios.schema.loader import LoadedScenario, as_yaml, load_scenario, resolved_data
 from scenarios.schema.schema import Scenario
 

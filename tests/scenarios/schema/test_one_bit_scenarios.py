@@ -13,6 +13,7 @@ from fl.attacks.attack import attacks
 from fl.schemes.cpa.scheme import CpaScheme
 from fl.schemes.scheme import schemes
 from fl.schemes.sign import SignScheme
+from phy.config.conflict import listing
 from scenarios.cli.describe import describe
 from scenarios.engine.batch import InProcess
 from scenarios.engine.study import Progress
@@ -21,7 +22,6 @@ from scenarios.plan.plan import expand
 from scenarios.schema.consistency.conflicts import find_conflicts
 from scenarios.schema.consistency.resolve import resolve_auto
 from scenarios.schema.consistency.warnings import find_warnings
-from scenarios.schema.errors import listing
 from scenarios.schema.loader import as_yaml, load_scenario, resolved_data
 from scenarios.schema.schema import Scenario, validate_quickly
 

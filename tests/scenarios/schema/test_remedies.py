@@ -8,7 +8,7 @@ import pytest
 from sentences import sentence_about
 
 from fl.schemes.scheme import schemes
-from scenarios.schema.errors import listing
+from phy.config.conflict import listing
 from scenarios.studies.check import check
 
 SENTENCES = {

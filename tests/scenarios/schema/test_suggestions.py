@@ -13,10 +13,10 @@ from fl.models.model import models
 from fl.schemes.probit.scheme import ProbitScheme
 from fl.schemes.scheme import schemes
 from phy.config import LinkConfig
+from phy.config.conflict import listing
 from privacy.config import SchemeBudget
 from scenarios.plan.plan import expand
 from scenarios.report.settings import setting_in_words
-from scenarios.schema.errors import listing
 from scenarios.schema.loader import load_scenario
 from scenarios.studies.check import check
 
