@@ -141,7 +141,7 @@ SENTENCES = {
         "privacy: {budget: {epsilon: 1, delta: 2}}\n",
         "s.yaml:2: link.coding.rate = 1.2: must be at most 1; write for example 0.5.\n"
         "s.yaml:3: learning.num_devices = 10000000: must be at most 100000; write 100000 or less.\n"
-        "s.yaml:4: privacy.budget.delta = 2: must be below 1; write for example 1e-05.",
+        "s.yaml:4: privacy.budget.delta = 2: must be below 1; write for example 1e-5.",
     ),
     "a scheme that nobody wrote yet": (
         "name: a\nlearning: {algorithm: fedavg, aggregation: krum}\n",
@@ -282,7 +282,7 @@ SENTENCES = {
         "name: a\nlearning: {algorithm: fedavg, aggregation: probit}\n"
         "privacy: {mechanism: scheme, budget: {epsilon: 9}}\n",
         "s.yaml:2: learning.aggregation: aggregation probit without a limit of the l1 norm protects nothing, and no "
-        "budget holds that; write for example aggregation: {name: probit, l1_clip: 1.0}.",
+        "budget holds that; write aggregation: {name: probit, l1_clip: 1.0}.",
     ),
     "PRoBit with a limit and no epsilon": (
         "name: a\nlearning: {algorithm: fedavg, aggregation: {name: probit, l1_clip: 1}}\n",
