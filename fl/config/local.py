@@ -96,6 +96,11 @@ class LocalConfig(Frozen):
         """True if the kernel of softmax regression has these steps."""
         return self.optimizer != "adam" and self.decay_steps is None and self.precision == "float32"
 
+    @property
+    def in_dense_kernel(self) -> bool:
+        """True if the kernel of stacks of dense layers has these steps."""
+        return self.precision == "float32"
+
 
 class PersonalConfig(Frozen):
     """Personalised learning, PRoBit: h_m(w; w_t) = f_m(w) + lam/2 ||w - w_t||^2, a model of its own on every device."""

@@ -24,6 +24,7 @@ from fl.data.whereabouts import find_data
 from fl.learning.fedavg_conflicts import fedavg_conflicts
 from fl.learning.fedavg_findings import fedavg_findings
 from fl.learning.upload import upload_plan
+from fl.models.dense_stack import dense_stack
 from fl.models.layers import is_softmax_regression, num_parameters
 from fl.uplink.budgets import rounds_within, scheme_within, upload_parameters
 from fl.words import plural
@@ -315,7 +316,15 @@ class FedAvgConfig(Learning):
         return footprint.bytes_per_trial(self, link)
 
     def loads_tensorflow(self, link: LinkConfig) -> bool:
-        facts = image_facts(self.data.name)
-        layers = self.model.layers(image_shape=facts.image_shape, num_classes=facts.num_classes)
-        in_kernels = is_softmax_regression(layers) and self.local.in_kernels and self.personal is None
-        return not in_kernels or sees_gpu() or super().loads_tensorflow(link)
+        return not trains_in_kernels(self) or super().loads_tensorflow(link)
+
+
+def trains_in_kernels(config: FedAvgConfig) -> bool:
+    """Return True if fused kernels train the network, False if TensorFlow does."""
+    facts = image_facts(config.data.name)
+    layers = config.model.layers(image_shape=facts.image_shape, num_classes=facts.num_classes)
+    if is_softmax_regression(layers):
+        in_kernels = config.local.in_kernels and config.personal is None
+    else:
+        in_kernels = config.local.in_dense_kernel and dense_stack(layers, image_shape=facts.image_shape) is not None
+    return in_kernels and not sees_gpu()

@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 from fl.config.model import Model
 from fl.models import layers as plain
-from fl.models.federated import FederatedModel, federated, softmax_regression
+from fl.models.dense_stack import dense_stack
+from fl.models.federated import FederatedModel, federated, stack_of_dense_layers
 from fl.models.kinds.networks import output_width
 from fl.models.layers import Layer, Shape
 from fl.tasks.base import LearningError
@@ -69,7 +70,7 @@ def _apply(layer: Layer, tensor: Any, *, place: str, initial: Initial) -> Any:
     match layer:
         case plain.Dense():
             drawn = _initializers(initial, fan_in=tensor.shape[-1], kernel="glorot_uniform")
-            return kinds.Dense(layer.units, name=f"dense_{place}", **drawn)(tensor)
+            return kinds.Dense(layer.units, use_bias=layer.bias, name=f"dense_{place}", **drawn)(tensor)
         case plain.Conv():
             padding = "same" if layer.padding == "same" else "valid"
             if layer.padding != "same" and layer.padding > 0:
@@ -96,8 +97,10 @@ def _apply(layer: Layer, tensor: Any, *, place: str, initial: Initial) -> Any:
             return kinds.ReLU(name=f"relu_{place}")(tensor)
         case plain.Function(kind="flatten"):
             return kinds.Flatten(name=f"flatten_{place}")(tensor)
-        case plain.Function():
+        case plain.Function(kind="mean"):
             return kinds.GlobalAveragePooling2D(name=f"mean_{place}")(tensor)
+        case plain.Function():
+            return kinds.Activation(layer.kind, name=f"{layer.kind}_{place}")(tensor)
         case plain.Residual():
             main = _chain(layer.main, tensor, prefix=f"{place}_", initial=initial)
             shortcut = _chain(layer.shortcut, tensor, prefix=f"{place}_shortcut_", initial=initial)
@@ -135,9 +138,10 @@ def build_model(config: Model, *, image_shape: Shape, num_classes: int, seed: in
                 made, name=config.name, image_shape=image_shape, num_classes=num_classes, outputs=outputs
             )
 
-    if plain.is_softmax_regression(layers):
-        return softmax_regression(
-            image_shape=image_shape, outputs=outputs, initial=initial, state=state, make_network=make_network
+    stack = dense_stack(layers, image_shape=image_shape)
+    if layers is not None and stack is not None:
+        return stack_of_dense_layers(
+            layers, stack=stack, image_shape=image_shape, initial=initial, state=state, make_network=make_network
         )
     return federated(make_network())
 

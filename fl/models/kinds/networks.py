@@ -8,7 +8,19 @@ from pydantic import Field, model_validator
 
 from fl.config.base import Count
 from fl.config.model import Model, models
-from fl.models.layers import Conv, Dense, Dropout, Function, GroupNorm, Layer, MaxPool, Residual, Shape, walk
+from fl.models.layers import (
+    Activation,
+    Conv,
+    Dense,
+    Dropout,
+    Function,
+    GroupNorm,
+    Layer,
+    MaxPool,
+    Residual,
+    Shape,
+    walk,
+)
 from fl.tasks.base import LearningError
 from phy.config.conflict import Conflict, ConflictError, LeaveOut, Say, Write
 
@@ -74,7 +86,7 @@ def architecture(config: ModelConfig, *, image_shape: Shape, num_classes: int) -
     """Layers of a network that goes by a name, from the image to the logits.
 
     - `linear`: softmax regression, 7,850 parameters for 28 x 28 x 1 and 10 classes;
-    - `mlp`: dense relu layers of `hidden` widths, 784-32-16-10 by default;
+    - `mlp`: dense layers of `hidden` widths with `activation`, 784-32-16-10 with relu by default;
     - `cnn2`: conv 5x5x6, pool 2, conv 5x5x6, pool 2, dense 50 (Lang et al. 2023; 6,422 for MNIST, 9,422 for CIFAR-10);
     - `cnn3`: conv 3x3 of 32, 64 and 128, each with pool 2 and dropout 0.2, dense 128, 64 and 32 (Lang et al. 2023;
       169,578 for CIFAR-10);
@@ -89,7 +101,8 @@ def architecture(config: ModelConfig, *, image_shape: Shape, num_classes: int) -
         body = _resnet18(config)
     elif config.name == "mlp":
         widths = (32, 16) if config.hidden is None else config.hidden
-        body = (FLATTEN, *(layer for units in widths for layer in (Dense(units=units), RELU)))
+        between = RELU if config.activation is None else Function(kind=config.activation)
+        body = (FLATTEN, *(layer for units in widths for layer in (Dense(units=units), between)))
     else:
         body = _BODIES[config.name]
     layers = (*body, Dense(units=output_width(config, num_classes=num_classes)))
@@ -149,6 +162,9 @@ class ModelConfig(Model):
     hidden: Annotated[tuple[Count, ...], Field(max_length=16)] | None = Field(
         default=None, examples=[[32, 16]], description="of mlp: layer widths; 32, 16 if left out"
     )
+    activation: Activation | None = Field(
+        default=None, examples=["tanh"], description="of mlp: what follows each hidden layer; relu if left out"
+    )
     stem: Literal["imagenet", "cifar"] | None = Field(
         default=None, description="of resnet18: imagenet (7 x 7, stride 2, pooling) or cifar (3 x 3)"
     )
@@ -160,7 +176,7 @@ class ModelConfig(Model):
 
     @model_validator(mode="after")
     def _an_option_belongs_to_its_model(self) -> ModelConfig:
-        for key, name in (("hidden", "mlp"), ("stem", "resnet18")):
+        for key, name in (("hidden", "mlp"), ("activation", "mlp"), ("stem", "resnet18")):
             if getattr(self, key) is not None and self.name != name:
                 raise ConflictError(key, f"{key} belongs to model {name}, the model is {self.name}", LeaveOut())
         if self.initial != "keras" and self.name == "resnet18":
