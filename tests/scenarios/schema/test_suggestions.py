@@ -126,7 +126,8 @@ SENTENCES = {
     "privacy of uploads without a mechanism": (
         "name: a\nlearning: {algorithm: fedavg}\nprivacy: {epsilon: 2}\n",
         "s.yaml:3: privacy: privacy without a mechanism bounds the amplitudes of flmc, the algorithm is fedavg; write "
-        "for example {mechanism: gaussian, epsilon: 2, delta: 1e-05} and learning.local: {optimizer: gd, clip: 1}.",
+        "for example privacy: {mechanism: gaussian, epsilon: 2, delta: 1e-05} and learning.local: {optimizer: gd, "
+        "clip: 1}.",
     ),
     "values in another unit without its name": (
         "name: a\nlink:\n  channel: {model: tdl-a, delay_spread_s: 100}\n  ofdm: {subcarrier_spacing_hz: 15}\n"
