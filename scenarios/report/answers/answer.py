@@ -123,7 +123,8 @@ def _ranked(found: Contests, *, better: int) -> tuple[tuple[tuple[str, str], ...
                 (*ranks_within_epsilon(one.place, better=better),) if one.verdict == "unequal privacy" else ()
                 for one in ranks
             ]
-            rows += [(title, row) for one, more in zip(ranks, fair, strict=True) for row in (one, *more)]
+            setting = ", ".join(filter(None, (head.lower(), title)))
+            rows += [(setting, row) for one, more in zip(ranks, fair, strict=True) for row in (one, *more)]
             within += [(title, [row for more in fair for row in more])] if any(fair) else []
         said_ += sentences(stories, metric=found.metric, better=better, group=head)
         said_ += _within(within, metric=found.metric, better=better)
