@@ -140,7 +140,7 @@ def test_another_kind_drops_the_keys_of_the_base(tmp_path: Path) -> None:
         ),
         (
             f"{FEDAVG}  codec: {{name: fixed-point, fraction_bits: 24}}\n",
-            "s.yaml:4: learning.codec.fraction_bits = 24: must be 10, 23 or 52; write one of these numbers.",
+            "s.yaml:4: learning.codec.fraction_bits = 24: must be 10, 23 or 52; write for example 10.",
         ),
         (f"{FEDAVG}  model: mlq\n", "s.yaml:4: learning.model = mlq: must be cnn2, cnn3, emnist-cnn, "),
         (f"{FEDAVG}  model: my.nets:build\n", "s.yaml:4: learning.model = my.nets:build: must be cnn2, "),

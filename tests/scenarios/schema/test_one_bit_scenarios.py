@@ -83,7 +83,7 @@ def test_epsilon_none_survives_a_round_trip(tmp_path: Path) -> None:
         ),
         (
             "aggregation: {name: probit, epsilon: 1}",
-            "s.yaml:5: learning.aggregation.epsilon = 1: epsilon needs l1_clip; add l1_clip: 1.0 and bound: "
+            "s.yaml:5: learning.aggregation.epsilon = 1: epsilon needs l1_clip; write l1_clip: 1.0 and bound: "
             "adaptive, or leave epsilon out.",
         ),
         (
