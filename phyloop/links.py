@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fl.words import plural
+from fl.base.words import plural
 from phy.compile import compile_air, compile_digital
 from phy.config import LinkConfig
 from phy.engines.choice import loads_tensorflow, with_engine

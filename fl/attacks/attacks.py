@@ -1,7 +1,7 @@
 """Devices that do not do as they should: who they are, and what they send in one trial.
 
 Attackers know all honest updates of the round and send over the same link as everybody. `fl.attacks.kinds` has the
-attacks themselves. Trials side by side, and jammers, are in `fl.attacks.flmc_attackers`.
+attacks themselves. Trials side by side, and jammers, are in `fl.algorithms.flmc.attackers`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.arrays import F32, I64, U8, Bools
-from fl.config.attack import Attack, HonestRound, attacks
-from fl.tasks.base import LearningError, of_shape
-from fl.words import plural
+from fl.attacks.attack import Attack, HonestRound, attacks
+from fl.base.arrays import F32, I64, U8, Bools
+from fl.base.errors import LearningError, of_shape
+from fl.base.words import plural
 from phy.config.conflict import Conflict, LeaveOut, Say, Write
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.draws import LANES, device_words, normals
@@ -62,6 +62,14 @@ def number_of(config: Attack, num_devices: int) -> int:
     if config.devices is not None:
         return len(set(config.devices))
     return math.floor((config.share or 0.0) * num_devices + 0.5)
+
+
+def nobody_honest(attack: Attack | None, *, num_devices: int) -> str | None:
+    """Return why there is nobody to audit where all devices surely attack; else None."""
+    if attack is None or number_of(attack, num_devices) < num_devices:
+        return None
+    surely = attack.drawn == "without-replacement" or num_devices == 1
+    return f"all {num_devices} devices attack, and an audit plays against an honest one" if surely else None
 
 
 def attack_in_words(attack: Attack | None, num_devices: int, label: Callable[[str, Any], str]) -> list[str]:

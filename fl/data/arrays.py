@@ -9,9 +9,9 @@ from typing import Literal
 
 import numpy as np
 
-from fl.arrays import I64, U8
-from fl.config.data import DataName, ImageFacts, Pair, data_sets
-from fl.tasks.base import LearningError
+from fl.base.arrays import I64, U8
+from fl.base.errors import LearningError
+from fl.data.data_set import DataName, ImageFacts, Pair, data_sets
 
 AGAIN = "fetch the file again"
 

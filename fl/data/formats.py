@@ -15,10 +15,10 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
-from fl.arrays import U8
-from fl.config.data import DataName, Pair
+from fl.base.arrays import U8
+from fl.base.errors import LearningError
 from fl.data.arrays import AGAIN, image_facts, reading
-from fl.tasks.base import LearningError
+from fl.data.data_set import DataName, Pair
 
 FOLDERS: dict[DataName, str] = {"cifar10": "cifar-10-batches-py", "cifar100": "cifar-100-python"}
 ARCHIVES: dict[DataName, str] = {"cifar10": "cifar-10-python.tar.gz", "cifar100": "cifar-100-python.tar.gz"}

@@ -9,12 +9,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from fl.arrays import I64, U8
-from fl.config.data import DataName, DataSet
+from fl.base.arrays import I64, U8
+from fl.base.errors import LearningError
 from fl.data.arrays import ImageData, checked_images, image_facts
+from fl.data.data_set import DataName, DataSet
 from fl.data.formats import read_cifar, read_idx, read_idx_set, read_npz
 from fl.data.whereabouts import Found, find_data, keras_cache, remedy
-from fl.tasks.base import LearningError
 from phy.numerics.random import Purpose, generator
 
 _PARTS = ("train_samples", "test_samples", "validation_samples")

@@ -20,9 +20,9 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from fl.config.data import DataName, data_sets
+from fl.base.errors import LearningError
+from fl.data.data_set import DataName, data_sets
 from fl.data.formats import ARCHIVES, FILES, FOLDERS, idx_names
-from fl.tasks.base import LearningError
 
 _VARIABLE = "PHYLOOP_DATA"
 

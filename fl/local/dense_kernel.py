@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.arrays import F32, F64, I64, U8, U32, Bools
-from fl.config.local import LocalConfig
+from fl.base.arrays import F32, F64, I64, U8, U32, Bools
+from fl.local.config import LocalConfig
 from fl.local.dense_passes import MOST_ROWS, backward, clip_gradients, forward, net_of, scratch_of, sum_gradients
 from fl.models.dense_stack import DenseStack
 from phy.numerics.compiled import inlined, lean_kernel, read_only

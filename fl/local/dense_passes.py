@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fl.arrays import F32, I64, U32
+from fl.base.arrays import F32, I64, U32
 from fl.models.dense_stack import DenseStack
 from phy.numerics.blas import product, product_of_transposed, product_with_transposed, sgemm_address
 from phy.numerics.compiled import aligned_zeros, inlined, read_only, spliced

@@ -15,16 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from fl.arrays import F32, F64, I64, U8
-from fl.checkpoints import Kept
+from fl.base.arrays import F32, F64, I64, U8
+from fl.base.checkpoints import Kept
+from fl.base.errors import LearningError
 from fl.data.arrays import ImageData
+from fl.data.partition.split import Partition
 from fl.local.forward import can_walk, has_convolutions
 from fl.local.gradients import cross_entropy, forward_bytes, logits_at_test, unit_pixels
 from fl.local.samples import padded_size, slices
 from fl.models.dense_stack import DenseStack
 from fl.models.federated import FederatedModel
-from fl.partition.split import Partition
-from fl.tasks.base import LearningError
 from phy.numerics.lazy_tensorflow import tf
 
 _MEMORY_BYTES = 128 << 20

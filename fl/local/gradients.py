@@ -12,11 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from fl.config.local import LocalConfig
+from fl.base.errors import LearningError
+from fl.local.config import LocalConfig
 from fl.local.forward import Pass, can_walk, has_convolutions, walk
 from fl.local.taps import LinearTap, inner_products
 from fl.models.federated import FederatedModel
-from fl.tasks.base import LearningError
 from phy.engines.choice import has_bfloat16_kernels
 from phy.numerics.lazy_tensorflow import tf
 from phy.numerics.random import threefry

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.arrays import F32, F64, I64, U8, Bools
+from fl.base.arrays import F32, F64, I64, U8, Bools
 from phy.numerics.compiled import contracted, inlined, lean_kernel, read_only
 from phy.numerics.vectors import add_scaled, clear, copy, dot, load_line, scale_by, softmax_residual
 from phy.numerics.workers import run_tasks

@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from fl.arrays import F32, F64, I64, U32
-from fl.checkpoints import Kept
-from fl.config.local import LocalConfig
+from fl.base.arrays import F32, F64, I64, U32
+from fl.base.checkpoints import Kept
 from fl.data.arrays import ImageData
+from fl.data.partition.split import Partition
+from fl.local.config import LocalConfig
 from fl.local.gradients import Gradient, compile_gradient
 from fl.local.samples import Batches, Slices, folded_keys, slices
 from fl.models.dense_stack import DenseStack
 from fl.models.federated import FederatedModel
-from fl.partition.split import Partition
 from phy.numerics.lazy_tensorflow import tf
 from phy.numerics.random import Purpose, round_keys
 from phy.numerics.workers import available_threads

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
-from fl.config.model import Model
+from fl.base.errors import LearningError
 from fl.models import layers as plain
 from fl.models.dense_stack import dense_stack
 from fl.models.federated import FederatedModel, federated, stack_of_dense_layers
 from fl.models.kinds.networks import output_width
 from fl.models.layers import Layer, Shape
-from fl.tasks.base import LearningError
+from fl.models.model import Model
 from phy.numerics.random import Purpose, seed_sequence
 
 _NORM_EPSILON = 1e-5

@@ -10,7 +10,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from fl.arrays import F32
+from fl.base.arrays import F32
 from fl.models.layers import Activation, Dense, Dropout, Function, Layer, Shape
 from phy.numerics.random import stateless_uniform
 

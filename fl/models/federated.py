@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.arrays import F32
+from fl.base.arrays import F32
 from fl.models.dense_stack import DenseStack, initial_weights, keras_stack
 from fl.models.layers import Dense, Layer, Shape, is_softmax_regression
 from phy.engines.choice import sees_gpu

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from fl.config.model import Model
+    from fl.models.model import Model
 
 Shape: TypeAlias = tuple[int, ...]
 """Of one sample, without the batch: height, width, channels, or features alone."""

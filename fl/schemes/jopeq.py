@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fl.arrays import F32, F64, I64, U32
-from fl.config.scheme import SCHEME_KEYS, Epsilon, schemes
+from fl.base.arrays import F32, F64, I64, U32
 from fl.schemes.coders.quantizers import Quantizer, RateBits, build_quantizer
 from fl.schemes.coders.value_scheme import ValueScheme
+from fl.schemes.scheme import SCHEME_KEYS, Epsilon, schemes
 from phy.config.conflict import Conflict, Remedy, Say, Write, rounded
 from phy.numerics.draws import laplace, uniforms
 from phy.numerics.random import Purpose
@@ -32,7 +32,7 @@ from privacy.events.releases import Release
 from privacy.mechanisms.additive_noise import T_FREEDOM, laplace_epsilon, laplace_scale, t_epsilon, t_scale
 
 if TYPE_CHECKING:
-    from fl.audit.law import Law
+    from fl.schemes.coders.law import Law
     from fl.schemes.coders.value_coder import Part
 
 RADIUS_FACTOR = 1.5

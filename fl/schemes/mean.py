@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from fl.aggregation import estimates
-from fl.aggregation.estimates import by_columns
-from fl.arrays import F32, F64, Bools, Reals
-from fl.config.base import PositiveFloat
-from fl.config.scheme import Scheme, belongs, schemes
+from fl.base.arrays import F32, F64, Bools, Reals
+from fl.base.fields import PositiveFloat
+from fl.schemes.aggregation import estimates
+from fl.schemes.aggregation.estimates import by_columns
 from fl.schemes.coders.air import AirForm, Amplitudes
+from fl.schemes.scheme import Scheme, belongs, schemes
 from phy.config.base import Modulation
 from phy.config.conflict import Conflict
 

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fl.arrays import F32, F64, I64, U8
-from fl.config.base import PositiveFloat, whole
-from fl.config.scheme import SCHEME_KEYS, Epsilon, schemes
+from fl.base.arrays import F32, F64, I64, U8
+from fl.base.fields import PositiveFloat, whole
 from fl.schemes.coders.value_scheme import ValueScheme
+from fl.schemes.scheme import SCHEME_KEYS, Epsilon, schemes
 from phy.config.conflict import Conflict, Write, rounded
 from phy.numerics.draws import chosen
 from phy.numerics.random import Purpose
@@ -21,7 +21,7 @@ from privacy.events.releases import Release
 from privacy.mechanisms.mvu import MvuTable, mvu_table
 
 if TYPE_CHECKING:
-    from fl.audit.law import Law
+    from fl.schemes.coders.law import Law
     from fl.schemes.coders.value_coder import Part
 
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from fl.arrays import F64
-from fl.checkpoints import Kept
-from fl.config.scheme import SCHEME_EPSILON, Scheme
-from fl.partition.split import Participants
+from fl.base.arrays import F64
+from fl.base.checkpoints import Kept
+from fl.base.words import plural
+from fl.data.partition.split import Participants
+from fl.schemes.scheme import SCHEME_EPSILON, Scheme
 from fl.uplink.channel_credit import errors_arrive, law_of_errors
 from fl.uplink.plan import UploadPlan
-from fl.words import plural
 from phy.config import LinkConfig
 from privacy.config import ClippedUpdate, Mechanism
 from privacy.errors import PrivacyError

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.arrays import F32, F64, I64, U8
 from fl.attacks.attacks import Attackers
-from fl.checkpoints import Kept
-from fl.config.codec import Codec
-from fl.config.scheme import Scheme
+from fl.base.arrays import F32, F64, I64, U8
+from fl.base.checkpoints import Kept
+from fl.base.errors import LearningError, of_shape
+from fl.base.recorder import Recorder
 from fl.models.federated import FederatedModel
-from fl.recorder import Recorder
+from fl.schemes.codecs.codec import Codec
 from fl.schemes.coders.coder import Senders
-from fl.tasks.base import LearningError, of_shape
+from fl.schemes.scheme import Scheme
 from fl.uplink.budgets import multipliers, upload_parameters
 from fl.uplink.plan import UploadPlan
 from fl.uplink.protection import BitFlipping, ClippedNoise, GaussianNoise, Protection, RandomizedResponse, RoundPlan

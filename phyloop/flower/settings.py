@@ -10,10 +10,10 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from fl.config.learning import Learning
-from fl.learning.fedavg import FedAvgConfig
-from fl.tasks.base import LearningError
-from fl.words import plural
+from fl.algorithms.fedavg.config import FedAvgConfig
+from fl.algorithms.learning import Learning
+from fl.base.errors import LearningError
+from fl.base.words import plural
 from phy.config import LinkConfig
 from phy.config.conflict import Conflict
 from phy.engines.choice import with_engine

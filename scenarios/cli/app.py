@@ -10,7 +10,7 @@ from typing import Annotated
 import click
 import typer
 
-from fl.words import plural
+from fl.base.words import plural
 from scenarios.cli.options import (
     AllowCodeOption,
     AtOption,

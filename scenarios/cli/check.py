@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from fl.learning.fedavg import FedAvgConfig, trains_in_kernels
-from fl.words import plural
+from fl.algorithms.fedavg.config import FedAvgConfig, trains_in_kernels
+from fl.base.words import plural
 from phy.config import LinkConfig
 from privacy.config.bit_flipping import BitFlippingBudget
 from scenarios.cli.describe import describe, listings
@@ -62,7 +62,7 @@ def check_scenario(source: str, *, everything: bool = False, timed: bool = False
 
 def _measured(checked: Check) -> Pace:
     """The time of a round of the first sweep point; ScenarioError where nothing learns, or the round cannot run."""
-    from fl.tasks.base import LearningError
+    from fl.base.errors import LearningError
     from scenarios.engine.pace import measure_pace
 
     loaded, plan = checked.loaded, checked.plan

@@ -34,7 +34,7 @@ def measure_pace(scenario: Scenario, *, trials: int) -> Pace:
     """Run two rounds of a sweep point, and time the second.
 
     `trials` is the number of trials of the run, of which as many are computed as a batch has. Raises as
-    `fl.run.run_trials`.
+    `fl.algorithms.run.run_trials`.
     """
     prepare_tensorflow()
     which = tuple(range(min(batch_size(scenario), trials)))

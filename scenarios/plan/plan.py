@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from fl.words import plural
+from fl.base.words import plural
 from phy.config.conflict import Conflict, flow
 from scenarios.plan.identity import physics_json
 from scenarios.plan.lists import list_remedy, product_remedy

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from fl.words import plural
+from fl.base.words import plural
 from phy.config.conflict import flow, listing
 from phy.links.airtime import upload_airtime_s
 from scenarios.plan.identity import canonical_json
@@ -18,7 +18,7 @@ from scenarios.schema.labels.labels import setting_label, unequal_guarantees
 from scenarios.schema.schema import Scenario
 
 if TYPE_CHECKING:
-    from fl.algorithms.amplitude_caps import Caps
+    from fl.algorithms.flmc.amplitude_caps import Caps
 
 _NUMBER = re.compile(r"\d(?:[\d.,]*\d)?(?:e[-+]?\d+)?")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple, get_args
 
-from fl.config.learning import algorithms
-from fl.config.measured import Measured, joined
-from fl.words import plural
+from fl.algorithms.learning import algorithms
+from fl.base.measured import Measured, joined
+from fl.base.words import plural
 from phy.config.conflict import flow, listing
 from scenarios.plan.points import Plan, swept_keys, value_of
 from scenarios.report.published import Published, lists_in, of_plan, points_at, words_at

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unicodedata import category
 
-from fl.words import plural
+from fl.base.words import plural
 from phy.config.conflict import Conflict, conflict_in, flow, remedy_in
 from privacy.errors import PrivacyError
 

@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from fl.config.learning import UNNAMED
+from fl.algorithms.learning import UNNAMED
 from phy.config.conflict import listing, needs_quotes
 from scenarios.schema.errors import KeyPath, Mark, ScenarioError, mapping, mark_of, names_of, together, value_at
 from scenarios.schema.messages.explain import examine, explain

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, ValidationError, field_validator, model_validator
 
-from fl.config.learning import LearningConfig
-from fl.learning.flmc import FlmcConfig
+from fl.algorithms.flmc.config import FlmcConfig
+from fl.algorithms.learning import LearningConfig
 from phy.config import Frozen, LinkConfig
 from phy.config.conflict import ConflictError, Write, rounded
 from phy.measure.monte_carlo import StopRule

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from fl.config.learning import UNNAMED as UNNAMED_ALGORITHM
+from fl.algorithms.learning import UNNAMED as UNNAMED_ALGORITHM
 from phy.config.by_word import ByWord, by_words_in
 from phy.config.conflict import flow, listing
 from phy.config.registry import Registry, registry_of

@@ -9,8 +9,8 @@ from math import isfinite, nan
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from fl.config.measured import ALONG, LINK_RATES
-from fl.words import plural
+from fl.base.measured import ALONG, LINK_RATES
+from fl.base.words import plural
 from phy.config.conflict import listing
 from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, Point, is_number, value_of

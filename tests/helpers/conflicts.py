@@ -350,5 +350,5 @@ CONFLICTS = {
     "a value twice": _measured("modulation: qpsk", "values: [0, 5, 5]"),
 }
 
-UNREACHED = {"phy/config/power.py": 1, "phy/coding/plan.py": 2, "fl/partition/split.py": 1}
+UNREACHED = {"phy/config/power.py": 1, "phy/coding/plan.py": 2, "fl/data/partition/split.py": 1}
 """Conflicts by file that no scenario above has: of policies of plug-ins, and of arguments that no scenario gives."""

@@ -8,9 +8,9 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fl.arrays import F32, F64, I64, U8, Bools
-from fl.config.attack import Attack, HonestRound, Place, attacks
-from fl.config.base import PositiveFloat
+from fl.attacks.attack import Attack, HonestRound, Place, attacks
+from fl.base.arrays import F32, F64, I64, U8, Bools
+from fl.base.fields import PositiveFloat
 from phy.config.conflict import Conflict, Write, rounded
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.draws import LANES, device_words, normals, round_normals

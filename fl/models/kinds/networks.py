@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from fl.config.base import Count
-from fl.config.model import Model, models
+from fl.base.errors import LearningError
+from fl.base.fields import Count
 from fl.models.layers import (
     Activation,
     Conv,
@@ -21,7 +21,7 @@ from fl.models.layers import (
     Shape,
     walk,
 )
-from fl.tasks.base import LearningError
+from fl.models.model import Model, models
 from phy.config.conflict import Conflict, ConflictError, LeaveOut, Say, Write
 
 RELU = Function(kind="relu")

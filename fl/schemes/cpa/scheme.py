@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Discriminator, Field, Tag
 
-from fl.config.base import PositiveFloat, whole
-from fl.config.measured import Measured
-from fl.config.scheme import SCHEME_KEYS, ChannelUse, Confidence, EpsilonOrNone, Response, Scheme, belongs, schemes
+from fl.base.fields import PositiveFloat, whole
+from fl.base.measured import Measured
+from fl.base.words import plural
 from fl.schemes.coders.quantizers import Quantizer, RateBits, build_quantizer
 from fl.schemes.cpa.cpa_theory import Codebook, anonymity
-from fl.words import plural
+from fl.schemes.scheme import SCHEME_KEYS, ChannelUse, Confidence, EpsilonOrNone, Response, Scheme, belongs, schemes
 from phy.config.base import Modulation
 from phy.config.conflict import Conflict, Say, Write
 from privacy.events.releases import Release
 
 if TYPE_CHECKING:
-    from fl.audit.law import Law
     from fl.models.federated import Piece
     from fl.schemes.coders.air import AirForm
+    from fl.schemes.coders.law import Law
     from fl.schemes.cpa.cpa import Cpa
 
 _MOST_POINTS = 512

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.config.base import PositiveFloat
-from fl.config.measured import Measured
-from fl.config.scheme import SCHEME_KEYS, ChannelUse, Confidence, Epsilon, Response, Scheme, belongs, schemes
+from fl.base.fields import PositiveFloat
+from fl.base.measured import Measured
 from fl.schemes.coders.air import AirForm, Votes
 from fl.schemes.probit.probit import SMALLEST_SHARE, Probit
+from fl.schemes.scheme import SCHEME_KEYS, ChannelUse, Confidence, Epsilon, Response, Scheme, belongs, schemes
 from phy.config.base import Modulation
 from phy.config.conflict import Conflict, ConflictError, LeaveOut, Say, Write, rounded
 from privacy.events.events import Ledger
@@ -20,8 +20,8 @@ from privacy.events.releases import Release, Uploads
 from privacy.mechanisms.probit import dp_bound, privacy_loss
 
 if TYPE_CHECKING:
-    from fl.audit.law import Law
     from fl.models.federated import Piece
+    from fl.schemes.coders.law import Law
 
 _MOST_ENTRIES = 4096
 
@@ -149,7 +149,7 @@ class ProbitScheme(Scheme):
 
     def law(self, *, num_values: int | None) -> Law:
         """See `Scheme.law`: at the smallest b of any round, to which data and attackers can bring the adaptive rule."""
-        from fl.audit.law import FAR, Law
+        from fl.schemes.coders.law import FAR, Law
 
         first = b = self.first_bound(num_values)
         note = f", b {b:.4g}"

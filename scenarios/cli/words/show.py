@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from fl.config.learning import algorithms
+from fl.algorithms.learning import algorithms
 from phy.config.by_word import by_words_in
 from phy.config.conflict import flow, listing
 from phy.config.registry import Registry, registries

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fl.words import plural
+from fl.base.words import plural
 from phy.config.conflict import Conflict, ConflictError, LeaveOut, Say, Write
 from phy.engines.choice import with_engine
 from phy.links.conflicts import link_conflicts

@@ -40,13 +40,14 @@ def _place(name: str, at: KeyPath, known: Collection[str]) -> KeyPath:
 def follow(change: Change, document: dict[str, Any], marks: dict[KeyPath, Mark], *, tags: Collection[str]) -> None:
     """Change a document as a remedy says; the place of what comes is that of what goes.
 
-    A section that goes keeps its `tags`, which name its kind.
+    A wrong section whose value is up to the user keeps its `tags`, which name its kind.
     """
     old = next((path for path in change.gone if path in marks), None)
     for path in change.gone:
         around = mapping(value_at(document, path[:-1]))
         section = mapping(around.pop(path[-1], None))
-        if kind := {tag: section[tag] for tag in tags if tag in section}:
+        kind = {tag: section[tag] for tag in tags if tag in section}
+        if kind and not change.sure:
             around[path[-1]] = kind
     for path, value in change.new:
         inside: Any = document

@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import ge, gt, le, lt
 from typing import Any, NamedTuple
 
-from fl.words import plural
+from fl.base.words import plural
 from phy.config.conflict import LeaveOut, Remedy, Write
 from scenarios.schema.errors import Change, KeyPath
 from scenarios.schema.labels.units import in_unit_of

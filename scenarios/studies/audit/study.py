@@ -12,8 +12,8 @@ from typing import Any, Self
 
 from pydantic import TypeAdapter
 
-from fl.tasks.base import LearningError
-from fl.words import plural
+from fl.base.errors import LearningError
+from fl.base.words import plural
 from privacy.audit.attack import Audited
 from privacy.errors import PrivacyError
 from scenarios.engine.study import Outcome, Progress, ReportPaths, Study

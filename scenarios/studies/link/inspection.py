@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.words import plural
+from fl.base.words import plural
 from phy.config.conflict import listing
 from scenarios.engine.start import prepare_tensorflow
 from scenarios.files.plain_files import RESULTS

@@ -17,9 +17,9 @@ from typing import Annotated, Any, Literal, get_args
 import numpy as np
 from pydantic import Field, ValidationError
 
-from fl.config.base import Frozen
-from fl.config.learning import Learning
-from fl.config.measured import LINK_RATES, Measured, joined
+from fl.algorithms.learning import Learning
+from fl.base.fields import Frozen
+from fl.base.measured import LINK_RATES, Measured, joined
 from phy.config.conflict import flow, listing
 from scenarios.plan.plan import expand, sweep_axes
 from scenarios.plan.points import Plan, swept_keys

@@ -9,7 +9,7 @@ from math import isfinite, isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fl.words import plural
+from fl.base.words import plural
 from phy.config.conflict import flow, listing
 from scenarios.engine.study import ReportPaths
 from scenarios.files.provenance import PACKAGES, find_version

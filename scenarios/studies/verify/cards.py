@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from fl.words import plural
+from fl.base.words import plural
 from phy.config import Frozen
 from phy.config.conflict import listing
 from phy.config.registry import Registry

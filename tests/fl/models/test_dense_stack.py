@@ -10,12 +10,12 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from fl.config.model import Model
 from fl.models.build import build_model
 from fl.models.dense_stack import StackLayer, dense_stack, keras_stack
 from fl.models.federated import federated
 from fl.models.kinds.networks import FLATTEN, RELU, ModelConfig
 from fl.models.layers import Conv, Dense, Dropout, Function, Layer
+from fl.models.model import Model
 
 SHAPE = (4, 3, 2)
 TANH = Function(kind="tanh")

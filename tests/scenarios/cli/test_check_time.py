@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from command import write_scenario
 
-from fl.algorithms.fedavg import Federation
+from fl.algorithms.fedavg.federation import Federation
 from scenarios.cli.check import check_scenario
 from scenarios.schema.errors import ScenarioError
 

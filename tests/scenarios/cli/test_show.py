@@ -9,7 +9,7 @@ from importlib import resources
 import pytest
 import yaml
 
-from fl.config.attack import attacks
+from fl.attacks.attack import attacks
 from phy.config.coding import CodingConfig
 from phy.config.conflict import listing
 from phy.config.fading import fading_laws

@@ -12,7 +12,7 @@ from fake_runs import make_plan, make_trial, store_trials
 from own_network import own_network
 from sentences import sentence_about
 
-from fl.learning.fedavg import FedAvgConfig
+from fl.algorithms.fedavg.config import FedAvgConfig
 from phy.config import LinkConfig
 from phy.links.airtime import upload_airtime_s
 from scenarios.cli.describe import describe, listings
@@ -193,7 +193,7 @@ def test_label_counts_are_those_that_the_run_deals() -> None:
         learning={"algorithm": "fedavg", "num_devices": 7, "partition": {"kind": "dirichlet", "alpha": 0.3}},
     )
     scenario = plan.points[0].scenario
-    from fl.algorithms.fedavg import Federation
+    from fl.algorithms.fedavg.federation import Federation
 
     assert isinstance(scenario.learning, FedAvgConfig)
     federation = Federation(scenario.learning, link=scenario.link, privacy=None, seed=scenario.seed, trial=0)

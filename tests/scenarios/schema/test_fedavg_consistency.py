@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from own_network import own_network
 
-from fl.codecs.partwise import FixedPoint, Uniform
-from fl.learning.fedavg import FedAvgConfig
+from fl.algorithms.fedavg.config import FedAvgConfig
+from fl.schemes.codecs.partwise import FixedPoint, Uniform
 from scenarios.schema.consistency.conflicts import find_conflicts
 from scenarios.schema.consistency.resolve import resolve_auto
 from scenarios.schema.consistency.warnings import find_warnings

@@ -9,9 +9,9 @@ from learning_run import run_plan
 from one_bit_learning import FEDAVG, learnt, scenario, with_scheme
 from sentences import sentence_about
 
-from fl.config.attack import attacks
-from fl.config.scheme import schemes
+from fl.attacks.attack import attacks
 from fl.schemes.cpa.scheme import CpaScheme
+from fl.schemes.scheme import schemes
 from fl.schemes.sign import SignScheme
 from phy.config.conflict import listing
 from scenarios.cli.describe import describe
@@ -83,7 +83,7 @@ def test_epsilon_none_survives_a_round_trip(tmp_path: Path) -> None:
         ),
         (
             "aggregation: {name: probit, epsilon: 1}",
-            "s.yaml:5: learning.aggregation.epsilon = 1: epsilon needs l1_clip; add l1_clip: 1.0 and bound: "
+            "s.yaml:5: learning.aggregation.epsilon = 1: epsilon needs l1_clip; write l1_clip: 1.0 and bound: "
             "adaptive, or leave epsilon out.",
         ),
         (

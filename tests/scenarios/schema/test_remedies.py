@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sentences import sentence_about
 
-from fl.config.scheme import schemes
+from fl.schemes.scheme import schemes
 from phy.config.conflict import listing
 from scenarios.studies.check import check
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from sentences import sentence_about
 
-from fl.config.attack import attacks
-from fl.config.model import models
+from fl.attacks.attack import attacks
+from fl.models.model import models
 from phy.config.conflict import listing
 from phy.config.power import power_policies
 
