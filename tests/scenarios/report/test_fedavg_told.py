@@ -67,7 +67,7 @@ def test_check_tells_of_codec_studies_and_of_several_algorithms_at_once(tmp_path
     assert cells(moments)[0]["bits"] == "2,300"
     both = planned("name: a\nsweep: {learning: [{scheme: digital, step_size: 1e-4}, {algorithm: fedavg}]}\n", tmp_path)
     assert [one.title for one in listings(both)] == [
-        "Receive amplitude A is limited by the LMC cap at 1 of 1 sweep points.",
+        "Receive amplitude A is limited by the LMC cap at 1 of 1 sweep point.",
         "What one device sends in a round:",
     ]
     assert listings(planned("name: a\nlearning: {algorithm: bit-distance}\n", tmp_path)) == []
@@ -182,7 +182,7 @@ def test_settings_of_the_mechanisms_are_said_as_people_say_them() -> None:
 def test_a_bad_partition_of_one_sweep_point_is_told_with_its_line(tmp_path: Path) -> None:
     text = f"{FEDAVG}  partition: {{samples_per_device: 50}}\nsweep:\n  learning.num_devices: [20, 50]\n"
     said = sentence_about(text, tmp_path)
-    assert said.startswith("s.yaml:5: learning.partition.samples_per_device = 50: 50 devices of 50 samples need 2500")
+    assert said.startswith("s.yaml:5: learning.partition.samples_per_device = 50: 50 devices of 50 samples need 2,500")
     assert "(at the sweep point learning.num_devices = 50)" in said
 
 
