@@ -151,6 +151,9 @@ class Link:
         Args:
             device: sender index; None: the mean over all devices.
 
+        Returns:
+            Probability that a bit is wrong.
+
         Raises:
             LinkError: the link has no closed form. Links without a code, with access orthogonal, perfect channel
                 knowledge, fixed power, packets that are all kept and a channel of a single tap have one.

@@ -45,7 +45,7 @@ def test_every_line_of_the_overview_runs(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("MPLBACKEND", "agg")
     overview = (ROOT / "docs/python.md").read_text().partition("```python\n")[2].partition("```")[0]
     lines = [line for line in overview.splitlines() if line]
-    assert len(lines) == 19
+    assert len(lines) == 20
     few = {"sweep": {"learning.scheme": ["analog"], "link.power.snr_max_db": [0, 10]}}
     demo = phyloop.run("flmc-snr", trials=2, set=few, out="runs/flmc-snr", progress=False)
     digits = {"sweep": {"link.power.snr_max_db": [10]}, "learning.rounds": 2}
