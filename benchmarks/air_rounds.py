@@ -20,10 +20,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 from timing import interleaved_medians, peak_gigabytes, print_table
 
+from fl.algorithms.fedavg.config import FedAvgConfig
+from fl.algorithms.fedavg.upload import upload_plan
 from fl.attacks.attacks import Attackers
-from fl.learning.fedavg import FedAvgConfig
-from fl.learning.upload import upload_plan
-from fl.recorder import Recorder
+from fl.base.recorder import Recorder
 from fl.schemes.coders.coder import Senders
 from fl.uplink.air import SuperposedUplink
 from fl.uplink.protection import Protection

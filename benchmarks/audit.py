@@ -18,8 +18,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 from timing import print_table
 
+from fl.algorithms.flmc.config import FlmcConfig
 from fl.audit.flmc_game import FlmcGame
-from fl.learning.flmc import FlmcConfig
 from phy.config import LinkConfig
 from privacy.audit.attack import audit
 from privacy.config import PrivacyConfig

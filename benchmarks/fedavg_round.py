@@ -25,8 +25,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
 
-from fl.algorithms.fedavg import Federation
-from fl.learning.fedavg import FedAvgConfig
+from fl.algorithms.fedavg.config import FedAvgConfig
+from fl.algorithms.fedavg.federation import Federation
 from phy.config import LinkConfig
 from privacy.config import BitFlippingConfig
 

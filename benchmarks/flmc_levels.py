@@ -17,7 +17,7 @@ from collections.abc import Callable
 import numpy as np
 from flmc_point import BURN_IN, DEVICES, ROUNDS, SAMPLES, M
 
-from fl.run import run_trials
+from fl.algorithms.run import run_trials
 from phy.numerics.random import Purpose, round_keys, threefry
 from scenarios.engine.batch import batch_size
 from scenarios.schema.consistency.resolve import resolve_auto

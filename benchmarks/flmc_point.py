@@ -71,7 +71,7 @@ def prepared_phyloop(scheme: str) -> Callable[[], float]:
     import sionna.phy
     import tensorflow as tf
 
-    from fl.run import run_trials
+    from fl.algorithms.run import run_trials
     from scenarios.engine.batch import batch_size
     from scenarios.schema.consistency.resolve import resolve_auto
     from scenarios.schema.schema import Scenario

@@ -102,7 +102,7 @@ def timed(spent: dict[str, float]) -> Iterator[None]:
 
 def federation(folder: Path, *, num_devices: int, scheme: str) -> Any:
     """The one trial of the scenario, ready to run."""
-    from fl.algorithms.fedavg import Federation
+    from fl.algorithms.fedavg.federation import Federation
     from scenarios.plan.plan import expand
     from scenarios.schema.loader import load_scenario
 

@@ -34,8 +34,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 from timing import interleaved, print_table
 
-from fl.algorithms.fedavg import Federation
-from fl.learning.fedavg import FedAvgConfig
+from fl.algorithms.fedavg.config import FedAvgConfig
+from fl.algorithms.fedavg.federation import Federation
 from fl.models.federated import Piece
 from fl.schemes.coders.coder import Coder, Senders
 from fl.schemes.cpa.cpa import Cpa

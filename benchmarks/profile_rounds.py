@@ -54,11 +54,11 @@ from scenarios.store.store import Store
 
 STAGES = ("kernels", "TensorFlow", "NumPy", "results", "storing", "Python")
 NUMPY = (
-    "fl.tasks.regression:GaussianLinear.__init__",
-    "fl.algorithms.flmc_kernels:SampleMoments.summary",
-    "fl.aggregation.estimates:weighted_mean",
-    "fl.codecs.partwise:FixedPoint._fractions",
-    "fl.codecs.partwise:FixedPoint._values",
+    "fl.algorithms.flmc.tasks.regression:GaussianLinear.__init__",
+    "fl.algorithms.flmc.kernels:SampleMoments.summary",
+    "fl.schemes.aggregation.estimates:weighted_mean",
+    "fl.schemes.codecs.partwise:FixedPoint._fractions",
+    "fl.schemes.codecs.partwise:FixedPoint._values",
     "phy.numerics.bit_flips:flip_bits",
     "phy.measure.counts:count_differences",
     "fl.uplink.transport:believe",
@@ -71,7 +71,7 @@ _MOST_TURNS = 9
 _CALLS = 2 * _MOST_TURNS + 2
 """One to compile, turns without and with stopwatches, one for cProfile."""
 OTHERS = {
-    "results": ("fl.algorithms.flmc_trials:FlmcTrials.results",),
+    "results": ("fl.algorithms.flmc.trials:FlmcTrials.results",),
     "storing": ("scenarios.engine.batch:finished", "scenarios.store.store:Store.append"),
 }
 

@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from fl.config.measured import LINK_RATES
+from fl.base.measured import LINK_RATES
 from scenarios.engine.study import Study
 from scenarios.plan.points import Plan, Point, is_shown, value_of
 from scenarios.report.figures.curves import Shown

@@ -21,7 +21,7 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 
-from fl.results import TrialResult
+from fl.base.results import TrialResult
 from phy.numerics.workers import THREADS_VARIABLE
 from scenarios.engine.batch import Finished, Job, finished
 from scenarios.engine.cluster.engine import DaskEngine

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from timing import print_table
 
-from fl.results import TrialResult
+from fl.base.results import TrialResult
 from scenarios.files.plain_files import RESULTS
 from scenarios.plan.identity import physics
 from scenarios.plan.plan import expand

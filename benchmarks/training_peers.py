@@ -29,14 +29,14 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 from timing import interleaved_rates, markdown_table, median_ratio
 
-from fl.config.local import LocalConfig
 from fl.data.arrays import ImageData
+from fl.data.partition.split import Partition
+from fl.local.config import LocalConfig
 from fl.local.trainer import LocalTrainer
 from fl.models.build import build_model
 from fl.models.federated import FederatedModel
 from fl.models.kinds.networks import ModelConfig, ModelName, architecture
 from fl.models.layers import Conv, Dense, Function, MaxPool, walk
-from fl.partition.split import Partition
 
 CLIP = 1.0
 TURNS = 3

@@ -21,8 +21,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 from timing import interleaved_medians, print_table
 
-from fl.codecs.partwise import FixedPoint, Uniform
-from fl.config.codec import Codec
+from fl.schemes.codecs.codec import Codec
+from fl.schemes.codecs.partwise import FixedPoint, Uniform
 from phy.numerics.bit_flips import flip_bits
 from phy.numerics.packing import code_dtype
 from phy.numerics.random import Purpose, round_keys

@@ -24,10 +24,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.config.base import PositiveFloat
-from fl.config.scheme import Scheme, schemes
+from fl.base.fields import PositiveFloat
 from fl.models.federated import Piece
 from fl.schemes.coders.coder import Coder, Gathering, Known, Senders, checked_updates
+from fl.schemes.scheme import Scheme, schemes
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.draws import chosen, device_words
 from phy.numerics.random import Purpose

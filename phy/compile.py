@@ -31,13 +31,14 @@ def compile_digital(config: LinkConfig, *, num_devices: int, num_bits: int) -> D
     config = config.resolve_mcs()
     if config.modulation in ("auto", "analog") or config.access not in ("orthogonal", "noma"):
         raise LinkError(
-            f"orthogonal access and noma carry bits, the link says access {config.access}, modulation "
-            f"{config.modulation}; name access: orthogonal or noma and a modulation from bpsk to 256qam"
+            f"orthogonal access and noma carry bits, the link says access {config.access}, "
+            f"modulation {config.modulation}",
+            "name access: orthogonal or noma and a modulation from bpsk to 256qam",
         )
     if config.error_model == "error_free":
         return ErrorFreeUplink(config, num_devices=num_devices, num_bits=num_bits)
     for conflict in engine_conflicts(config):
-        raise LinkError(f"{conflict.problem}; {conflict.remedy}")
+        raise LinkError(conflict)
     link: OrthogonalLink | PacketLink
     if config.plain:
         link = OrthogonalLink(config, num_devices=num_devices, num_bits=num_bits, chain=flat_chain(config))
@@ -107,18 +108,19 @@ def compile_air(config: LinkConfig, *, num_devices: int, num_symbols: int, paylo
     """
     if config.modulation not in ("bpsk", "analog") or config.access != "superposition":
         raise LinkError(
-            f"superposition adds BPSK symbols or amplitudes, the link says access {config.access}, modulation "
-            f"{config.modulation}; name access: superposition and modulation bpsk or analog"
+            "superposition adds BPSK symbols or amplitudes, the link says access "
+            f"{config.access}, modulation {config.modulation}",
+            "name access: superposition and modulation bpsk or analog",
         )
     if config.error_model == "error_free":
         return NoiselessAir(config, num_devices=num_devices, num_symbols=num_symbols)
     if config.error_model != "measured":
         raise LinkError(
-            f"error model {config.error_model} flips bits, but superposition detects no device's bits; "
-            "use measured or error_free, or orthogonal access"
+            f"error model {config.error_model} flips bits, but superposition detects no device's bits",
+            "use measured or error_free, or orthogonal access",
         )
     for conflict in link_conflicts(config, num_devices=num_devices, payload_bits=num_symbols):
-        raise LinkError(f"{conflict.problem}; {conflict.remedy}")
+        raise LinkError(conflict)
     if config.ofdm != "none":
         return OfdmSuperposition(
             config, num_devices=num_devices, num_symbols=num_symbols, payload_bound=payload_bound, sums_of=_ofdm_sums

@@ -12,7 +12,8 @@ from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
 
 import numpy as np
 
-from scenarios.schema.errors import ScenarioError, listing, shorten
+from phy.config.conflict import listing
+from scenarios.schema.errors import ScenarioError, shorten
 
 P = ParamSpec("P")
 R = TypeVar("R")

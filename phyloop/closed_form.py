@@ -15,11 +15,12 @@ def closed_form(link: LinkConfig, *, num_devices: int, device: int | None) -> fl
     from scenarios.studies.link.level import Budget, bit_error_rates, has_closed_form
 
     if device is not None and not 0 <= device < num_devices:
-        raise LinkError(f"device is {device}, the link has devices 0 to {num_devices - 1}; write one of these")
+        raise LinkError(f"device is {device}, the link has devices 0 to {num_devices - 1}", "write one of these")
     if link.error_model == "error_free" or not has_closed_form(link):
         raise LinkError(
-            "this link has no closed form; use coding none, access orthogonal, csi perfect, a power policy without "
-            "control, packets.policy accept, no cell and no impairments, and a channel of a single tap"
+            "this link has no closed form",
+            "use coding none, access orthogonal, csi perfect, a power policy without "
+            "control, packets.policy accept, no cell and no impairments, and a channel of a single tap",
         )
     budget = Budget.of(link, num_devices=num_devices)
     esno_db = link.power.snr_max_db - budget.snr_max_db(0.0, "esno_db")

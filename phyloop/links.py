@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fl.words import plural
+from fl.base.words import plural
 from phy.compile import compile_air, compile_digital
 from phy.config import LinkConfig
 from phy.engines.choice import loads_tensorflow, with_engine
@@ -186,8 +186,9 @@ class Link:
         if array.shape == (self.num_devices, num_bytes) and array.dtype == np.uint8:
             return array, False
         raise LinkError(
-            f"bits are {bits.dtype} {bits.shape}; send 0 and 1 of shape {(self.num_devices, self.num_bits)}, or packed "
-            f"bits, uint8, of shape {(self.num_devices, num_bytes)}"
+            f"bits are {bits.dtype} {bits.shape}",
+            f"send 0 and 1 of shape {(self.num_devices, self.num_bits)}, or packed bits, uint8, "
+            f"of shape {(self.num_devices, num_bytes)}",
         )
 
 
@@ -236,7 +237,7 @@ class Air:
         read = _read(link, {"access": "superposition", "modulation": "analog"}, settings)
         self.config = _checked(read, num_devices=self.num_devices, payload_bits=self.num_symbols)
         if self.config.power.budget is not None:
-            raise LinkError("power.budget is spent over the rounds of a scenario, which an Air has not; leave it out")
+            raise LinkError("power.budget is spent over the rounds of a scenario, which an Air has not", "leave it out")
         _load_quietly(self.config)
         self._link = compile_air(
             self.config,
@@ -279,13 +280,13 @@ class Air:
         _refuse_beyond(seed=seed, round=round, trial=trial)
         array = np.asarray(amplitudes)
         if array.dtype.kind not in "biufc":
-            raise LinkError(f"amplitudes are {array.dtype}; send real or complex numbers")
+            raise LinkError(f"amplitudes are {array.dtype}", "send real or complex numbers")
         array = array if array.dtype.kind == "c" else array.astype(np.float64)
         largest = float(np.abs(array).max(initial=0.0))
         if not largest <= self.max_amplitude * (1.0 + _ROUNDING):  # NaN is refused, too
             raise LinkError(
-                f"an amplitude has magnitude {largest:.8g}, max_amplitude is {self.max_amplitude:.8g}; scale the "
-                "amplitudes, or raise max_amplitude"
+                f"an amplitude has magnitude {largest:.8g}, max_amplitude is {self.max_amplitude:.8g}",
+                "scale the amplitudes, or raise max_amplitude",
             )
         found = self._link.superpose(
             array[None], context=UplinkContext(seed=seed, trials=(trial,), round_index=round), caps={}

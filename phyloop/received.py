@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.words import plural
+from fl.base.words import plural
 from phy.links.link import Reception, Superposition
 from phyloop.wording import span
 from scenarios.report.tables.summaries import Rate

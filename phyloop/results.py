@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast, overload
 
 import pandas as pd
 
+from phy.config.conflict import listing
 from phyloop.arguments import checked
 from scenarios.report.check import check_figures
 from scenarios.report.figures.curves import arrange
@@ -20,7 +21,7 @@ from scenarios.report.rows import metrics_rows
 from scenarios.report.settings import settings_by_words, words_of
 from scenarios.report.tables.quantities import ROUND_AXES
 from scenarios.report.tables.summaries import PointSummary, summarise
-from scenarios.schema.errors import KeyPath, Mark, ScenarioError, listing
+from scenarios.schema.errors import KeyPath, Mark, ScenarioError
 from scenarios.schema.labels.labels import axis_label
 from scenarios.schema.loader import validate
 from scenarios.schema.schema import FigureConfig, Scenario

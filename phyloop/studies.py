@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from phy.config.conflict import problem_and_remedy
 from phyloop.arguments import checked, name_arguments
 from phyloop.progress import shown
 from phyloop.results import Run
@@ -21,7 +20,7 @@ from scenarios.engine.run import run_study
 from scenarios.engine.study import Study
 from scenarios.files.log import telling
 from scenarios.report.claims import strongest
-from scenarios.schema.errors import ScenarioError
+from scenarios.schema.errors import ScenarioError, told_by
 from scenarios.schema.loader import Source, plain
 from scenarios.schema.permission import code_allowed
 from scenarios.studies import prepare
@@ -345,7 +344,7 @@ def _compute(
             # As the command, which prints such a sentence: data that are missing, a link that cannot be simulated.
             if type(error).__module__.split(".")[0] not in ("phy", "fl", "privacy"):
                 raise
-            problem, remedy = problem_and_remedy(error, usual="change the scenario")
+            problem, remedy = told_by(error)
             raise ScenarioError(problem=problem, remedy=remedy, file=folder) from error
     return study, folder
 

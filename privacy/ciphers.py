@@ -103,8 +103,8 @@ class BlockCipher(Cipher):
         _check(payload, keys)
         if payload.shape[-1] % AES_BLOCK_BYTES:
             raise PrivacyError(
-                f"a ciphertext of {payload.shape[-1]} bytes is not of whole blocks of {AES_BLOCK_BYTES}; "
-                "hand in all bytes that encrypt gave."
+                f"a ciphertext of {payload.shape[-1]} bytes is not of whole blocks of {AES_BLOCK_BYTES}",
+                "hand in all bytes that encrypt gave",
             )
         return _each_device(payload.copy(), keys, partial(_xts, decrypt=True))
 
@@ -117,7 +117,7 @@ def build_cipher(name: str) -> Cipher:
         return StreamCipher()
     if name == "aes":
         return BlockCipher()
-    raise PrivacyError(f"cipher is {name!r}, but it must be 'none', 'stream' or 'aes'; choose one.")
+    raise PrivacyError(f"cipher is {name!r}, but it must be 'none', 'stream' or 'aes'", "choose one")
 
 
 def device_key(keys: Keys, device: int) -> bytes:
@@ -155,10 +155,11 @@ def _each_device(rows: Payload, keys: Keys, in_place: Callable[[Payload, bytes],
 def _check(payload: Payload, keys: Keys) -> None:
     if payload.dtype != np.uint8 or payload.ndim != 3 or payload.shape[-1] == 0:
         raise PrivacyError(
-            f"a payload is {payload.dtype} of shape {payload.shape}, but it must be uint8 [T, K, B], B >= 1; pack bits."
+            f"a payload is {payload.dtype} of shape {payload.shape}, but it must be uint8 [T, K, B], B >= 1",
+            "pack bits",
         )
     if keys.dtype != np.uint32 or keys.shape != (len(payload), 2):
         raise PrivacyError(
-            f"keys are {keys.dtype} of shape {keys.shape}, but they must be uint32 [{len(payload)}, 2]; "
-            "give two words per trial."
+            f"keys are {keys.dtype} of shape {keys.shape}, but they must be uint32 [{len(payload)}, 2]",
+            "give two words per trial",
         )

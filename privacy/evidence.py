@@ -55,8 +55,8 @@ def credited_rate(
     require_probability(failure_probability=failure_probability)
     if failure_probability < _LEAST_FAILURE:
         raise PrivacyError(
-            f"failure_probability is {failure_probability}, but it must be at least {_LEAST_FAILURE}; give the "
-            "evidence a larger share of delta."
+            f"failure_probability is {failure_probability}, but it must be at least {_LEAST_FAILURE}",
+            "give the evidence a larger share of delta",
         )
     # Rounding of 1 - f must not make the level a lower one.
     level = min(math.nextafter(1.0 - failure_probability, 1.0), math.nextafter(1.0, 0.0))
@@ -118,8 +118,8 @@ def confidence_for(delta_budget: float, *, num_rounds: int) -> float:
     failure = failure_for(delta_budget, num_rounds=num_rounds)
     if failure < _LEAST_FAILURE:
         raise PrivacyError(
-            f"delta_budget is {delta_budget} for {num_rounds} rounds, but each round needs at least {_LEAST_FAILURE}; "
-            "give the evidence a larger share of delta."
+            f"delta_budget is {delta_budget} for {num_rounds} rounds, but each round needs at least {_LEAST_FAILURE}",
+            "give the evidence a larger share of delta",
         )
     return math.nextafter(1.0 - failure, 1.0)
 
@@ -132,7 +132,7 @@ def credited_noise_power(noise_power_w: ArrayLike, *, tolerance_db: float) -> ND
     _require_db(tolerance_db=tolerance_db)
     power = np.asarray(noise_power_w, np.float64)
     if not np.all(np.isfinite(power) & (power >= 0.0)):
-        raise PrivacyError("a noise power is negative or not finite; give the power of the receiver's noise in W.")
+        raise PrivacyError("a noise power is negative or not finite", "give the power of the receiver's noise in W")
     return np.asarray(power * 10.0 ** (-tolerance_db / 10.0))
 
 
@@ -152,9 +152,9 @@ def may_credit(*, law: Law, outcome: Outcome | None = None) -> str | None:
     have `outcome` `fair` (None: no test). Raises PrivacyError for unknown words.
     """
     if law not in ("independent", "unknown", "dropped"):
-        raise PrivacyError(f"law is {law!r}, but it must be 'independent', 'unknown' or 'dropped'; choose one.")
+        raise PrivacyError(f"law is {law!r}, but it must be 'independent', 'unknown' or 'dropped'", "choose one")
     if outcome not in ("fair", "unfair", "unknown", None):
-        raise PrivacyError(f"outcome is {outcome!r}, but it must be 'fair', 'unfair' or 'unknown'; choose one.")
+        raise PrivacyError(f"outcome is {outcome!r}, but it must be 'fair', 'unfair' or 'unknown'", "choose one")
     if law == "dropped":
         return "packets with errors do not arrive, so that received packets have no channel errors to count"
     if outcome == "unfair":

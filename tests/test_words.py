@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fl.words import plural
+from fl.base.words import plural
 
 ROOT = Path(__file__).parents[1]
 

@@ -13,10 +13,10 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic.fields import FieldInfo
 
 from docs.generators.markdown import code, page, table, toctree
+from phy.config.conflict import listing
 from phy.config.registry import Registry
 from scenarios.cli.words.meanings import registry_at
 from scenarios.cli.words.show import allowed, default_of, written
-from scenarios.schema.errors import listing
 from scenarios.schema.schema_keys import OWNERS, UNNAMED, choices, schema_keys
 
 HEADS = ("key", "unit", "default", "allowed", "meaning and source")

@@ -1,7 +1,7 @@
 """Devices that do not do as they should: who they are, and what they send in one trial.
 
 Attackers know all honest updates of the round and send over the same link as everybody. `fl.attacks.kinds` has the
-attacks themselves. Trials side by side, and jammers, are in `fl.attacks.flmc_attackers`.
+attacks themselves. Trials side by side, and jammers, are in `fl.algorithms.flmc.attackers`.
 """
 
 from __future__ import annotations
@@ -14,19 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.arrays import F32, I64, U8, Bools
-from fl.config.attack import Attack, HonestRound, attacks
-from fl.tasks.base import LearningError, of_shape
-from fl.words import plural
-from phy.config.conflict import Conflict
+from fl.attacks.attack import Attack, HonestRound, attacks
+from fl.base.arrays import F32, I64, U8, Bools
+from fl.base.errors import LearningError, of_shape
+from fl.base.words import plural
+from phy.config.conflict import Conflict, LeaveOut, Say, Write
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.draws import LANES, device_words, normals
 from phy.numerics.random import Purpose, generator
-
-_KEYS = (
-    *("learning.attack.factor", "learning.attack.devices", "learning.attack.kind", "learning.attack.share"),
-    *("learning.scheme", "link.error_model"),
-)
 
 
 def choose_attackers(config: Attack, *, num_devices: int, seed: int, trial: int) -> Bools:
@@ -39,23 +34,26 @@ def choose_attackers(config: Attack, *, num_devices: int, seed: int, trial: int)
     if config.devices is not None:
         beyond = max(config.devices, default=-1)
         if beyond >= num_devices or len(config.devices) > num_devices:
-            raise LearningError(
+            beyond_all = (
                 f"attack.devices names {plural(len(config.devices), 'device')} up to number {beyond}, but "
-                f"there are only {num_devices}, from 0 to {num_devices - 1}; write "
-                f"devices: {[one for one in config.devices if one < num_devices][:num_devices] or [0]}"
+                f"there are only {num_devices}, from 0 to {num_devices - 1}"
+            )
+            there = [one for one in config.devices if one < num_devices][:num_devices] or [0]
+            raise LearningError(
+                Conflict("learning.attack.devices learning.attack", beyond_all, Write({"devices": there}))
             )
         attackers[list(config.devices)] = True
     else:
         count = number_of(config, num_devices)
         drawn = generator(seed, trial, Purpose.ATTACK)
         attackers[drawn.choice(num_devices, count, replace=config.drawn == "with-replacement")] = True
-    if (problem := config.problem()) is not None:
-        raise LearningError(problem)
+    if (conflict := config.problem()) is not None:
+        raise LearningError(conflict)
     if config.uses_honest_updates and attackers.all():
-        raise LearningError(
-            f"all {num_devices} devices attack, but {config.kind} needs honest ones; "
-            + ("write share: 0.2" if config.devices is None else f"write devices: {list(range(num_devices - 1))}")
-        )
+        problem = f"all {num_devices} devices attack, but {config.kind} needs honest ones"
+        fewer = {"share": 0.2} if config.devices is None else {"devices": list(range(num_devices - 1))}
+        keys = "learning.attack.devices learning.attack.kind learning.attack"
+        raise LearningError(Conflict(keys, problem, Write(fewer)))
     return attackers
 
 
@@ -64,6 +62,14 @@ def number_of(config: Attack, num_devices: int) -> int:
     if config.devices is not None:
         return len(set(config.devices))
     return math.floor((config.share or 0.0) * num_devices + 0.5)
+
+
+def nobody_honest(attack: Attack | None, *, num_devices: int) -> str | None:
+    """Return why there is nobody to audit where all devices surely attack; else None."""
+    if attack is None or number_of(attack, num_devices) < num_devices:
+        return None
+    surely = attack.drawn == "without-replacement" or num_devices == 1
+    return f"all {num_devices} devices attack, and an audit plays against an honest one" if surely else None
 
 
 def attack_in_words(attack: Attack | None, num_devices: int, label: Callable[[str, Any], str]) -> list[str]:
@@ -88,15 +94,13 @@ def attack_conflicts(attack: Attack, check: Callable[[], object]) -> Iterator[Co
     try:
         check()
     except LearningError as error:
-        problem = str(error).partition("; ")[0]
-        named = sorted(_KEYS, key=lambda key: key.partition(".")[2] not in problem)
-        yield Conflict.of(" ".join((*named, "learning.attack")), error)
+        yield error.conflict.completed("learning.attack.kind learning.attack", Say("change one of them"))
         return
     if attack.devices is not None and attack.drawn != "without-replacement":
         yield Conflict(
             "learning.attack.drawn learning.attack",
             "drawn sets how a share of the devices is drawn, but attack.devices names the devices",
-            "leave drawn out",
+            LeaveOut("drawn"),
         )
     for key, field in type(attack).model_fields.items():
         kinds = [word for word in attacks.words() if key in attacks[word].reads]
@@ -104,7 +108,7 @@ def attack_conflicts(attack: Attack, check: Callable[[], object]) -> Iterator[Co
             yield Conflict(
                 f"learning.attack.{key} learning.attack",
                 f"{key} belongs to attack.kind {' or '.join(kinds)}, the kind is {attack.kind}",
-                f"leave {key} out",
+                LeaveOut(key),
             )
 
 

@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fl.accounting.flmc import AmplitudeAllowance
-from fl.algorithms.flmc import build_flmc
-from fl.algorithms.flmc_kernels import clipped
-from fl.arrays import F32, F64, I64, Bools
-from fl.attacks.flmc_attackers import AttackersOfTrials, check_attack
+from fl.algorithms.flmc.account import AmplitudeAllowance
+from fl.algorithms.flmc.attackers import AttackersOfTrials, check_attack
+from fl.algorithms.flmc.kernels import clipped
+from fl.algorithms.flmc.rounds import build_flmc
+from fl.algorithms.flmc.tasks import build_task
 from fl.audit.game import beside_attackers, weakest_rounds
-from fl.tasks import build_task
+from fl.base.arrays import F32, F64, I64, Bools
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.links.link import AirUplink, DigitalUplink
@@ -41,7 +41,7 @@ from privacy.events.events import Spending
 from privacy.mechanisms._digital_tail import entry_loss
 
 if TYPE_CHECKING:
-    from fl.learning.flmc import FlmcConfig
+    from fl.algorithms.flmc.config import FlmcConfig
 
 _NUMBERS_AT_ONCE = 1 << 21
 _MOST_TRIALS = 1 << 14

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from fl.arrays import F64, Bools
+from fl.attacks.attack import Attack
 from fl.attacks.attacks import number_of
-from fl.config.attack import Attack
-from fl.tasks.base import LearningError
-from fl.words import plural
+from fl.base.arrays import F64, Bools
+from fl.base.errors import LearningError
+from fl.base.words import plural
 from phy.numerics.random import Purpose, seed_sequence
 
 
@@ -25,7 +25,7 @@ def weakest_rounds(released: F64, *, count: int) -> tuple[tuple[int, ...], str]:
     """
     num_rounds = len(released)
     if not 1 <= count <= num_rounds:
-        raise LearningError(f"a game of {plural(count, 'round')} does not fit a run of {num_rounds}; play fewer")
+        raise LearningError(f"a game of {plural(count, 'round')} does not fit a run of {num_rounds}", "play fewer")
     chosen = np.sort(np.argsort(-released, kind="stable")[:count])
     first, last = chosen[0] + 1, chosen[-1] + 1
     span = (
@@ -34,14 +34,6 @@ def weakest_rounds(released: F64, *, count: int) -> tuple[tuple[int, ...], str]:
     which = f"round {first}" if count == 1 else span
     why = "all of them alike" if np.all(released == released[0]) else "where most is released"
     return tuple(chosen.tolist()), f"{which} of {num_rounds}, {why}" if num_rounds > 1 else which
-
-
-def nobody_honest(attack: Attack | None, *, num_devices: int) -> str | None:
-    """Return why there is nobody to audit where all devices surely attack; else None."""
-    if attack is None or number_of(attack, num_devices) < num_devices:
-        return None
-    surely = attack.drawn == "without-replacement" or num_devices == 1
-    return f"all {num_devices} devices attack, and an audit plays against an honest one" if surely else None
 
 
 def beside_attackers(attack: Attack | None, *, num_devices: int) -> str:

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fl.algorithms.fedavg import Federation
-from fl.arrays import F32, F64, I64, U8
-from fl.audit.law import CREDITED, Law, Received, Scores
-from fl.config.codec import Codec
-from fl.learning.upload import training_of, upload_plan
+from fl.algorithms.fedavg.federation import Federation
+from fl.algorithms.fedavg.upload import training_of, upload_plan
+from fl.base.arrays import F32, F64, I64, U8
+from fl.base.words import plural
+from fl.schemes.codecs.codec import Codec
 from fl.schemes.coders.coder import Encoder
+from fl.schemes.coders.law import CREDITED, Law, Received, Scores
 from fl.uplink.budgets import upload_parameters
 from fl.uplink.protection import Protection
-from fl.words import plural
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose
@@ -34,7 +34,7 @@ from privacy.events.published import WEIGHED_BITS
 from privacy.mechanisms.sound_bit_flipping import epsilon_from_renyi
 
 if TYPE_CHECKING:
-    from fl.learning.fedavg import FedAvgConfig
+    from fl.algorithms.fedavg.config import FedAvgConfig
 
 _WIDEST = 8.0
 """Standard deviations beyond which a received number is not noise of the mechanism."""

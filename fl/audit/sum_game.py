@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.algorithms.fedavg.upload import upload_plan
 from fl.attacks.attacks import Attackers
 from fl.audit.game import beside_attackers, draw_worlds, weakest_rounds
-from fl.learning.upload import upload_plan
+from fl.base.words import plural
 from fl.schemes.coders.coder import Senders
 from fl.uplink.air import SuperposedUplink, Transmitted
 from fl.uplink.budgets import multipliers
 from fl.uplink.protection import Protection
 from fl.uplink.senders import SenderIndex
-from fl.words import plural
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from privacy.audit.attack import Batch, GameFacts
@@ -36,7 +36,7 @@ from privacy.events.events import Spending
 from privacy.events.noise_events import GaussianNoise
 
 if TYPE_CHECKING:
-    from fl.learning.fedavg import FedAvgConfig
+    from fl.algorithms.fedavg.config import FedAvgConfig
 
 _NUMBERS_AT_ONCE = 1 << 17
 """Of all devices in a game: the noise multiplier at the cap does not depend on how many there are."""

@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.arrays import F32, Bools
+from fl.algorithms.fedavg.upload import upload_plan
+from fl.algorithms.learning import LearningConfig
 from fl.audit.game import beside_attackers, draw_worlds, weakest_rounds
-from fl.audit.law import Law, LearntLaw, Places, Received
-from fl.config.learning import LearningConfig
-from fl.config.scheme import Scheme
-from fl.learning.upload import upload_plan
+from fl.base.arrays import F32, Bools
+from fl.base.errors import LearningError
+from fl.base.words import plural
 from fl.models.federated import Piece
 from fl.schemes.coders.coder import Encoder
-from fl.tasks.base import LearningError
+from fl.schemes.coders.law import Law, LearntLaw, Places, Received
+from fl.schemes.scheme import Scheme
 from fl.uplink.budgets import rounds_within
 from fl.uplink.build import build_response
 from fl.uplink.channel_credit import errors_together
 from fl.uplink.protection import Protection
 from fl.uplink.senders import exchangeable
 from fl.uplink.transport import BitTransport
-from fl.words import plural
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from privacy.audit.attack import Batch, Game, GameFacts
@@ -32,7 +32,7 @@ from privacy.config import BudgetConfig, Mechanism, ReceiverNoise
 from privacy.events.claims import Claim
 
 if TYPE_CHECKING:
-    from fl.learning.fedavg import FedAvgConfig
+    from fl.algorithms.fedavg.config import FedAvgConfig
 
 _ROWS = 1024
 _BITS_AT_ONCE = 1 << 22
@@ -183,7 +183,7 @@ def build_game(
     """
     problem = learning.why_not_audited(privacy, link=link)
     if problem is not None:
-        raise LearningError(f"{problem}, so there is nothing to audit; choose a scheme that uploads")
+        raise LearningError(f"{problem}, so there is nothing to audit", "choose a scheme that uploads")
     played: Any = learning.played
     run: dict[str, Any] = {"seed": seed, "rounds": rounds, "num_games": num_games}
     if played.upload_scheme is None:
@@ -205,8 +205,9 @@ def _upload_game(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism |
         most = rounds_within(upload_plan(config), link=on_air, privacy=privacy)
         if most is not None and most < rounds:
             raise LearningError(
-                f"the budget of epsilon {budget.epsilon:g} lets a device send in {plural(most, 'round')}, "
-                f"and a game of {rounds} was asked for; play fewer rounds, or raise the budget"
+                f"the budget of epsilon {budget.epsilon:g} lets a device send in {plural(most, 'round')}, and a "
+                f"game of {rounds} was asked for",
+                "play fewer rounds, or raise the budget",
             )
     config = config.settled(link=on_air, privacy=privacy)
     beside = beside_attackers(config.attack, num_devices=config.num_devices)

@@ -9,9 +9,9 @@ from typing import Literal
 
 import numpy as np
 
-from fl.arrays import I64, U8
-from fl.config.data import DataName, ImageFacts, Pair, data_sets
-from fl.tasks.base import LearningError
+from fl.base.arrays import I64, U8
+from fl.base.errors import LearningError
+from fl.data.data_set import DataName, ImageFacts, Pair, data_sets
 
 AGAIN = "fetch the file again"
 
@@ -58,7 +58,7 @@ def reading(what: str, *, source: object) -> Iterator[None]:
         raise
     except Exception as error:  # NumPy, gzip, tarfile, zipfile and pickle have no class in common
         reason = str(error).strip().rstrip(".") or type(error).__name__
-        raise LearningError(f"{source}: not a whole {what} ({reason}); {AGAIN}") from error
+        raise LearningError(f"{source}: not a whole {what} ({reason})", AGAIN) from error
 
 
 def checked_images(name: DataName, parts: tuple[Pair, Pair], *, source: str) -> ImageData:
@@ -94,20 +94,21 @@ def _checked_part(name: DataName, pair: Pair, *, part: Literal["train", "test"],
     ):
         if not right or not array.ndim:
             raise LearningError(
-                f"{source}: {what}_{part} are {array.dtype} of shape {array.shape}, each of {name} is {wanted}; "
-                "write the file anew, or name the set that it holds"
+                f"{source}: {what}_{part} are {array.dtype} of shape {array.shape}, each of {name} is {wanted}",
+                "write the file anew, or name the set that it holds",
             )
     if len(images) != len(labels) or not len(images):
-        raise LearningError(f"{source}: {len(images)} {part} images have {len(labels)} labels; {AGAIN}")
+        raise LearningError(f"{source}: {len(images)} {part} images have {len(labels)} labels", AGAIN)
     flat = labels.reshape(-1)
     wrong = np.flatnonzero((flat < 0) | (flat >= facts.num_classes))
     if wrong.size:
         raise LearningError(
-            f"{source}: label {flat[wrong[0]]} of {part} image {wrong[0]} is outside 0 .. {facts.num_classes - 1} of "
-            f"{name}; {AGAIN}, or name another set"
+            f"{source}: label {flat[wrong[0]]} of {part} image {wrong[0]} is outside 0 .. "
+            f"{facts.num_classes - 1} of {name}",
+            f"{AGAIN}, or name another set",
         )
     if (largest := int(images.max())) > facts.largest_pixel:
-        raise LearningError(f"{source}: pixel {largest} in x_{part} exceeds {facts.largest_pixel} of {name}; {AGAIN}")
+        raise LearningError(f"{source}: pixel {largest} in x_{part} exceeds {facts.largest_pixel} of {name}", AGAIN)
     pixels = np.ascontiguousarray(images).reshape(-1, *facts.image_shape)
     numbers = flat.astype(np.int64)
     pixels.setflags(write=False)

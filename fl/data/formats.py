@@ -15,10 +15,10 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
-from fl.arrays import U8
-from fl.config.data import DataName, Pair
+from fl.base.arrays import U8
+from fl.base.errors import LearningError
 from fl.data.arrays import AGAIN, image_facts, reading
-from fl.tasks.base import LearningError
+from fl.data.data_set import DataName, Pair
 
 FOLDERS: dict[DataName, str] = {"cifar10": "cifar-10-batches-py", "cifar100": "cifar-100-python"}
 ARCHIVES: dict[DataName, str] = {"cifar10": "cifar-10-python.tar.gz", "cifar100": "cifar-100-python.tar.gz"}
@@ -88,7 +88,7 @@ def read_cifar(path: Path, *, name: DataName) -> tuple[Pair, Pair]:
             with reading(f"file of {name}", source=f"{path}, {member}"):
                 parts[member] = _part(content, name=name)
     if absent := [member for member in FILES[name] if member not in parts]:
-        raise LearningError(f"{path}: {absent[0]} is missing, {name} has {', '.join(FILES[name])}; {AGAIN}")
+        raise LearningError(f"{path}: {absent[0]} is missing, {name} has {', '.join(FILES[name])}", AGAIN)
     *train, test = (parts[member] for member in FILES[name])
     return (np.concatenate([x for x, _ in train]), np.concatenate([y for _, y in train])), test
 

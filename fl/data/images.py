@@ -9,12 +9,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from fl.arrays import I64, U8
-from fl.config.data import DataName, DataSet
+from fl.base.arrays import I64, U8
+from fl.base.errors import LearningError
 from fl.data.arrays import ImageData, checked_images, image_facts
+from fl.data.data_set import DataName, DataSet
 from fl.data.formats import read_cifar, read_idx, read_idx_set, read_npz
 from fl.data.whereabouts import Found, find_data, keras_cache, remedy
-from fl.tasks.base import LearningError
 from phy.numerics.random import Purpose, generator
 
 _PARTS = ("train_samples", "test_samples", "validation_samples")
@@ -32,8 +32,9 @@ def load_images(config: DataSet, *, seed: int, trial: int) -> ImageData:
     have, count, held = len(whole.y_train), config.train_samples, config.validation_samples or 0
     if held and (count or 1) + held > have:
         raise LearningError(
-            f"validation_samples {held} leaves {max(have - held, 0)} of the {have} images in {whole.source} to train "
-            f"on; lower it{'' if count is None else ', or train_samples'}"
+            f"validation_samples {held} leaves {max(have - held, 0)} of the {have} images in "
+            f"{whole.source} to train on",
+            f"lower it{'' if count is None else ', or train_samples'}",
         )
     if held:
         count = have - held if count is None else count
@@ -74,7 +75,7 @@ def _first(whole: ImageData, part: str, count: int | None, *, generator: np.rand
     if count is None:
         return images, labels
     if count > len(labels):
-        raise LearningError(f"{part}_samples {count} exceeds the {len(labels)} images in {whole.source}; lower it")
+        raise LearningError(f"{part}_samples {count} exceeds the {len(labels)} images in {whole.source}", "lower it")
     chosen = generator.permutation(len(labels))[:count]
     x, y = images[chosen], labels[chosen]
     x.setflags(write=False)
@@ -124,5 +125,5 @@ def _fetched(name: DataName) -> ImageData:
             parts = getattr(datasets, name.replace("-", "_")).load_data()
     except Exception as error:  # keras raises a bare Exception where an address cannot be reached
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise LearningError(f"{name} could not be downloaded to {keras_cache()} ({reason}); {remedy(name)}") from error
+        raise LearningError(f"{name} could not be downloaded to {keras_cache()} ({reason})", remedy(name)) from error
     return checked_images(name, parts, source=f"keras.datasets, {name}")

@@ -20,9 +20,9 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from fl.config.data import DataName, data_sets
+from fl.base.errors import LearningError
+from fl.data.data_set import DataName, data_sets
 from fl.data.formats import ARCHIVES, FILES, FOLDERS, idx_names
-from fl.tasks.base import LearningError
 
 _VARIABLE = "PHYLOOP_DATA"
 
@@ -155,7 +155,7 @@ def _all_of(folder: Path, patterns: tuple[str, ...]) -> tuple[Path, ...]:
     paths = tuple(some[0] for some in found.values() if some)
     if paths and len(paths) < len(patterns):
         absent = next(pattern for pattern, some in found.items() if not some)
-        raise LearningError(f"{folder}: {_plain(absent)} is missing beside {paths[0].name}; add it")
+        raise LearningError(f"{folder}: {_plain(absent)} is missing beside {paths[0].name}", "add it")
     return paths
 
 

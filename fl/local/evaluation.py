@@ -8,21 +8,23 @@ delta_k = w - w_t its update. Some of its samples are held out of f_k, to test t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from fl.arrays import F32, F64, I64, U8
-from fl.checkpoints import Kept
+from fl.base.arrays import F32, F64, I64, U8
+from fl.base.checkpoints import Kept
+from fl.base.errors import LearningError
 from fl.data.arrays import ImageData
+from fl.data.partition.split import Partition
 from fl.local.forward import can_walk, has_convolutions
 from fl.local.gradients import cross_entropy, forward_bytes, logits_at_test, unit_pixels
 from fl.local.samples import padded_size, slices
+from fl.models.dense_stack import DenseStack
 from fl.models.federated import FederatedModel
-from fl.partition.split import Partition
-from fl.tasks.base import LearningError
 from phy.numerics.lazy_tensorflow import tf
 
 _MEMORY_BYTES = 128 << 20
@@ -47,6 +49,9 @@ def evaluate(
             np.asarray(weights, np.float32), images, labels, classes=classes, scale=scale, shift=shift
         )
         return float(losses.sum(dtype=np.float64)) / len(y), int(np.count_nonzero(hits)) / len(y)
+    if (stack := model.dense_stack) is not None:
+        means, shares = _scores(stack, np.asarray(weights)[None], x, y, [np.arange(len(y))], line=(scale, shift))
+        return float(means[0]), float(shares[0])
     call, sample_bytes = _compiled(model)
     rows = slices(len(y), rows_at_once=min(_MOST_ROWS, max(1, _MEMORY_BYTES // sample_bytes))).rows
     given, line = tf.constant(np.asarray(weights, np.float32)[None]), tf.constant([scale, shift], tf.float32)
@@ -64,12 +69,16 @@ def evaluate(
 def evaluate_stacked(model: FederatedModel, weights: F32, *, data: ImageData, partition: Partition) -> tuple[F64, F64]:
     """`evaluate` of every device's weights, `[K, M]` or `[M]` for all, on its own training images: `[K]` each.
 
-    Dense networks are one product over stacked weights; others go device by device inside the compiled call.
+    Dense networks are scored in kernels; in TensorFlow they are one product over stacked weights, and others go device
+    by device inside the compiled call.
     """
+    if (stack := model.dense_stack) is not None:
+        line, given = (data.scale, data.shift), np.atleast_2d(weights)
+        return _scores(stack, given, data.x_train, data.y_train, partition.devices, line=line)
     sizes = np.asarray(partition.sizes, np.int64)
     count, length = len(sizes), model.num_parameters
     call, sample_bytes = _compiled(model)
-    line = tf.constant([data.scale, data.shift], tf.float32)
+    scaling = tf.constant([data.scale, data.shift], tf.float32)
     samples = np.concatenate(partition.devices)
     starts = np.cumsum(sizes) - sizes
     labels = np.asarray(data.y_train, np.int32)
@@ -79,11 +88,32 @@ def evaluate_stacked(model: FederatedModel, weights: F32, *, data: ImageData, pa
         column = first + np.arange(rows)
         counts = column < sizes[crew][:, None]
         part = samples[starts[crew][:, None] + np.where(counts, column, 0)]
-        losses, hits = call(np.asarray(each[crew], np.float32), data.x_train[part], labels[part], line)
+        losses, hits = call(np.asarray(each[crew], np.float32), data.x_train[part], labels[part], scaling)
         # The last devices of a crew are repeats, which must not add up.
         own, place = np.unique(crew, return_index=True)
         loss[own] += np.where(counts, losses.numpy().astype(np.float64), 0.0).sum(axis=1)[place]
         right[own] += (counts & hits.numpy()).sum(axis=1)[place]
+    return loss / sizes, right / sizes
+
+
+def _scores(
+    stack: DenseStack, weights: F32, x: U8, y: I64, samples: Sequence[I64], *, line: tuple[float, float]
+) -> tuple[F64, F64]:
+    """Mean loss and share of right labels of `weights` `[K or 1, M]` on `samples` of each device: `[K]` each."""
+    from fl.local.dense_kernel import score_dense
+
+    sizes = np.array([len(own) for own in samples])
+    losses, hits = score_dense(
+        stack,
+        np.asarray(weights, np.float32),
+        x.reshape(len(x), -1),
+        np.asarray(y, np.int32),
+        samples=np.concatenate(samples),
+        sizes=sizes,
+        line=line,
+    )
+    starts = np.cumsum(sizes) - sizes
+    loss, right = np.add.reduceat(losses.astype(np.float64), starts), np.add.reduceat(hits.astype(np.int64), starts)
     return loss / sizes, right / sizes
 
 
@@ -139,8 +169,8 @@ def hold_out(partition: Partition, *, test_share: float, generator: np.random.Ge
     sizes = partition.sizes
     if sizes.min() < 2:
         raise LearningError(
-            f"device {int(np.argmin(sizes))} has {int(sizes.min())} sample, none of which it can hold out; give every "
-            "device at least 2"
+            f"device {int(np.argmin(sizes))} has {int(sizes.min())} sample, none of which it can hold out",
+            "give every device at least 2",
         )
     held = np.clip(np.rint(test_share * sizes).astype(np.int64), 1, sizes - 1)
     owner = np.repeat(np.arange(len(sizes)), sizes)

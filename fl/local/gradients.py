@@ -12,11 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from fl.config.local import LocalConfig
+from fl.base.errors import LearningError
+from fl.local.config import LocalConfig
 from fl.local.forward import Pass, can_walk, has_convolutions, walk
 from fl.local.taps import LinearTap, inner_products
 from fl.models.federated import FederatedModel
-from fl.tasks.base import LearningError
 from phy.engines.choice import has_bfloat16_kernels
 from phy.numerics.lazy_tensorflow import tf
 from phy.numerics.random import threefry
@@ -90,8 +90,9 @@ def compile_gradient(model: FederatedModel, *, local: LocalConfig, scale: float,
     if dry is None or not (clip is None or _has_one_tap_each(model, dry)):
         if local.precision != "float32":
             raise LearningError(
-                f"learning.local.precision is {local.precision}, but other layers with weights than Dense, Conv2D and "
-                "GroupNormalization, and those used twice, train in float32; leave precision out"
+                f"learning.local.precision is {local.precision}, but other layers with weights than "
+                "Dense, Conv2D and GroupNormalization, and those used twice, train in float32",
+                "leave precision out",
             )
         by_sample = compile_by_sample(model, scale=scale, shift=shift, clip=clip, l2=l2)
         sample_bytes = 3 * forward_bytes(model) + 16 * model.num_parameters

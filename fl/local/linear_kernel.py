@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.arrays import F32, F64, I64, U8, Bools
+from fl.base.arrays import F32, F64, I64, U8, Bools
 from phy.numerics.compiled import contracted, inlined, lean_kernel, read_only
+from phy.numerics.vectors import add_scaled, clear, copy, dot, load_line, scale_by, softmax_residual
 from phy.numerics.workers import run_tasks
 
 _ROWS = 16
@@ -79,38 +80,6 @@ def _scratch(classes: int, size: int) -> _Scratch:
 
 
 @inlined
-def _load(image: Any, scale: Any, shift: Any, pixels: Any) -> None:
-    for p in range(len(pixels)):
-        pixels[p] = np.float32(image[p]) * scale + shift
-
-
-@inlined
-def _copy(values: Any, out: Any) -> None:
-    for p in range(len(out)):
-        out[p] = values[p]
-
-
-@inlined
-def _clear(out: Any) -> None:
-    for p in range(len(out)):
-        out[p] = np.float32(0.0)
-
-
-@inlined
-def _dot(first: Any, second: Any) -> Any:
-    total = np.float32(0.0)
-    for p in range(len(first)):
-        total += first[p] * second[p]
-    return total
-
-
-@inlined
-def _add(amount: Any, pixels: Any, out: Any) -> None:
-    for p in range(len(out)):
-        out[p] += amount * pixels[p]
-
-
-@inlined
 def _turned(flat: Any, tall: Any) -> None:
     """`[P C]` as `[C, P]`."""
     classes, pixels = tall.shape
@@ -130,37 +99,15 @@ def _turned_back(tall: Any, flat: Any) -> None:
 
 
 @inlined
-def _residual(logits: Any, label: Any) -> Any:
-    """softmax(logits) less the label's unit vector, in place; returns the cross-entropy."""
-    highest = logits[0]
-    for c in range(1, len(logits)):
-        highest = max(highest, logits[c])
-    own, total = logits[label] - highest, np.float32(0.0)
-    for c in range(len(logits)):
-        logits[c] = np.exp(np.float32(logits[c] - highest))
-        total += logits[c]
-    for c in range(len(logits)):
-        logits[c] /= total
-    logits[label] -= np.float32(1.0)
-    return np.log(total) - own
-
-
-@inlined
 def _norm(rule: Any, residual: Any, linear: Any, square_of_inputs: Any, square_of_weights: Any) -> Any:
     """Length of the gradient of a sample's loss, from what goes into the layer, a bias's 1 too, and `linear` z."""
-    square = np.float64(_dot(residual, residual)) * square_of_inputs
+    square = np.float64(dot(residual, residual)) * square_of_inputs
     if rule.l2 > np.float32(0.0):
         mu = np.float64(rule.l2)
-        square += 2.0 * mu * _dot(linear, residual) + mu * mu * square_of_weights
+        square += 2.0 * mu * dot(linear, residual) + mu * mu * square_of_weights
         if square < 0.0:  # rounding of a norm that vanishes
             square = 0.0
     return np.sqrt(square)
-
-
-@inlined
-def _scale(factor: Any, values: Any) -> None:
-    for c in range(len(values)):
-        values[c] *= factor
 
 
 @contracted
@@ -197,49 +144,49 @@ def _train(
         if not shared:
             _turned(start[:cells], anchor)
         for c in range(classes):
-            _copy(anchor[c], weights[c])
-        _copy(start[cells:], start_biases)
-        _copy(start_biases, biases)
+            copy(anchor[c], weights[c])
+        copy(start[cells:], start_biases)
+        copy(start_biases, biases)
         if len(velocity):
             _turned(velocity[device, :cells], moving)
-            _copy(velocity[device, cells:], bias_moving)
+            copy(velocity[device, cells:], bias_moving)
         longer, seen = 0, 0
         for step in range(task.steps[device]):
             place = min(step, len(task.samples) - 1)
             count = task.counts[place, device]
             for c in range(classes):
-                _clear(total[c])
-            _clear(bias_total)
+                clear(total[c])
+            clear(bias_total)
             loss, share, square = 0.0, np.float32(0.0), 0.0
             if rule.l2 > np.float32(0.0):
-                square = np.float64(_dot(biases, biases))
+                square = np.float64(dot(biases, biases))
                 for c in range(classes):
-                    square += _dot(weights[c], weights[c])
+                    square += dot(weights[c], weights[c])
             for begin in range(0, count, _ROWS):
                 rows = min(_ROWS, count - begin)
                 for row in range(rows):
                     sample = task.samples[place, device, begin + row]
-                    _load(task.images[sample], rule.scale, rule.shift, pixels[row])
+                    load_line(task.images[sample], rule.scale, rule.shift, pixels[row])
                 for c in range(classes):
                     for row in range(rows):
-                        logits[row, c] = _dot(pixels[row], weights[c]) + biases[c]
+                        logits[row, c] = dot(pixels[row], weights[c]) + biases[c]
                 for row in range(rows):
                     own = logits[row]
                     if clips:
-                        _copy(own, linear)
-                    loss += _residual(own, task.labels[task.samples[place, device, begin + row]])
+                        copy(own, linear)
+                    loss += softmax_residual(own, task.labels[task.samples[place, device, begin + row]])
                     if clips:
-                        inputs = np.float64(_dot(pixels[row], pixels[row])) + 1.0
+                        inputs = np.float64(dot(pixels[row], pixels[row])) + 1.0
                         norm = _norm(rule, own, linear, inputs, square)
                         factor = np.float32(1.0)
                         if norm > rule.clip:
                             factor = np.float32(rule.clip / norm)
-                            _scale(factor, own)
+                            scale_by(factor, own)
                             longer += 1
                         share += factor
                 for c in range(classes):
                     for row in range(rows):
-                        _add(logits[row, c], pixels[row], total[c])
+                        add_scaled(logits[row, c], pixels[row], total[c])
                         bias_total[c] += logits[row, c]
             if step == 0:
                 losses[device] = loss / count + 0.5 * rule.l2 * square
@@ -252,10 +199,10 @@ def _train(
             _step(rule, biases, start_biases, bias_total, samples, share, bias_moving)
         clipped[device] = longer / seen
         _turned_back(weights, out[device, :cells])
-        _copy(biases, out[device, cells:])
+        copy(biases, out[device, cells:])
         if len(velocity):
             _turned_back(moving, velocity[device, :cells])
-            _copy(bias_moving, velocity[device, cells:])
+            copy(bias_moving, velocity[device, cells:])
 
 
 def train_linear(rule: Rule, task: Task, *, classes: int, velocity: F32 | None, out: F32) -> tuple[F64, F64]:
@@ -282,14 +229,14 @@ def _score(data: Any, layer: Any, losses: Any, hits: Any, first: Any, last: Any,
     images, labels, scale, shift = data
     (weights, biases), (pixels, logits) = layer, scratch
     for sample in range(first, last):
-        _load(images[sample], scale, shift, pixels)
+        load_line(images[sample], scale, shift, pixels)
         best = 0
         for c in range(len(weights)):
-            logits[c] = _dot(pixels, weights[c]) + biases[c]
+            logits[c] = dot(pixels, weights[c]) + biases[c]
             if logits[c] > logits[best]:
                 best = c
         hits[sample] = best == labels[sample]
-        losses[sample] = _residual(logits, labels[sample])
+        losses[sample] = softmax_residual(logits, labels[sample])
 
 
 def score_linear(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fl.arrays import I64, U32
+from fl.base.arrays import I64, U32
 from phy.numerics.random import threefry
 
 _STEPS_PER_OCTAVE = 8

@@ -11,14 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from fl.arrays import F32, F64, I64, U32
-from fl.checkpoints import Kept
-from fl.config.local import LocalConfig
+from fl.base.arrays import F32, F64, I64, U32
+from fl.base.checkpoints import Kept
 from fl.data.arrays import ImageData
+from fl.data.partition.split import Partition
+from fl.local.config import LocalConfig
 from fl.local.gradients import Gradient, compile_gradient
 from fl.local.samples import Batches, Slices, folded_keys, slices
+from fl.models.dense_stack import DenseStack
 from fl.models.federated import FederatedModel
-from fl.partition.split import Partition
 from phy.numerics.lazy_tensorflow import tf
 from phy.numerics.random import Purpose, round_keys
 from phy.numerics.workers import available_threads
@@ -81,7 +82,7 @@ _MOST_ROWS = 512
 _MOST_CREWS = 4
 """Crews at work at once, each on a thread of its own: a device's numbers hang on none of the others."""
 _PLACES_AT_ONCE = 1 << 21
-"""Positions of samples that the kernel of softmax regression is given at once."""
+"""Positions of samples that a kernel is given at once."""
 _CREW_BYTES = 16 << 20
 """What a crew works on at least: below, a call costs more than what is in it."""
 
@@ -109,6 +110,15 @@ class _Crew:
     slices: Slices
 
 
+@dataclass(frozen=True, kw_only=True)
+class _KernelBatches:
+    """Batches of the devices `rows` of a round's list: `samples` `[1 or steps, D, width]`, `counts` of them count."""
+
+    rows: slice
+    samples: I64
+    counts: I64
+
+
 class LocalTrainer(Kept):
     """Local training of one trial, Li et al. 2025 (3); momentum and Adam's moments live here, per device.
 
@@ -131,6 +141,7 @@ class LocalTrainer(Kept):
         self._model, self._config, self._data = model, config, data
         self._seed, self._trial = seed, trial
         self._classes = model.linear_classes if config.in_kernels else None
+        self._stack = model.dense_stack if config.in_dense_kernel else None
         self._sizes = np.asarray(partition.sizes, np.int64)
         self._samples = np.concatenate(partition.devices)
         self._starts = np.cumsum(self._sizes) - self._sizes
@@ -141,7 +152,7 @@ class LocalTrainer(Kept):
 
     @cached_property
     def _gradient(self) -> Gradient:
-        """Not where the kernel trains: the dry run that counts its cost takes longer than a round there."""
+        """Not where a kernel trains: the dry run that counts its cost takes longer than a round there."""
         return compile_gradient(self._model, local=self._config, scale=self._data.scale, shift=self._data.shift)
 
     def train(self, weights: F32, *, devices: I64, round_index: int, steps: I64 | None = None) -> LocalOutcome:
@@ -162,6 +173,9 @@ class LocalTrainer(Kept):
         )
         if self._classes is not None:
             self._train_linear(self._classes, weights, devices, steps, round_index, out)
+            return out
+        if self._stack is not None:
+            self._train_dense(self._stack, weights, devices, steps, round_index, out)
             return out
 
         # After one step all have weights of their own.
@@ -190,14 +204,66 @@ class LocalTrainer(Kept):
         """Train softmax regression in `fl.local.linear_kernel`, some devices at once."""
         from fl.local.linear_kernel import Rule, Task, train_linear
 
-        if not len(devices):
-            return
-        config, data, sizes = self._config, self._data, self._sizes[devices]
+        config, data = self._config, self._data
         weights = weights.astype(np.float32, copy=False)
         clip = np.inf if config.clip is None else config.clip
         rates = config.learning_rate, config.momentum, config.l2, config.proximal
         rule = Rule(*(np.float32(one) for one in (*rates, clip, data.scale, data.shift)))
-        key, velocity = self._round_key(Purpose.LOCAL_TRAINING, round_index), self._moments.get("momentum")
+        velocity = self._moments.get("momentum")
+        for batch in self._kernel_batches(devices, steps, round_index):
+            rows, mine = batch.rows, devices[batch.rows]
+            task = Task(
+                images=data.x_train.reshape(len(data.x_train), -1),
+                labels=self._labels,
+                start=weights[None] if weights.ndim == 1 else weights[rows],
+                samples=batch.samples,
+                counts=batch.counts,
+                steps=steps[rows],
+            )
+            moving = None if velocity is None else velocity[mine]
+            out.loss[rows], out.clipped_share[rows] = train_linear(
+                rule, task, classes=classes, velocity=moving, out=out.weights[rows]
+            )
+            if velocity is not None:
+                velocity[mine] = moving
+        self._taken[devices] += steps
+
+    def _train_dense(
+        self, stack: DenseStack, weights: F32, devices: I64, steps: I64, round_index: int, out: LocalOutcome
+    ) -> None:
+        """Train a stack of dense layers in `fl.local.dense_kernel`, some devices at once."""
+        from fl.local.dense_kernel import DenseTask, rule_of, train_dense
+
+        data, moments = self._data, tuple(self._moments.values())
+        weights = weights.astype(np.float32, copy=False)
+        rule = rule_of(self._config, scale=data.scale, shift=data.shift)
+        dropout_key = self._round_key(Purpose.DROPOUT, round_index)
+        for batch in self._kernel_batches(devices, steps, round_index):
+            rows, mine = batch.rows, devices[batch.rows]
+            count = int(steps[rows].max()) if stack.has_dropout else 0
+            keys = folded_keys(dropout_key, np.repeat(np.arange(count), len(mine)), np.tile(mine, count))
+            task = DenseTask(
+                images=data.x_train.reshape(len(data.x_train), -1),
+                labels=self._labels,
+                start=weights[None] if weights.ndim == 1 else weights[rows],
+                samples=batch.samples,
+                counts=batch.counts,
+                steps=steps[rows],
+                taken=self._taken[mine],
+                keys=keys.reshape(count, len(mine), 2),
+                rows=mine,
+            )
+            out.loss[rows], out.clipped_share[rows] = train_dense(
+                rule, task, stack=stack, moments=moments, out=out.weights[rows]
+            )
+        self._taken[devices] += steps
+
+    def _kernel_batches(self, devices: I64, steps: I64, round_index: int) -> Iterator[_KernelBatches]:
+        """The samples of all steps, for as many devices at once as their places fit in memory."""
+        config, sizes = self._config, self._sizes[devices]
+        if not len(devices):
+            return
+        key = self._round_key(Purpose.LOCAL_TRAINING, round_index)
         full = config.batch_size is None  # the same batch in every step
         widths = sizes if config.batch_size is None else np.minimum(sizes, config.batch_size)
         height = max(_PLACES_AT_ONCE // int(widths.max() * (1 if full else steps.max())), 1)
@@ -208,21 +274,8 @@ class LocalTrainer(Kept):
             places, counts = zip(
                 *(batches.at(step, width=width) for step in range(1 if full else int(steps[rows].max()))), strict=True
             )
-            task = Task(
-                images=data.x_train.reshape(len(data.x_train), -1),
-                labels=self._labels,
-                start=weights[None] if weights.ndim == 1 else weights[rows],
-                samples=self._samples[self._starts[mine][:, None] + np.stack(places)],
-                counts=np.stack(counts),
-                steps=steps[rows],
-            )
-            moving = None if velocity is None else velocity[mine]
-            out.loss[rows], out.clipped_share[rows] = train_linear(
-                rule, task, classes=classes, velocity=moving, out=out.weights[rows]
-            )
-            if velocity is not None:
-                velocity[mine] = moving
-        self._taken[devices] += steps
+            samples = self._samples[self._starts[mine][:, None] + np.stack(places)]
+            yield _KernelBatches(rows=rows, samples=samples, counts=np.stack(counts))
 
     def _train_crew(self, crew: _Crew, start: F32, devices: I64, steps: I64, round_index: int) -> tuple[F32, F64, F64]:
         """Weights, losses and shares of what is clipped; `start` `[1, M]` for all takes one step."""

@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
-from fl.config.model import Model
+from fl.base.errors import LearningError
 from fl.models import layers as plain
-from fl.models.federated import FederatedModel, federated, softmax_regression
+from fl.models.dense_stack import dense_stack
+from fl.models.federated import FederatedModel, federated, stack_of_dense_layers
 from fl.models.kinds.networks import output_width
 from fl.models.layers import Layer, Shape
-from fl.tasks.base import LearningError
+from fl.models.model import Model
 from phy.numerics.random import Purpose, seed_sequence
 
 _NORM_EPSILON = 1e-5
@@ -29,7 +30,7 @@ def keras_on_tensorflow() -> Any:
     backend = os.environ.get("KERAS_BACKEND") or "tensorflow"
     if backend != "tensorflow":
         raise LearningError(
-            f"KERAS_BACKEND is {backend}, phyloop trains on TensorFlow; unset it or set it to tensorflow"
+            f"KERAS_BACKEND is {backend}, phyloop trains on TensorFlow", "unset it or set it to tensorflow"
         )
     os.environ["KERAS_BACKEND"] = backend
     import keras
@@ -42,7 +43,7 @@ def keras_on_tensorflow() -> Any:
     ):
         if found != wanted:
             raise LearningError(
-                f"Keras runs with {what} {found}, phyloop needs {wanted}; change ~/.keras/keras.json or what set it"
+                f"Keras runs with {what} {found}, phyloop needs {wanted}", "change ~/.keras/keras.json or what set it"
             )
     return keras
 
@@ -69,7 +70,7 @@ def _apply(layer: Layer, tensor: Any, *, place: str, initial: Initial) -> Any:
     match layer:
         case plain.Dense():
             drawn = _initializers(initial, fan_in=tensor.shape[-1], kernel="glorot_uniform")
-            return kinds.Dense(layer.units, name=f"dense_{place}", **drawn)(tensor)
+            return kinds.Dense(layer.units, use_bias=layer.bias, name=f"dense_{place}", **drawn)(tensor)
         case plain.Conv():
             padding = "same" if layer.padding == "same" else "valid"
             if layer.padding != "same" and layer.padding > 0:
@@ -96,8 +97,10 @@ def _apply(layer: Layer, tensor: Any, *, place: str, initial: Initial) -> Any:
             return kinds.ReLU(name=f"relu_{place}")(tensor)
         case plain.Function(kind="flatten"):
             return kinds.Flatten(name=f"flatten_{place}")(tensor)
-        case plain.Function():
+        case plain.Function(kind="mean"):
             return kinds.GlobalAveragePooling2D(name=f"mean_{place}")(tensor)
+        case plain.Function():
+            return kinds.Activation(layer.kind, name=f"{layer.kind}_{place}")(tensor)
         case plain.Residual():
             main = _chain(layer.main, tensor, prefix=f"{place}_", initial=initial)
             shortcut = _chain(layer.shortcut, tensor, prefix=f"{place}_shortcut_", initial=initial)
@@ -135,9 +138,10 @@ def build_model(config: Model, *, image_shape: Shape, num_classes: int, seed: in
                 made, name=config.name, image_shape=image_shape, num_classes=num_classes, outputs=outputs
             )
 
-    if plain.is_softmax_regression(layers):
-        return softmax_regression(
-            image_shape=image_shape, outputs=outputs, initial=initial, state=state, make_network=make_network
+    stack = dense_stack(layers, image_shape=image_shape)
+    if layers is not None and stack is not None:
+        return stack_of_dense_layers(
+            layers, stack=stack, image_shape=image_shape, initial=initial, state=state, make_network=make_network
         )
     return federated(make_network())
 
@@ -168,35 +172,35 @@ def checked_network(network: Any, *, name: str, image_shape: Shape, num_classes:
     import keras
 
     if not isinstance(network, keras.Model):
-        raise LearningError(f"model {name} returned {type(network).__name__}; return a keras.Model of logits")
+        raise LearningError(f"model {name} returned {type(network).__name__}", "return a keras.Model of logits")
     width = _output_width(network, image_shape=image_shape, name=name)
     if width != outputs:
         remedy = f"make its last layer {outputs} wide"
         if width > num_classes:
             remedy += f", or write outputs: {width} if the rest is to stay unused"
         raise LearningError(
-            f"model {name} has {width} outputs where {outputs} are needed for {num_classes} classes; {remedy}"
+            f"model {name} has {width} outputs where {outputs} are needed for {num_classes} classes", remedy
         )
     if not network.trainable_variables:
-        raise LearningError(f"model {name} has no trainable weights; leave some layer trainable")
+        raise LearningError(f"model {name} has no trainable weights", "leave some layer trainable")
     if network.non_trainable_weights:
         raise LearningError(
-            f"model {name} has weights that gradients do not move ({network.non_trainable_weights[0].path}), which "
-            "would be neither sent nor averaged; use GroupNormalization in the place of BatchNormalization, and freeze "
-            "no layer"
+            f"model {name} has weights that gradients do not move "
+            f"({network.non_trainable_weights[0].path}), which would be neither sent nor averaged",
+            "use GroupNormalization in the place of BatchNormalization, and freeze no layer",
         )
     for variable in network.trainable_variables:
         if variable.dtype != "float32":
-            raise LearningError(f"model {name} keeps {variable.path} in {variable.dtype}; build it in float32")
+            raise LearningError(f"model {name} keeps {variable.path} in {variable.dtype}", "build it in float32")
     if network.losses:
         raise LearningError(
-            f"model {name} adds losses of its own (a regulariser), which local training would not see; "
-            "leave them out and write local.l2"
+            f"model {name} adds losses of its own (a regulariser), which local training would not see",
+            "leave them out and write local.l2",
         )
     last = network.layers[-1] if network.layers else network
     activation = getattr(getattr(last, "activation", None), "__name__", "")
     if "softmax" in (activation, type(last).__name__.lower()):
-        raise LearningError(f"model {name} ends in a softmax; leave it out, for the loss takes logits")
+        raise LearningError(f"model {name} ends in a softmax", "leave it out, for the loss takes logits")
     return network
 
 
@@ -212,7 +216,7 @@ def _output_width(network: Any, *, image_shape: Shape, name: str) -> int:
             f"model {name} cannot be built for images of shape {image_shape}: {type(error).__name__}: {error}"
         ) from error
     if takes != wanted:
-        raise LearningError(f"model {name} takes {takes}, the images are {wanted}; use image_shape for its Input")
+        raise LearningError(f"model {name} takes {takes}, the images are {wanted}", "use image_shape for its Input")
     if not isinstance(gives, tuple) or len(gives) != 2 or not isinstance(gives[1], int):
-        raise LearningError(f"model {name} gives {gives}; it must give logits of shape (None, classes)")
+        raise LearningError(f"model {name} gives {gives}", "it must give logits of shape (None, classes)")
     return gives[1]

@@ -1,9 +1,8 @@
-"""A network as one vector of weights, which is what travels over the air; softmax regression without Keras."""
+"""A network as one vector of weights, which is what travels over the air; stacks of dense layers without Keras."""
 
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,10 +11,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.arrays import F32
-from fl.models.layers import Shape
+from fl.base.arrays import F32
+from fl.models.dense_stack import DenseStack, initial_weights, keras_stack
+from fl.models.layers import Dense, Layer, Shape, is_softmax_regression
 from phy.engines.choice import sees_gpu
-from phy.numerics.random import stateless_uniform
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +45,8 @@ class FederatedModel:
     - `initial`: the weights it was built with, `[M]`, made read-only;
     - `outputs`: its number of logits;
     - `make_network` returns the Keras network, with the same weights at every call;
-    - `is_softmax`: the network is one dense layer on plain pixels, and kernels train it without Keras.
+    - `is_softmax`: the network is one dense layer on plain pixels, and kernels train it without Keras;
+    - `stack`: the dense layers of another network that consists of them alone, which kernels train too; else None.
     """
 
     pieces: tuple[Piece, ...]
@@ -54,6 +54,7 @@ class FederatedModel:
     outputs: int
     make_network: Callable[[], Any]
     is_softmax: bool = False
+    stack: DenseStack | None = None
 
     def __post_init__(self) -> None:
         self.initial.setflags(write=False)
@@ -67,6 +68,11 @@ class FederatedModel:
     def linear_classes(self) -> int | None:
         """The logits of softmax regression, where kernels train it; None for what TensorFlow trains."""
         return self.outputs if self.is_softmax and not sees_gpu() else None
+
+    @property
+    def dense_stack(self) -> DenseStack | None:
+        """The dense layers, where kernels train and test them; None for what TensorFlow does."""
+        return None if sees_gpu() else self.stack
 
     @property
     def num_parameters(self) -> int:
@@ -91,6 +97,7 @@ def federated(network: Any) -> FederatedModel:
         initial=initial,
         outputs=int(network.output_shape[-1]),
         make_network=lambda: network,
+        stack=keras_stack(network),
     )
 
 
@@ -104,25 +111,31 @@ def pieces_of(variables: Sequence[tuple[str, tuple[int, ...]]]) -> tuple[Piece, 
     return tuple(pieces)
 
 
-def softmax_regression(
+def stack_of_dense_layers(
+    layers: Sequence[Layer],
     *,
+    stack: DenseStack,
     image_shape: Shape,
-    outputs: int,
     initial: Literal["keras", "pytorch"],
     state: int,
     make_network: Callable[[], Any],
 ) -> FederatedModel:
-    """One dense layer on plain pixels; `state` seeds Keras's generator of seeds, `make_network` builds it in Keras."""
-    pixels, seeds = int(np.prod(image_shape)), random.Random(state)
-    kernel_limit = math.sqrt(3.0 * (1.0 / ((pixels + outputs) / 2.0))) if initial == "keras" else pixels**-0.5
-    kernel = stateless_uniform(seeds.randint(1, 10**9), pixels * outputs, limit=kernel_limit)
-    bias = np.zeros(outputs, np.float32)
-    if initial == "pytorch":
-        bias = stateless_uniform(seeds.randint(1, 10**9), outputs, limit=pixels**-0.5)
+    """The network of `layers` without Keras; `state` seeds Keras's generator of seeds, `make_network` builds it.
+
+    `stack` is what `dense_stack` returns for `layers`.
+    """
+    places = [place for place, layer in enumerate(layers, start=1) if isinstance(layer, Dense)]
+    variables: list[tuple[str, tuple[int, ...]]] = []
+    for place, layer in zip(places, stack.layers, strict=True):
+        variables.append((f"dense_{place}/kernel", (layer.inputs, layer.units)))
+        if layer.bias:
+            variables.append((f"dense_{place}/bias", (layer.units,)))
+    is_softmax = is_softmax_regression(layers)
     return FederatedModel(
-        pieces=pieces_of([("dense_2/kernel", (pixels, outputs)), ("dense_2/bias", (outputs,))]),
-        initial=np.concatenate([kernel, bias]),
-        outputs=outputs,
-        is_softmax=True,
+        pieces=pieces_of(variables),
+        initial=initial_weights(layers, image_shape=image_shape, initial=initial, state=state),
+        outputs=stack.layers[-1].units,
+        is_softmax=is_softmax,
+        stack=None if is_softmax else stack,
         make_network=make_network,
     )

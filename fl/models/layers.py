@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from fl.config.model import Model
+    from fl.models.model import Model
 
 Shape: TypeAlias = tuple[int, ...]
 """Of one sample, without the batch: height, width, channels, or features alone."""
+
+Activation: TypeAlias = Literal["relu", "tanh", "sigmoid", "gelu"]
+"""Functions of every entry that follow a layer with weights."""
 
 _BYTES_PER_ENTRY = 4
 
@@ -33,12 +36,13 @@ class Dense(Layer):
     """y = x W + b."""
 
     units: int
+    bias: bool = True
 
     def output_shape(self, shape: Shape) -> Shape:
         return (*shape[:-1], self.units)
 
     def num_parameters(self, shape: Shape) -> int:
-        return (shape[-1] + 1) * self.units
+        return (shape[-1] + self.bias) * self.units
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,14 +89,17 @@ class GroupNorm(Layer):
 
 @dataclass(frozen=True, kw_only=True)
 class Function(Layer):
-    """Functions without weights: `relu`, `flatten`, and `mean` over the image (global average pooling)."""
+    """Functions without weights: activations, `flatten`, and `mean` over the image (global average pooling).
 
-    kind: Literal["relu", "flatten", "mean"]
+    `gelu` is z Phi(z) with the distribution function of a normal variable, not its approximation by tanh.
+    """
+
+    kind: Literal[Activation, "flatten", "mean"]
 
     def output_shape(self, shape: Shape) -> Shape:
-        if self.kind == "relu":
-            return shape
-        return (math.prod(shape),) if self.kind == "flatten" else shape[-1:]
+        if self.kind == "flatten":
+            return (math.prod(shape),)
+        return shape[-1:] if self.kind == "mean" else shape
 
 
 @dataclass(frozen=True, kw_only=True)

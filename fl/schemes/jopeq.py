@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fl.arrays import F32, F64, I64, U32
-from fl.config.scheme import SCHEME_KEYS, Epsilon, schemes
+from fl.base.arrays import F32, F64, I64, U32
 from fl.schemes.coders.quantizers import Quantizer, RateBits, build_quantizer
 from fl.schemes.coders.value_scheme import ValueScheme
-from phy.config.conflict import Conflict
+from fl.schemes.scheme import SCHEME_KEYS, Epsilon, schemes
+from phy.config.conflict import Conflict, Remedy, Say, Write, rounded
 from phy.numerics.draws import laplace, uniforms
 from phy.numerics.random import Purpose
 from privacy.errors import PrivacyError
@@ -32,7 +32,7 @@ from privacy.events.releases import Release
 from privacy.mechanisms.additive_noise import T_FREEDOM, laplace_epsilon, laplace_scale, t_epsilon, t_scale
 
 if TYPE_CHECKING:
-    from fl.audit.law import Law
+    from fl.schemes.coders.law import Law
     from fl.schemes.coders.value_coder import Part
 
 RADIUS_FACTOR = 1.5
@@ -94,15 +94,15 @@ class JopeqScheme(ValueScheme):
         return self.target_variance - self.quantizer.cell_moment / self.dimension
 
     @property
-    def _enough_noise(self) -> str:
-        """The remedy for a quantiser that errs by more than V: as many bits, or as small an epsilon, as it takes."""
+    def _enough_noise(self) -> tuple[Remedy, ...]:
+        """The remedies for a quantiser that errs by more than V: as many bits, or as small an epsilon, as it takes."""
         finer = (self.model_copy(update={"rate_bits": bits}) for bits in range(self.rate_bits + 1, 7))
         if (found := next((one for one in finer if one.noise_variance > 0.0), None)) is not None:
-            return f"write rate_bits: {found.rate_bits}, or a smaller epsilon"
+            return Write({"rate_bits": found.rate_bits}), Say("a smaller epsilon")
         epsilon = self.epsilon
         while self.model_copy(update={"epsilon": epsilon}).noise_variance <= 0.0:
             epsilon /= 2.0
-        return f"write epsilon: {epsilon:.3g}"
+        return (Write({"epsilon": rounded(epsilon, 3)}),)
 
     @property
     def _scale(self) -> float:
@@ -169,9 +169,9 @@ class JopeqScheme(ValueScheme):
             problem = (
                 f"JoPEQ at epsilon {self.epsilon:g} asks for noise of variance {self.target_variance:.3g}, but its "
                 f"quantiser of rate_bits {self.rate_bits} errs by {self.quantizer.cell_moment / self.dimension:.3g} "
-                f"already, without privacy; {self._enough_noise}"
+                "already, without privacy"
             )
-            yield Conflict.of(f"learning.aggregation.epsilon {SCHEME_KEYS}", problem)
+            yield Conflict(f"learning.aggregation.epsilon {SCHEME_KEYS}", problem, *self._enough_noise)
 
     def law(self, *, num_values: int | None) -> Law:
         """See `Scheme.law`: of pairs no likelihood ratio is known."""
@@ -193,8 +193,9 @@ class JopeqScheme(ValueScheme):
 
     def with_epsilon(self, epsilon: float, *, num_values: int | None) -> JopeqScheme:
         raise PrivacyError(
-            "the noise of jopeq follows from its quantiser as well as from its epsilon, which no budget is turned "
-            "into; write budget.calibrate: false, or another aggregation."
+            "the noise of jopeq follows from its quantiser as well as from its epsilon, which no budget is turned into",
+            {"budget.calibrate": False},
+            "another aggregation",
         )
 
 

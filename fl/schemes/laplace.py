@@ -8,16 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fl.arrays import F32, F64, I64
-from fl.config.scheme import Epsilon, schemes
+from fl.base.arrays import F32, F64, I64
 from fl.schemes.coders.value_scheme import ValueScheme
+from fl.schemes.scheme import Epsilon, schemes
 from phy.numerics.draws import laplace
 from phy.numerics.random import Purpose
 from privacy.events.releases import Release
 from privacy.mechanisms.additive_noise import laplace_scale
 
 if TYPE_CHECKING:
-    from fl.audit.law import Law
+    from fl.schemes.coders.law import Law
     from fl.schemes.coders.value_coder import Part
 
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from fl.aggregation import estimates
-from fl.aggregation.estimates import by_columns
-from fl.arrays import F32, F64, Bools, Reals
-from fl.config.base import PositiveFloat
-from fl.config.scheme import Scheme, belongs, schemes
+from fl.base.arrays import F32, F64, Bools, Reals
+from fl.base.fields import PositiveFloat
+from fl.schemes.aggregation import estimates
+from fl.schemes.aggregation.estimates import by_columns
 from fl.schemes.coders.air import AirForm, Amplitudes
+from fl.schemes.scheme import Scheme, belongs, schemes
 from phy.config.base import Modulation
 from phy.config.conflict import Conflict
 
@@ -73,6 +73,7 @@ class MeanScheme(Scheme):
 
     def release(self, num_values: int) -> Release:
         return self.unprotected(
-            "sends numbers as they are, which nothing protects and no budget holds; write privacy.mechanism: gaussian "
-            "and learning.local.clip: 1, or an aggregation with an epsilon."
+            "sends numbers as they are, which nothing protects and no budget holds",
+            {"privacy.mechanism": "gaussian", "learning.local.clip": 1},
+            "an aggregation with an epsilon",
         )

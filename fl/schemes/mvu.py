@@ -10,18 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fl.arrays import F32, F64, I64, U8
-from fl.config.base import PositiveFloat, whole
-from fl.config.scheme import SCHEME_KEYS, Epsilon, schemes
+from fl.base.arrays import F32, F64, I64, U8
+from fl.base.fields import PositiveFloat, whole
 from fl.schemes.coders.value_scheme import ValueScheme
-from phy.config.conflict import Conflict
+from fl.schemes.scheme import SCHEME_KEYS, Epsilon, schemes
+from phy.config.conflict import Conflict, Write, rounded
 from phy.numerics.draws import chosen
 from phy.numerics.random import Purpose
 from privacy.events.releases import Release
 from privacy.mechanisms.mvu import MvuTable, mvu_table
 
 if TYPE_CHECKING:
-    from fl.audit.law import Law
+    from fl.schemes.coders.law import Law
     from fl.schemes.coders.value_coder import Part
 
 
@@ -89,11 +89,13 @@ class MvuScheme(ValueScheme):
 
     def conflicts(self, *, num_rounds: int, num_values: int | None, calibrated: bool) -> Iterator[Conflict]:
         if self.epsilon > self.largest_epsilon:
-            problem = (
-                f"beyond epsilon {self.largest_epsilon:g} the table of mvu gives no noticeable privacy; "
-                f"write epsilon: {self.largest_epsilon:g}, or aggregation: mean"
+            problem = f"beyond epsilon {self.largest_epsilon:g} the table of mvu gives no noticeable privacy"
+            yield Conflict(
+                f"learning.aggregation.epsilon {SCHEME_KEYS}",
+                problem,
+                Write({"epsilon": rounded(self.largest_epsilon, 6)}),
+                Write({"aggregation": "mean"}),
             )
-            yield Conflict.of(f"learning.aggregation.epsilon {SCHEME_KEYS}", problem)
 
     def law(self, *, num_values: int | None) -> Law:
         from fl.schemes.coders.value_coder import ValueLaw

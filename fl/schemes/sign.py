@@ -19,21 +19,21 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fl.aggregation.estimates import SMALLEST_DEBIAS_FACTOR
-from fl.arrays import F32, F64, I64, U8
-from fl.config.base import PositiveFloat
-from fl.config.scheme import ChannelUse, Confidence, EpsilonOrNone, Response, Scheme, belongs, keep_factor, schemes
+from fl.base.arrays import F32, F64, I64, U8
+from fl.base.fields import PositiveFloat
+from fl.schemes.aggregation.estimates import SMALLEST_DEBIAS_FACTOR
 from fl.schemes.coders.air import AirForm, Votes
 from fl.schemes.coders.coder import Coder, Senders, checked_updates
 from fl.schemes.coders.stochastic_bits import SignSums, received_signs, stochastic_bits
+from fl.schemes.scheme import ChannelUse, Confidence, EpsilonOrNone, Response, Scheme, belongs, keep_factor, schemes
 from phy.config.base import Modulation
 from phy.config.conflict import Conflict
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose
 
 if TYPE_CHECKING:
-    from fl.audit.law import Law
     from fl.models.federated import Piece
+    from fl.schemes.coders.law import Law
 
 
 @schemes.register
@@ -101,7 +101,7 @@ class SignScheme(Scheme):
 
     def law(self, *, num_values: int | None) -> Law:
         """See `Scheme.law`: a bit is more often +1 in the alternative."""
-        from fl.audit.law import Law
+        from fl.schemes.coders.law import Law
 
         source = "Warner 1965, randomized response"
         return Law(epsilon=self.epsilon, source=source, channel_credited=self.channel == "native")

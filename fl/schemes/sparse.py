@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from fl.arrays import F32, I64, U8, Bools
-from fl.codecs.partwise import Uniform
-from fl.config.base import PositiveFloat, whole
-from fl.config.scheme import Scheme, schemes
+from fl.base.arrays import F32, I64, U8, Bools
+from fl.base.fields import PositiveFloat, whole
+from fl.schemes.codecs.partwise import Uniform
 from fl.schemes.coders.coder import Coder, Known, Senders, WholeRound, checked_updates
+from fl.schemes.scheme import Scheme, schemes
 from phy.numerics.draws import device_words
 from phy.numerics.random import Purpose
 

@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fl.arrays import F32, F64, I64
-from fl.config.base import PositiveFloat
-from fl.config.scheme import schemes
+from fl.base.arrays import F32, F64, I64
+from fl.base.fields import PositiveFloat
 from fl.schemes.coders.air import AirForm, Cover, Heard, OnAir, parts, unchanged
 from fl.schemes.coders.coder import Senders, checked_updates
 from fl.schemes.coders.value_scheme import ValueScheme
+from fl.schemes.scheme import schemes
 from phy.config.base import Modulation
 from phy.numerics.draws import chosen
 from phy.numerics.random import Purpose

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.arrays import F32, F64, I64, U8, Bools
 from fl.attacks.attacks import Attackers
-from fl.checkpoints import Kept
-from fl.recorder import Recorder, amplitude_columns
+from fl.base.arrays import F32, F64, I64, U8, Bools
+from fl.base.checkpoints import Kept
+from fl.base.errors import LearningError
+from fl.base.recorder import Recorder, amplitude_columns
 from fl.schemes.coders.air import Heard, OnAir, parts, qpsk_symbols
 from fl.schemes.coders.coder import Senders
 from fl.schemes.coders.stochastic_bits import SignSums
-from fl.tasks.base import LearningError
 from fl.uplink.energy import EnergyLeft
 from fl.uplink.plan import UploadPlan
 from fl.uplink.protection import Protection, RoundPlan, own_flips
@@ -74,7 +74,7 @@ class SuperposedUplink(Kept):
         scheme, response = plan.scheme, plan.scheme.response
         form = scheme.over_air(num_values)
         if form is None:
-            raise LearningError(f"aggregation {scheme.name} needs what every device sends; write access: orthogonal")
+            raise LearningError(f"aggregation {scheme.name} needs what every device sends", "write access: orthogonal")
         link = link.resolve(access="superposition", modulation=scheme.air_modulations[0])
         self._noise = None
         if isinstance(privacy, ReceiverNoise):

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from fl.arrays import F64
-from fl.checkpoints import Kept
-from fl.config.scheme import Scheme
-from fl.partition.split import Participants
+from fl.base.arrays import F64
+from fl.base.checkpoints import Kept
+from fl.base.words import plural
+from fl.data.partition.split import Participants
+from fl.schemes.scheme import SCHEME_EPSILON, Scheme
 from fl.uplink.channel_credit import errors_arrive, law_of_errors
 from fl.uplink.plan import UploadPlan
-from fl.words import plural
 from phy.config import LinkConfig
 from privacy.config import ClippedUpdate, Mechanism
 from privacy.errors import PrivacyError
@@ -39,19 +39,21 @@ def release_of(
     size = plan.num_values if num_values is None else num_values
     if size is None:
         raise PrivacyError(
-            "the budget counts the parameters that are sent, and only the model's own function knows how many; "
-            "write learning.model: mlp."
+            "the budget counts the parameters that are sent, and only the model's own function knows how many",
+            {"learning.model": "mlp"},
         )
     mechanism = privacy.for_uploads
     release = plan.scheme.release(size) if mechanism is None else mechanism.release(size, plan.training, target=target)
     if release.problem is not None:
-        raise PrivacyError(release.problem)
+        raise PrivacyError(release.problem, *release.remedies, keys=SCHEME_EPSILON)
     if release.confidence is None or not errors_arrive(link):
         return release
     if law_of_errors(link) != "independent":
         raise PrivacyError(
             "channel native credits errors of the channel, and on this link nothing says before the run that they are "
-            "independent; write channel: agnostic."
+            "independent",
+            {"channel": "agnostic"},
+            keys="channel",
         )
     return replace(release, evidence=1.0 - release.confidence)
 
@@ -82,8 +84,9 @@ def scheme_within(plan: UploadPlan, *, link: LinkConfig, privacy: Mechanism | No
     budget, release = privacy.budget, release_of(replace(plan, scheme=scheme), link=link, privacy=privacy)
     if budget.schedule != "uniform":
         raise PrivacyError(
-            f"aggregation {scheme.name} has one epsilon for all rounds, and the schedule is {budget.schedule}; leave "
-            "privacy.budget.schedule out."
+            f"aggregation {scheme.name} has one epsilon for all rounds, and the schedule is {budget.schedule}",
+            ("privacy.budget.schedule",),
+            keys=SCHEME_EPSILON,
         )
     parameter = float(budget.parameters(release, num_rounds=plan.num_rounds)[0])
     epsilon = math.log1p(-parameter) - math.log(parameter) if release.kind == "flipped-bits" else parameter
@@ -91,8 +94,8 @@ def scheme_within(plan: UploadPlan, *, link: LinkConfig, privacy: Mechanism | No
     if epsilon <= _LEAST_EPSILON:
         raise PrivacyError(
             f"the budget of epsilon {budget.epsilon:g} leaves each of {release.coordinates:,} numbers of "
-            f"{plural(plan.num_rounds, 'round')} an epsilon of {epsilon:.2g}, below {_LEAST_EPSILON:g}; raise "
-            "it, or use a smaller model."
+            f"{plural(plan.num_rounds, 'round')} an epsilon of {epsilon:.2g}, below {_LEAST_EPSILON:g}",
+            "raise it, or use a smaller model",
         )
     return scheme.with_epsilon(epsilon, num_values=plan.num_values)
 
@@ -144,7 +147,7 @@ class UploadAllowance(Kept):
         if privacy is not None and privacy.budget is not None and not privacy.calibrated:
             self._most = rounds_within(plan, link=link, privacy=privacy, num_values=num_values, target=target)
             if self._most == 0:
-                raise PrivacyError(privacy.budget.too_small)
+                raise privacy.budget.too_small
 
     def spent_up(self, who: Participants) -> bool:
         """Return True if one of those who would send has nothing left."""

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.arrays import F32, F64, I64, U8
 from fl.attacks.attacks import Attackers
-from fl.checkpoints import Kept
-from fl.config.codec import Codec
-from fl.config.scheme import Scheme
+from fl.base.arrays import F32, F64, I64, U8
+from fl.base.checkpoints import Kept
+from fl.base.errors import LearningError, of_shape
+from fl.base.recorder import Recorder
 from fl.models.federated import FederatedModel
-from fl.recorder import Recorder
+from fl.schemes.codecs.codec import Codec
 from fl.schemes.coders.coder import Senders
-from fl.tasks.base import LearningError, of_shape
+from fl.schemes.scheme import Scheme
 from fl.uplink.budgets import multipliers, upload_parameters
 from fl.uplink.plan import UploadPlan
 from fl.uplink.protection import BitFlipping, ClippedNoise, GaussianNoise, Protection, RandomizedResponse, RoundPlan
@@ -242,8 +242,9 @@ def check_range(
         bound = getattr(codec, "bound", codec.value_range)
         whose = "the server's model" if devices is None else f"{noun} {devices[worst]}"
         raise LearningError(
-            f"{share[worst]:.1%} of the values of {whose} lie beyond the codec's bound "
-            f"{bound:g}, more than learning.{key}.max_clipped = {limit:g}; raise the bound, or the limit"
+            f"{share[worst]:.1%} of the values of {whose} lie beyond the codec's bound {bound:g}, "
+            f"more than learning.{key}.max_clipped = {limit:g}",
+            "raise the bound, or the limit",
         )
 
 
@@ -300,7 +301,7 @@ def build_protection(
         return ClippedNoise(sigma, clip=mechanism.clip, num_devices=plan.num_devices), numbers
     training = plan.training
     if training.clip is None:
-        raise LearningError(f"mechanism {mechanism.mechanism} needs a sensitivity; set learning.local.clip")
+        raise LearningError(f"mechanism {mechanism.mechanism} needs a sensitivity", "set learning.local.clip")
     distance = mechanism.distance(training, num_samples=sizes)
     found = upload_parameters(plan, link=link, privacy=privacy)
     if isinstance(mechanism, NoisyNumbers):
@@ -320,5 +321,5 @@ def build_protection(
         )
     target, numbers = mechanism.target(training, sensitivity=farthest, kappa=kappa, found=found)
     if target is None:
-        raise LearningError("kappa can be measured on fixed-point bits only; write codec: fixed-point, or give kappa")
+        raise LearningError("kappa can be measured on fixed-point bits only", "write codec: fixed-point, or give kappa")
     return BitFlipping(mechanism, target=target, link=link), numbers

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fl.arrays import F64, I64
-from fl.checkpoints import Kept
+from fl.base.arrays import F64, I64
+from fl.base.checkpoints import Kept
 from phy.config import LinkConfig
 from phy.config.power import EnergyBudget
 from phy.links.airtime import superposed_energy

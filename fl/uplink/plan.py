@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fl.config.codec import Codec
-from fl.config.scheme import Scheme
+from fl.schemes.codecs.codec import Codec
+from fl.schemes.scheme import Scheme
 from phy.config import LinkConfig
 from privacy.config import Training
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.aggregation.estimates import SMALLEST_DEBIAS_FACTOR
-from fl.arrays import F32, F64, I64, U8
-from fl.config.scheme import Response
+from fl.base.arrays import F32, F64, I64, U8
+from fl.schemes.aggregation.estimates import SMALLEST_DEBIAS_FACTOR
+from fl.schemes.scheme import Response
 from fl.uplink.channel_credit import errors_arrive, errors_together
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext

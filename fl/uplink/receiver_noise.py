@@ -16,7 +16,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fl.arrays import F64
+from fl.base.arrays import F64
 from fl.uplink.budgets import multipliers
 from fl.uplink.channel_credit import sure_noise_power
 from fl.uplink.plan import UploadPlan

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.arrays import I64
-from fl.recorder import Recorder, link_columns
+from fl.base.arrays import I64
+from fl.base.recorder import Recorder, link_columns
 from fl.uplink.plan import UploadPlan
 from phy.config import LinkConfig
 from phy.links.link import Reception

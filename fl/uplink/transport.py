@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.arrays import F32, I64, U8, Bools
-from fl.config.codec import Codec
-from fl.tasks.base import of_shape
+from fl.base.arrays import F32, I64, U8, Bools
+from fl.base.errors import of_shape
+from fl.schemes.codecs.codec import Codec
 from fl.uplink.protection import Protection, RoundPlan
 from phy.compile import compile_digital
 from phy.config import LinkConfig

@@ -16,6 +16,7 @@ from phy.coding.polar import sizes as polar_sizes
 from phy.coding.transport.block_size import smallest_allocation
 from phy.coding.turbo import sizes as turbo_sizes
 from phy.config.coding import CRC_BITS, CodingConfig
+from phy.config.conflict import Conflict, Remedy, Say, Write
 
 Coding = Literal["none"] | CodingConfig
 
@@ -33,6 +34,7 @@ LDPC_MOTHER_RATE = Fraction(1, 5)
 TURBO_MAX_RATE = Fraction(93, 100)
 """Largest rate at which a receiver of LTE must decode, TS 36.213 7.1.7."""
 
+_KEYS = "coding.block_length coding.rate coding.code coding mcs"
 _SMALLEST_BLOCK = {"repetition": 1, "convolutional": 1, "turbo": 40, "polar5g": 12, "ldpc5g": 12}
 # Of Sionna's polar encoder.
 _POLAR_MAX_INFORMATION, _POLAR_MIN_CODED, _POLAR_MAX_CODED = 1013, 18, 1088
@@ -86,7 +88,7 @@ def plan_packet(coding: Coding, *, payload_bits: int, bits_per_symbol: int, crc:
     """
     problem = coding_problem(coding, payload_bits=payload_bits, bits_per_symbol=bits_per_symbol, crc=crc)
     if problem is not None:
-        raise ValueError("; ".join(problem))
+        raise ValueError(problem)
     crc_bits = 0 if crc is None else CRC_BITS[crc]
     if coding != "none" and coding.cuts_by_standard:
         return _by_standard(coding, payload_bits=payload_bits, bits_per_symbol=bits_per_symbol, crc_bits=crc_bits)
@@ -139,46 +141,62 @@ def _by_standard(coding: CodingConfig, *, payload_bits: int, bits_per_symbol: in
     )
 
 
-def coding_problem(
-    coding: Coding, *, payload_bits: int, bits_per_symbol: int, crc: str | None
-) -> tuple[str, str] | None:
-    """(problem, remedy) where a code cannot carry such packets, else None."""
+def coding_problem(coding: Coding, *, payload_bits: int, bits_per_symbol: int, crc: str | None) -> Conflict | None:
+    """The conflict where a code cannot carry such packets, else None."""
     if payload_bits < 1 or bits_per_symbol < 1:
-        return (f"a packet of {payload_bits} bits at {bits_per_symbol} bits per symbol is empty", "send at least one")
+        problem = f"a packet of {payload_bits} bits at {bits_per_symbol} bits per symbol is empty"
+        return Conflict(_KEYS, problem, Say("send at least one"))
     if crc is not None and crc not in CRC_BITS:
-        return (f"crc {crc} is not known", f"use one of {', '.join(CRC_BITS)}")
+        return Conflict(_KEYS, f"crc {crc} is not known", Say(f"use one of {', '.join(CRC_BITS)}"))
     if coding == "none":
         return None
     return _rate_problem(coding) or _block_problem(coding)
 
 
-def _rate_problem(coding: CodingConfig) -> tuple[str, str] | None:
+def _rate_problem(coding: CodingConfig) -> Conflict | None:
     rate = exact_rate(coding)
     said = f"{coding.code} cannot do rate {coding.rate:.4g}"
     by_standard = coding.standard == "3gpp"
     trellis = coding.code == "convolutional" or (coding.code == "turbo" and not by_standard)
     if trellis and rate not in _TRELLIS_RATES:
-        return (f"{said}; it has the rates 1/2 and 1/3", "write rate: 1/2, or rate: 1/3, or code: ldpc5g for any other")
+        return Conflict(
+            _KEYS,
+            f"{said}; it has the rates 1/2 and 1/3",
+            Write({"rate": "1/2"}),
+            Write({"rate": "1/3"}),
+            Write({"code": "ldpc5g"}, note="for any other"),
+        )
     if coding.code == "turbo" and rate > TURBO_MAX_RATE:
-        return (f"{said}; its largest is 0.93 (TS 36.213 7.1.7)", "write rate: 9/10 or less, or coding: none")
+        return Conflict(_KEYS, f"{said}; its largest is 0.93 (TS 36.213 7.1.7)", *_lower("9/10"))
     slowest, fastest = polar_sizes.SMALLEST_RATE if by_standard else _POLAR_SLOWEST, polar_sizes.LARGEST_RATE
     if coding.code == "polar5g" and not slowest <= rate <= fastest:
-        return (f"{said}; it has rates from {slowest} to {fastest}", "write rate: 1/2, or code: ldpc5g")
+        return Conflict(
+            _KEYS,
+            f"{said}; it has rates from {slowest} to {fastest}",
+            Write({"rate": "1/2"}),
+            Write({"code": "ldpc5g"}),
+        )
     if coding.code == "ldpc5g" and rate > LDPC_MAX_RATE:
-        return (f"{said}; its largest is 948/1024 (TS 38.212 5.4.2.1)", "write rate: 8/9 or less, or coding: none")
+        return Conflict(_KEYS, f"{said}; its largest is 948/1024 (TS 38.212 5.4.2.1)", *_lower("8/9"))
     return None
 
 
-def _block_problem(coding: CodingConfig) -> tuple[str, str] | None:
+def _lower(rate: str) -> tuple[Remedy, ...]:
+    return Write({"rate": rate}, note="or less"), Write({"coding": "none"})
+
+
+def _block_problem(coding: CodingConfig) -> Conflict | None:
     if coding.block_length == "auto":
         return None
     smallest, largest = _smallest_block(coding), largest_block(coding)
     if smallest <= coding.block_length and (largest is None or coding.block_length <= largest):
         return None
     limits = f"from {smallest} to {largest}"
-    return (
+    return Conflict(
+        _KEYS,
         f"{coding.code} at rate {coding.rate:.4g} has blocks {limits} bits, block_length is {coding.block_length}",
-        f"write block_length: auto, or one {limits}",
+        Write({"block_length": "auto"}),
+        Say(f"one {limits}"),
     )
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from phy.config.base import Frozen
+from phy.config.conflict import ConflictError, LeaveOut, Say
 
 
 class CsiError(Frozen):
@@ -87,9 +88,11 @@ class NomaConfig(Frozen):
     @model_validator(mode="after")
     def _one_power_each(self) -> NomaConfig:
         if self.ladder_db is not None and len(self.ladder_db) != self.group_size:
-            raise ValueError(
-                f"ladder_db has length {len(self.ladder_db)}, group_size is {self.group_size}; leave ladder_db out, "
-                f"or write {self.group_size} powers"
+            raise ConflictError(
+                "ladder_db group_size",
+                f"ladder_db has length {len(self.ladder_db)}, group_size is {self.group_size}",
+                LeaveOut("ladder_db"),
+                Say(f"write {self.group_size} powers"),
             )
         return self
 

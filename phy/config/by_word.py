@@ -10,6 +10,7 @@ from pydantic import BaseModel, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
+from phy.config.conflict import ConflictError, Say
 from phy.config.registry import Registry
 
 T = TypeVar("T", bound=BaseModel)
@@ -45,7 +46,9 @@ class ByWord(Generic[T]):
         word: str = getattr(thing, tag)
         others = [name for name in type(thing).model_fields if name in self.beside]
         if others and not isinstance(value, str):
-            raise ValueError(f"{word} takes {' and '.join(others)} from the section around it; write the bare word")
+            raise ConflictError(
+                "", f"{word} takes {' and '.join(others)} from the section around it", Say("write the bare word")
+            )
         return word
 
     def thing(self, section: BaseModel, value: str | T) -> T:

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from phy.config.base import SPEED_OF_LIGHT_M_S, AmplitudeGain, Frozen, Watts
 from phy.config.by_word import ByWord
+from phy.config.conflict import ConflictError, LeaveOut, Write, rounded
 from phy.config.fading import FadingLaw, NakagamiShape, RicianK, fading_laws
 
 ChannelModel = Literal[
@@ -56,9 +57,10 @@ class CellConfig(Frozen):
     @model_validator(mode="after")
     def _ring_has_an_area(self) -> CellConfig:
         if self.min_distance_m >= self.radius_m:
-            raise ValueError(
-                f"min_distance_m {self.min_distance_m:g} must be below radius_m {self.radius_m:g}; write "
-                f"min_distance_m: {0.1 * self.radius_m:g}"
+            raise ConflictError(
+                "min_distance_m radius_m",
+                f"min_distance_m {self.min_distance_m:g} must be below radius_m {self.radius_m:g}",
+                Write({"min_distance_m": rounded(0.1 * self.radius_m, 6)}),
             )
         return self
 
@@ -118,29 +120,48 @@ class ChannelConfig(Frozen):
     @model_validator(mode="after")
     def _awgn_does_not_fade(self) -> ChannelConfig:
         if self.model != "flat" and self.law.fades:
-            remedy = "write model: flat" if self.model == "awgn" else "leave fading out: the model has its own"
-            raise ValueError(f"fading {self.law.name} belongs to model: flat, the model is {self.model}; {remedy}")
+            raise ConflictError(
+                "fading model",
+                f"fading {self.law.name} belongs to model: flat, the model is {self.model}",
+                Write({"model": "flat"})
+                if self.model == "awgn"
+                else LeaveOut("fading", note=": the model has its own"),
+            )
         return self
 
     @model_validator(mode="after")
     def _time_passes_where_it_acts(self) -> ChannelConfig:
         selective = self.model.startswith(("tdl", "cdl"))
         if self.coherence == "doppler" and self.model != "awgn" and self.speed_m_s == 0:
-            raise ValueError("coherence doppler needs a speed_m_s above 0; write for example speed_m_s: 1")
+            raise ConflictError(
+                "coherence speed_m_s",
+                "coherence doppler needs a speed_m_s above 0",
+                Write({"speed_m_s": 1}, example=True),
+            )
         if self.speed_m_s > 0 and not selective and self.coherence != "doppler":
-            raise ValueError(
-                f"speed_m_s {self.speed_m_s:g} acts on a flat channel under coherence: doppler only, the coherence "
-                f"is {self.coherence}; write coherence: doppler, or leave speed_m_s out"
+            raise ConflictError(
+                "speed_m_s coherence",
+                f"speed_m_s {self.speed_m_s:g} acts on a flat channel under coherence: doppler only, "
+                f"the coherence is {self.coherence}",
+                Write({"coherence": "doppler"}),
+                LeaveOut("speed_m_s"),
             )
         if self.movement != "horizontal" and not self.model.startswith("cdl"):
-            raise ValueError(
-                f"movement {self.movement} belongs to the rays of a cdl model, the model is {self.model}; leave "
-                "movement out, or write model: cdl-c"
+            raise ConflictError(
+                "movement model",
+                f"movement {self.movement} belongs to the rays of a cdl model, the model is {self.model}",
+                LeaveOut("movement"),
+                Write({"model": "cdl-c"}),
             )
         if self.coherence == "symbol" and selective:
-            raise ValueError(f"{self.model} has no coherence symbol; write coherence: packet")
+            raise ConflictError("coherence", f"{self.model} has no coherence symbol", Write({"coherence": "packet"}))
         if self.coherence == "doppler" and self.law.rician_k is None:
-            raise ValueError(f"{self.law.label} has no Doppler process here; write fading: rayleigh, or fading: rician")
+            raise ConflictError(
+                "fading coherence",
+                f"{self.law.label} has no Doppler process here",
+                Write({"fading": "rayleigh"}),
+                Write({"fading": "rician"}),
+            )
         return self
 
     @property

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from phy.config.base import CodeRate, Frozen, Modulation, word_or_mapping
+from phy.config.conflict import ConflictError, LeaveOut, Write
 
 CodeName = Literal["repetition", "convolutional", "turbo", "polar5g", "ldpc5g"]
 LdpcUpdate = Literal["boxplus-phi", "boxplus", "minsum", "offset-minsum"]
@@ -142,33 +143,43 @@ class CodingConfig(Frozen):
         for key in _OF_3GPP:
             value = getattr(self, key)
             if self.standard == "sionna" and value != type(self).model_fields[key].default:
-                raise ValueError(
-                    f"{key} {value} is of standard 3gpp, the standard is sionna; leave {key} out, or write standard: "
-                    "3gpp"
+                raise ConflictError(
+                    f"{key} standard",
+                    f"{key} {value} is of standard 3gpp, the standard is sionna",
+                    LeaveOut(key),
+                    Write({"standard": "3gpp"}),
                 )
         if self.only_in_kernels and self.list_size > LARGEST_FUSED_LIST:
-            raise ValueError(
-                f"list_size {self.list_size} is of Sionna's decoder, which has codes of standard sionna only; write "
-                f"standard: sionna, or list_size: {LARGEST_FUSED_LIST} or less"
+            raise ConflictError(
+                "list_size standard",
+                f"list_size {self.list_size} is of Sionna's decoder, which has codes of standard sionna only",
+                Write({"standard": "sionna"}),
+                Write({"list_size": LARGEST_FUSED_LIST}, note="or less"),
             )
         if not self.cuts_by_standard:
             return self
         if self.check_update in ("minsum", "offset-minsum"):
-            raise ValueError(
-                f"check_update {self.check_update} is of Sionna's decoder, which has codes of standard sionna only; "
-                "write standard: sionna, or check_update: boxplus"
+            raise ConflictError(
+                "check_update standard",
+                f"check_update {self.check_update} is of Sionna's decoder, which has codes of standard sionna only",
+                Write({"standard": "sionna"}),
+                Write({"check_update": "boxplus"}),
             )
         if self.block_length != "auto":
-            raise ValueError(
-                f"block_length {self.block_length} is not free under standard 3gpp: TS 38.212 5.2.2 cuts a packet; "
-                "leave block_length out, or write standard: sionna"
+            raise ConflictError(
+                "block_length standard",
+                f"block_length {self.block_length} is not free under standard 3gpp: TS 38.212 5.2.2 cuts a packet",
+                LeaveOut("block_length"),
+                Write({"standard": "sionna"}),
             )
         return self
 
     @model_validator(mode="after")
     def _list_is_a_power_of_two(self) -> CodingConfig:
         if self.list_size & (self.list_size - 1):
-            raise ValueError(f"list_size {self.list_size} must be a power of two up to 32; write list_size: 8")
+            raise ConflictError(
+                "list_size", f"list_size {self.list_size} must be a power of two up to 32", Write({"list_size": 8})
+            )
         return self
 
     @model_validator(mode="after")
@@ -176,9 +187,11 @@ class CodingConfig(Frozen):
         for key in sorted(self.model_fields_set & _OWNERS.keys()):
             owners, value = _OWNERS[key], getattr(self, key)
             if self.code not in owners and value != type(self).model_fields[key].default:
-                raise ValueError(
-                    f"{key} {value} is of {' and '.join(owners)}, the code is {self.code}; "
-                    f"leave {key} out, or write code: {owners[0]}"
+                raise ConflictError(
+                    f"{key} code",
+                    f"{key} {value} is of {' and '.join(owners)}, the code is {self.code}",
+                    LeaveOut(key),
+                    Write({"code": owners[0]}),
                 )
         return self
 
@@ -215,15 +228,19 @@ class PacketConfig(Frozen):
     @model_validator(mode="after")
     def _errors_are_noticed(self) -> PacketConfig:
         if self.policy != "accept" and self.crc == "none":
-            raise ValueError(f"policy {self.policy} notices packets in error by their CRC; leave crc out")
+            raise ConflictError(
+                "policy", f"policy {self.policy} notices packets in error by their CRC", LeaveOut("crc")
+            )
         return self
 
     @model_validator(mode="after")
     def _combining_is_of_combined_attempts(self) -> PacketConfig:
         if self.combining != "chase" and self.policy != "retransmit-combine":
-            raise ValueError(
-                f"combining {self.combining} is of policy retransmit-combine, the policy is {self.policy}; leave "
-                "combining out, or write policy: retransmit-combine"
+            raise ConflictError(
+                "combining policy",
+                f"combining {self.combining} is of policy retransmit-combine, the policy is {self.policy}",
+                LeaveOut("combining"),
+                Write({"policy": "retransmit-combine"}),
             )
         return self
 

@@ -20,6 +20,7 @@ from phy.config.access import CsiError, CsiEstimation, ImpairmentsConfig, NomaCo
 from phy.config.base import BITS_PER_SYMBOL, Access, ErrorModel, Frozen, Modulation, word_or_mapping
 from phy.config.channel import ChannelConfig
 from phy.config.coding import NUM_MCS, CodingConfig, PacketConfig, mcs_entry
+from phy.config.conflict import ConflictError, LeaveOut
 from phy.config.delays import delay_tables
 from phy.config.ofdm import ON_GRID, OfdmConfig
 from phy.config.power import PowerConfig, PowerPolicy
@@ -107,13 +108,21 @@ class LinkConfig(Frozen):
             return self
         modulation, rate = mcs_entry(self.mcs)
         if self.modulation not in ("auto", modulation):
-            raise ValueError(f"mcs {self.mcs} is {modulation}, but modulation is {self.modulation}; leave mcs out")
+            raise ConflictError(
+                "mcs modulation",
+                f"mcs {self.mcs} is {modulation}, but modulation is {self.modulation}",
+                LeaveOut("mcs"),
+            )
         coding, usual = self.coding, CodingConfig.model_fields["rate"].default
         if isinstance(coding, CodingConfig) and coding.code != "ldpc5g":
-            raise ValueError(f"mcs {self.mcs} means code ldpc5g, the code is {coding.code}; leave mcs out")
+            raise ConflictError("mcs", f"mcs {self.mcs} means code ldpc5g, the code is {coding.code}", LeaveOut("mcs"))
         # A run's own file has every default written out: no code, or the default rate.
         if isinstance(coding, CodingConfig) and coding.rate not in (rate, usual):
-            raise ValueError(f"mcs {self.mcs} has rate {rate:.4f}, but coding.rate is {coding.rate:g}; leave mcs out")
+            raise ConflictError(
+                "mcs coding.rate",
+                f"mcs {self.mcs} has rate {rate:.4f}, but coding.rate is {coding.rate:g}",
+                LeaveOut("mcs"),
+            )
         return self
 
     def resolve_digital(self) -> LinkConfig:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from phy.config.base import Frozen
+from phy.config.conflict import ConflictError, LeaveOut, Say, Write
 
 ON_GRID = 1e-6
 """Part of a sample by which rounding may move a delay that lies on a sample."""
@@ -57,30 +58,38 @@ class OfdmConfig(Frozen):
     def _fits_the_slot(self) -> OfdmConfig:
         outside = [index for index in self.pilot_symbols if index >= self.num_symbols]
         if outside:
-            raise ValueError(
-                f"pilot_symbols has {outside[0]}, a slot has symbols 0 to {self.num_symbols - 1}; write pilot_symbols: "
-                f"{[min(index, self.num_symbols - 1) for index in self.pilot_symbols]}"
+            raise ConflictError(
+                "pilot_symbols",
+                f"pilot_symbols has {outside[0]}, a slot has symbols 0 to {self.num_symbols - 1}",
+                Write({"pilot_symbols": [min(index, self.num_symbols - 1) for index in self.pilot_symbols]}),
             )
         if len(set(self.pilot_symbols)) < len(self.pilot_symbols):
-            raise ValueError(
-                f"pilots collide: pilot_symbols {list(self.pilot_symbols)} names a symbol twice; write "
-                f"pilot_symbols: {sorted(set(self.pilot_symbols))}"
+            raise ConflictError(
+                "pilot_symbols",
+                f"pilots collide: pilot_symbols {list(self.pilot_symbols)} names a symbol twice",
+                Write({"pilot_symbols": sorted(set(self.pilot_symbols))}),
             )
         if len(self.pilot_symbols) >= self.num_symbols:
-            raise ValueError(
-                f"pilot_symbols names all {self.num_symbols} symbols of a slot, none is left for data; write "
-                f"pilot_symbols: {list(self.pilot_symbols[:-1])}"
+            raise ConflictError(
+                "pilot_symbols",
+                f"pilot_symbols names all {self.num_symbols} symbols of a slot, none is left for data",
+                Write({"pilot_symbols": list(self.pilot_symbols[:-1])}),
             )
         if self.num_carriers < 2:
-            raise ValueError(
-                f"num_subcarriers {self.num_subcarriers} less guard_carriers {list(self.guard_carriers)} and DC leave "
-                f"{max(self.num_carriers, 0)} for data, 2 are needed; leave guard_carriers out, or write a larger "
-                "num_subcarriers"
+            raise ConflictError(
+                "num_subcarriers guard_carriers",
+                f"num_subcarriers {self.num_subcarriers} less guard_carriers "
+                f"{list(self.guard_carriers)} and DC leave {max(self.num_carriers, 0)} for data, 2 "
+                "are needed",
+                LeaveOut("guard_carriers"),
+                Say("write a larger num_subcarriers"),
             )
         if self.cyclic_prefix_length > self.num_subcarriers:
-            raise ValueError(
+            raise ConflictError(
+                "cyclic_prefix_length",
                 f"cyclic_prefix_length {self.cyclic_prefix_length} is longer than the OFDM symbol of "
-                f"{self.num_subcarriers} samples; write cyclic_prefix_length: {self.num_subcarriers} or less"
+                f"{self.num_subcarriers} samples",
+                Write({"cyclic_prefix_length": self.num_subcarriers}, note="or less"),
             )
         return self
 

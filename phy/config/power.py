@@ -13,7 +13,7 @@ from pydantic import Field, field_validator, model_validator
 
 from phy.config.base import Access, Decibels, Frozen
 from phy.config.by_word import ByWord
-from phy.config.conflict import Conflict
+from phy.config.conflict import Conflict, ConflictError, LeaveOut, Say, Write, rounded
 from phy.config.registry import Registry
 
 if TYPE_CHECKING:
@@ -103,13 +103,16 @@ class PowerPolicy(Frozen):
             yield Conflict(
                 "power.policy error_model",
                 f"{self.name} leaves out packets, which error model {link.error_model} does not know",
-                "write error_model: measured, or policy: inversion or fixed",
+                Write({"error_model": "measured"}),
+                Say("policy: inversion or fixed"),
             )
         if link.error_model == "analytic" and self.kernel is None:
             yield Conflict(
                 "power.policy error_model",
                 f"error model analytic has no closed form for policy {self.name}",
-                "write error_model: measured, or error_model: iid, or policy: fixed",
+                Write({"error_model": "measured"}),
+                Write({"error_model": "iid"}),
+                Write({"policy": "fixed"}),
             )
 
 
@@ -209,14 +212,17 @@ class PowerConfig(Frozen):
         if not self.control_of("auto").closed_loop:
             if loop != LoopConfig():
                 name = self.policy if isinstance(self.policy, str) else self.policy.name
-                raise ValueError(f"loop belongs to policy closed-loop, the policy is {name}; leave loop out")
+                raise ConflictError(
+                    "loop policy", f"loop belongs to policy closed-loop, the policy is {name}", LeaveOut("loop")
+                )
             return self
         for name in ("min_snr_db", "initial_snr_db"):
             value = getattr(loop, name)
             if value is not None and value > self.snr_max_db:
-                raise ValueError(
-                    f"loop.{name} {value:g} is above snr_max_db {self.snr_max_db:g}; write {name}: "
-                    f"{self.snr_max_db:g} or less"
+                raise ConflictError(
+                    f"loop.{name} snr_max_db",
+                    f"loop.{name} {value:g} is above snr_max_db {self.snr_max_db:g}",
+                    Write({name: rounded(self.snr_max_db, 6)}, note="or less"),
                 )
         return self
 

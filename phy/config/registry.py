@@ -18,6 +18,17 @@ T = TypeVar("T", bound=BaseModel)
 _ALL: dict[str, Registry[Any]] = {}
 
 
+class RegistryError(ValueError):
+    """A class that cannot be registered, and what to do."""
+
+    def __init__(self, problem: str, remedy: str) -> None:
+        super().__init__(problem, remedy)
+        self.problem, self.remedy = problem, remedy
+
+    def __str__(self) -> str:
+        return f"{self.problem}; {self.remedy}"
+
+
 class Registry(Generic[T]):
     """Classes of one kind by the words that a scenario writes for them.
 
@@ -46,21 +57,23 @@ class Registry(Generic[T]):
         methods, and the names that a class method `undefined` of the base returns.
         """
         if not issubclass(cls, self.base):
-            raise ValueError(f"{cls.__name__} is no {self.kind}; write class {cls.__name__}({self.base.__name__})")
+            remedy = f"write class {cls.__name__}({self.base.__name__})"
+            raise RegistryError(f"{cls.__name__} is no {self.kind}", remedy)
         words = get_args(cls.model_fields[self.tag].annotation) if self.tag in cls.model_fields else ()
         if not words:
-            raise ValueError(
-                f'{self.kind} {cls.__name__} has no word; write {self.tag}: Literal["my-word"] = "my-word"'
-            )
+            remedy = f'write {self.tag}: Literal["my-word"] = "my-word"'
+            raise RegistryError(f"{self.kind} {cls.__name__} has no word", remedy)
         if missing := sorted({*cls.__abstractmethods__, *getattr(cls, "undefined", tuple)()}):
-            raise ValueError(f"{self.kind} {words[0]} lacks {' and '.join(missing)}; define it in {cls.__name__}")
+            remedy = f"define it in {cls.__name__}"
+            raise RegistryError(f"{self.kind} {words[0]} lacks {' and '.join(missing)}", remedy)
         inside = self._package is not None and cls.__module__.startswith(f"{self._package}.")
         known = self._classes if inside else self._found()
         for word in words:
             taken = known.get(word)
             if taken is not None and (taken.__module__, taken.__qualname__) != (cls.__module__, cls.__qualname__):
                 file = Path(sys.modules[taken.__module__].__file__ or "").name
-                raise ValueError(f"{self.kind} {word} is taken by {taken.__name__} of {file}; choose another word")
+                problem = f"{self.kind} {word} is taken by {taken.__name__} of {file}"
+                raise RegistryError(problem, "choose another word")
         self._classes.update(dict.fromkeys(words, cls))
         return cls
 

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phy.config.base import SPEED_OF_LIGHT_M_S
 from phy.config.channel import CellConfig, ChannelConfig
+from phy.config.conflict import ConflictError, LeaveOut, Say, Write, rounded
 from phy.numerics.random import Purpose, generator
 
 DEVICE_HEIGHT_M = 1.5
@@ -91,28 +92,33 @@ def place_devices(
 
 
 def check_cell(cell: CellConfig, channel: ChannelConfig, *, num_devices: int) -> None:
-    """Raise ValueError where `place_devices` cannot place `num_devices` devices."""
+    """Raise ConflictError where `place_devices` cannot place `num_devices` devices."""
     reach, highest = _MAX_DISTANCE_M[cell.scenario], _MAX_FREQUENCY_HZ[cell.scenario]
     if cell.positions_m is not None and len(cell.positions_m) != num_devices:
-        raise ValueError(
-            f"positions_m has length {len(cell.positions_m)}, num_devices is {num_devices}; write "
-            f"num_devices: {len(cell.positions_m)}, or one position per device"
+        raise ConflictError(
+            "cell.positions_m cell",
+            f"positions_m has length {len(cell.positions_m)}, num_devices is {num_devices}",
+            Write({"num_devices": len(cell.positions_m)}),
+            Say("one position per device"),
         )
+    written = "radius_m" if cell.positions_m is None else "positions_m"
     farthest = cell.radius_m if cell.positions_m is None else max(float(np.hypot(*xy)) for xy in cell.positions_m)
-    device = f"write radius_m: {reach:g}" if cell.positions_m is None else "leave positions_m out"
-    reference = f"write reference_distance_m: {reach:g}"
-    for name, distance, remedy in (
-        ("a device", farthest, device),
-        ("reference_distance_m", cell.reference_distance_m, reference),
+    for name, key, distance in (
+        ("a device", written, farthest),
+        ("reference_distance_m", "reference_distance_m", cell.reference_distance_m),
     ):
         if distance > reach:
-            raise ValueError(
-                f"{name} at {distance:g} m is beyond {reach:g} m, where the path loss of {cell.scenario} ends; {remedy}"
+            raise ConflictError(
+                f"cell.{key} cell",
+                f"{name} at {distance:g} m is beyond {reach:g} m, where the path loss of {cell.scenario} ends",
+                LeaveOut(key) if key == "positions_m" else Write({key: rounded(reach, 6)}),
             )
     if channel.carrier_frequency_hz > highest:
-        raise ValueError(
+        raise ConflictError(
+            "carrier_frequency_hz cell",
             f"carrier_frequency_hz {channel.carrier_frequency_hz:g} is above {highest:g}, where the path loss of "
-            f"{cell.scenario} ends; write carrier_frequency_hz: {highest:.0f}"
+            f"{cell.scenario} ends",
+            Write({"carrier_frequency_hz": round(highest)}),
         )
 
 

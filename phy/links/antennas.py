@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from phy.config.access import MAX_ANTENNAS
 from phy.config.channel import ChannelConfig
-from phy.config.conflict import Conflict
+from phy.config.conflict import Conflict, Write
 from phy.config.delays import line_of_sight_k
 from phy.config.link import LinkConfig
 from phy.config.power import PowerPolicy
@@ -109,33 +109,39 @@ def antenna_conflicts(link: LinkConfig, *, num_devices: int) -> Iterator[Conflic
         yield Conflict(
             "ofdm.domain receiver.num_antennas receiver.combining",
             "several antennas are combined carrier by carrier, not in the time domain",
-            "write domain: frequency, or num_antennas: 1 and combining: mrc",
+            Write({"domain": "frequency"}),
+            Write({"num_antennas": 1, "combining": "mrc"}),
         )
     if combining == "zf" and antennas < num_devices:
         yield Conflict(
             "receiver.num_antennas receiver.combining",
             f"zf aligns {num_devices} devices with as many antennas at least, the receiver has {antennas}",
-            f"write num_antennas: {num_devices}, or combining: mmse"
-            if num_devices <= MAX_ANTENNAS
-            else "write combining: mmse",
+            *(
+                (Write({"num_antennas": num_devices}), Write({"combining": "mmse"}))
+                if num_devices <= MAX_ANTENNAS
+                else (Write({"combining": "mmse"}),)
+            ),
         )
     if combining == "zf" and not channel.fades and num_devices > 1:
         yield Conflict(
             "receiver.combining channel.fading",
             "a channel without fading is the same at all antennas, so that zf cannot tell devices apart",
-            "write combining: mrc, or channel.fading: rayleigh",
+            Write({"combining": "mrc"}),
+            Write({"channel.fading": "rayleigh"}),
         )
     if combining == "blind" and _has_mean(channel):
         yield Conflict(
             "receiver.combining channel.fading channel.model",
             "blind combining averages out channels of mean zero only, and a fixed path has a mean",
-            "write combining: mrc, or channel.fading: rayleigh",
+            Write({"combining": "mrc"}),
+            Write({"channel.fading": "rayleigh"}),
         )
     if combining != "mrc" and link.control.name not in ("fixed", "inversion"):
         yield Conflict(
             "power.policy receiver.combining",
             f"under combining {combining} devices know no channel that policy {link.control.name} could follow",
-            "write policy: fixed, or combining: mrc",
+            Write({"policy": "fixed"}),
+            Write({"combining": "mrc"}),
         )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from phy.config.access import CsiEstimation
 from phy.config.base import BITS_PER_SYMBOL
 from phy.config.coding import CodingConfig
-from phy.config.conflict import Conflict
+from phy.config.conflict import Conflict, ConflictError, LeaveOut, Say, Write, rounded
 from phy.config.delays import power_delay_profile
 from phy.config.link import LinkConfig
 from phy.links.antennas import antenna_conflicts
@@ -23,7 +23,8 @@ def link_conflicts(link: LinkConfig, *, num_devices: int, payload_bits: int) -> 
         yield Conflict(
             "channel.gain",
             f"gain has length {len(gain)}, num_devices is {num_devices}",
-            f"write num_devices: {len(gain)}, or one gain for all",
+            Write({"num_devices": len(gain)}),
+            Say("one gain for all"),
         )
         return
     yield from _cell(link, num_devices)
@@ -50,21 +51,26 @@ def _error_model(link: LinkConfig) -> Iterator[Conflict]:
         yield Conflict(
             "error_model access",
             f"error model {link.error_model} flips detected bits, but superposition detects none per device",
-            "write error_model: measured, or access: orthogonal",
+            Write({"error_model": "measured"}),
+            Write({"access": "orthogonal"}),
         )
     elif link.error_model == "analytic":
         if link.csi_error_variance > 0 or isinstance(link.csi, CsiEstimation):
             yield Conflict(
                 "error_model csi",
                 "the closed form of error model analytic holds for perfect csi only",
-                "write error_model: iid, or error_model: measured, or csi: perfect",
+                Write({"error_model": "iid"}),
+                Write({"error_model": "measured"}),
+                Write({"csi": "perfect"}),
             )
         if link.channel.fades and not link.control.constant:
             yield Conflict(
                 "error_model power.policy channel.fading",
                 "the closed form of error model analytic holds in fading for power policy fixed only, the policy is "
                 f"{link.control.name}",
-                "write error_model: iid, or error_model: measured, or power.policy: fixed",
+                Write({"error_model": "iid"}),
+                Write({"error_model": "measured"}),
+                Write({"power.policy": "fixed"}),
             )
 
 
@@ -77,14 +83,16 @@ def _silence(link: LinkConfig) -> Iterator[Conflict]:
         yield Conflict(
             "power.cutoff_db power.policy",
             "the channel never rises above its mean, so that every device is silent",
-            "write cutoff_db: 0",
+            Write({"cutoff_db": 0}),
         )
     if varies and link.channel.coherence in ("symbol", "packet") and link.plain:
         yield Conflict(
             "channel.coherence power.policy",
             f"on orthogonal access {link.control.name.replace('-', ' ')} silences a device for a whole "
             f"transmission, but the channel's coherence is {link.channel.coherence}",
-            "write coherence: round, or coherence: run, or another power policy",
+            Write({"coherence": "round"}),
+            Write({"coherence": "run"}),
+            Say("another power policy"),
         )
 
 
@@ -95,7 +103,8 @@ def engine_conflicts(link: LinkConfig) -> Iterator[Conflict]:
         yield Conflict(
             "engine coding.standard coding mcs",
             "engine sionna has this code by the conventions of Sionna 1.2.2 only, coding.standard is 3gpp",
-            "write coding.standard: sionna, or engine: auto",
+            Write({"coding.standard": "sionna"}),
+            Write({"engine": "auto"}),
         )
         return
     if link.engine == "fused" and not link.fusible and not open_yet:
@@ -106,7 +115,8 @@ def engine_conflicts(link: LinkConfig) -> Iterator[Conflict]:
             "equalizer lmmse of several antennas), over flat fading or OFDM with tdl models or, for orthogonal access "
             "and noma, cdl models; impairments and domain: time only under orthogonal access; this link only engine "
             "sionna has",
-            "write engine: sionna, or leave it at auto",
+            Write({"engine": "sionna"}),
+            Say("leave it at auto"),
         )
     if link.engine == "cuda" and not link.on_gpu and not open_yet:
         yield Conflict(
@@ -114,7 +124,7 @@ def engine_conflicts(link: LinkConfig) -> Iterator[Conflict]:
             "engine cuda has orthogonal access over a flat channel with one antenna, no OFDM and no impairments: "
             "uncoded (without CRC, packet policy, coherence doppler and estimated csi), or with code ldpc5g (coherence "
             "round, run or packet, csi perfect, not retransmit-combine); it has no kernels for this link",
-            "write engine: auto",
+            Write({"engine": "auto"}),
         )
 
 
@@ -125,16 +135,8 @@ def _cell(link: LinkConfig, num_devices: int) -> Iterator[Conflict]:
 
     try:
         check_cell(link.channel.cell, link.channel, num_devices=num_devices)
-    except ValueError as error:
-        problem, _, remedy = str(error).partition("; ")
-        keys = (
-            "channel.cell.positions_m",
-            "channel.cell.radius_m",
-            "channel.cell.reference_distance_m",
-            "channel.cell",
-            "channel.carrier_frequency_hz",
-        )
-        yield Conflict(" ".join(_named_first(keys, problem)), problem, remedy)
+    except ConflictError as error:
+        yield error.conflict.under("channel")
 
 
 def _needs_ofdm(link: LinkConfig) -> Iterator[Conflict]:
@@ -142,14 +144,17 @@ def _needs_ofdm(link: LinkConfig) -> Iterator[Conflict]:
         yield Conflict(
             "channel.coherence csi.estimator access",
             "pilots tell nothing about the symbols around them on a channel of coherence symbol",
-            "write coherence: packet, or coherence: round, or csi: perfect",
+            Write({"coherence": "packet"}),
+            Write({"coherence": "round"}),
+            Write({"csi": "perfect"}),
         )
     if link.ofdm != "none":
         if isinstance(link.csi, CsiEstimation) and not link.ofdm.pilot_symbols:
             yield Conflict(
                 "csi.estimator ofdm.pilot_symbols",
                 f"estimator {link.csi.estimator} needs pilots, ofdm.pilot_symbols is empty",
-                "write for example ofdm.pilot_symbols: [2, 11], or csi: perfect",
+                Write({"ofdm.pilot_symbols": [2, 11]}, example=True),
+                Write({"csi": "perfect"}),
             )
         return
     if link.channel.selective:
@@ -157,25 +162,29 @@ def _needs_ofdm(link: LinkConfig) -> Iterator[Conflict]:
             "channel.model ofdm",
             f"{link.channel.model} spreads every symbol over several delays, which a single carrier without "
             "OFDM cannot undo",
-            "write ofdm: {num_subcarriers: 72}, or model: flat",
+            Write({"ofdm": {"num_subcarriers": 72}}),
+            Write({"model": "flat"}),
         )
     if isinstance(link.csi, CsiEstimation):
         yield Conflict(
             "csi.estimator ofdm",
             f"estimator {link.csi.estimator} works on the pilots of an OFDM grid, the link has none",
-            "write ofdm: {num_subcarriers: 72}, or csi: perfect",
+            Write({"ofdm": {"num_subcarriers": 72}}),
+            Write({"csi": "perfect"}),
         )
     if link.impairments.timing_offset_s > 0:
         yield Conflict(
             "impairments.timing_offset_s ofdm",
             "a timing offset acts on the carriers of an OFDM grid, the link has none",
-            "write ofdm: {num_subcarriers: 72}, or leave timing_offset_s out",
+            Write({"ofdm": {"num_subcarriers": 72}}),
+            LeaveOut("timing_offset_s"),
         )
     if link.multiplexing == "ofdma":
         yield Conflict(
             "multiplexing ofdm",
             "ofdma splits the carriers of an OFDM grid, the link has none",
-            "write ofdm: {num_subcarriers: 72}, or multiplexing: tdma",
+            Write({"ofdm": {"num_subcarriers": 72}}),
+            Write({"multiplexing": "tdma"}),
         )
 
 
@@ -185,7 +194,8 @@ def _waveform(link: LinkConfig) -> Iterator[Conflict]:
         yield Conflict(
             "impairments.estimated ofdm access",
             "only devices that undo their own channel on the carriers of an OFDM grid undo offsets with it",
-            "leave estimated out, or write access: superposition and an ofdm: section",
+            LeaveOut("estimated"),
+            Say("write access: superposition and an ofdm: section"),
         )
     if ofdm == "none":
         return
@@ -193,7 +203,7 @@ def _waveform(link: LinkConfig) -> Iterator[Conflict]:
         yield Conflict(
             "bandwidth_hz ofdm",
             "bandwidth_hz is that of a single carrier, and OFDM has its own: num_subcarriers x spacing",
-            "leave bandwidth_hz out",
+            LeaveOut("bandwidth_hz"),
         )
     doppler_hz = channel.max_doppler_hz
     if doppler_hz > 0.5 * ofdm.subcarrier_spacing_hz:
@@ -201,17 +211,17 @@ def _waveform(link: LinkConfig) -> Iterator[Conflict]:
             "channel.speed_m_s channel.carrier_frequency_hz ofdm.subcarrier_spacing_hz",
             f"the Doppler shift of {doppler_hz:.3g} Hz is more than half the subcarrier spacing of "
             f"{ofdm.subcarrier_spacing_hz:.3g} Hz, so no carrier stays where it is",
-            f"write speed_m_s: {0.4 * ofdm.subcarrier_spacing_hz / doppler_hz * channel.speed_m_s:.3g}, or "
-            f"ofdm.subcarrier_spacing_hz: {2.5 * doppler_hz:.3g}",
+            Write({"speed_m_s": rounded(0.4 * ofdm.subcarrier_spacing_hz / doppler_hz * channel.speed_m_s, 3)}),
+            Write({"ofdm.subcarrier_spacing_hz": rounded(2.5 * doppler_hz, 3)}),
         )
-    if ofdm.domain == "time" and channel.selective:
-        delays, _ = power_delay_profile(channel.model)
-        lags = delays.max() * channel.delay_spread_s * ofdm.num_subcarriers * ofdm.subcarrier_spacing_hz
+    if ofdm.domain == "time":
+        lags = _last_path_s(link) * ofdm.num_subcarriers * ofdm.subcarrier_spacing_hz
         if lags > MAX_LAGS:
             yield Conflict(
                 "channel.delay_spread_s ofdm.domain ofdm.num_subcarriers",
                 f"the last path of {channel.model} is {lags:.0f} samples late, in the time domain at most {MAX_LAGS}",
-                "write ofdm.domain: frequency, or a smaller delay_spread_s",
+                Write({"ofdm.domain": "frequency"}),
+                Say("a smaller delay_spread_s"),
             )
 
 
@@ -222,13 +232,15 @@ def _sharing(link: LinkConfig, num_devices: int) -> Iterator[Conflict]:
         yield Conflict(
             "multiplexing access",
             f"ofdma is a way of orthogonal access, the access is {link.access}",
-            "leave multiplexing out, or write access: orthogonal",
+            LeaveOut("multiplexing"),
+            Write({"access": "orthogonal"}),
         )
     elif num_devices > link.ofdm.num_carriers:
         yield Conflict(
             "multiplexing ofdm.num_subcarriers ofdm",
             f"{num_devices} devices cannot share {link.ofdm.num_carriers} carriers under ofdma",
-            "write multiplexing: tdma, or a larger ofdm.num_subcarriers",
+            Write({"multiplexing": "tdma"}),
+            Say("a larger ofdm.num_subcarriers"),
         )
 
 
@@ -238,14 +250,15 @@ def _superposition(link: LinkConfig, num_devices: int) -> Iterator[Conflict]:
         yield Conflict(
             "mcs coding access" if coded_by_mcs else "coding mcs access",
             "symbols that add up in the air cannot be decoded, so superposition carries no code",
-            ("leave mcs out" if coded_by_mcs else "write coding: none")
-            + ", or access: orthogonal (under flmc scheme: digital-orthogonal)",
+            LeaveOut("mcs") if coded_by_mcs else Write({"coding": "none"}),
+            Write({"access": "orthogonal"}, note="(under flmc learning.scheme: digital-orthogonal)"),
         )
     if link.packets.policy != "accept" or link.packets.crc not in ("auto", "none"):
         yield Conflict(
             "packets.policy packets.crc access",
             "a sum of devices has no packets to check or send again",
-            "leave packets out, or write access: orthogonal",
+            LeaveOut("packets"),
+            Write({"access": "orthogonal"}),
         )
     yield from antenna_conflicts(link, num_devices=num_devices)
     yield from link.control.conflicts(link)
@@ -258,13 +271,15 @@ def _superposition(link: LinkConfig, num_devices: int) -> Iterator[Conflict]:
                 "impairments.timing_offset_s channel.delay_spread_s ofdm.subcarrier_spacing_hz ofdm.domain",
                 f"a device may arrive {late_s * 1e6:.3g} us late, more than an OFDM symbol without its prefix "
                 f"({useful_s * 1e6:.3g} us), whose window it then misses",
-                f"write ofdm.subcarrier_spacing_hz: {0.9 / late_s:.3g}, or a smaller timing_offset_s or delay_spread_s",
+                Write({"ofdm.subcarrier_spacing_hz": rounded(0.9 / late_s, 3)}),
+                Say("a smaller timing_offset_s or delay_spread_s"),
             )
     if link.ofdm == "none" and link.channel.coherence == "doppler":
         yield Conflict(
             "channel.coherence access",
             "superposition on a single carrier has block fading only",
-            "write ofdm: {num_subcarriers: 72}, or another coherence",
+            Write({"ofdm": {"num_subcarriers": 72}}),
+            Say("another coherence"),
         )
 
 
@@ -276,13 +291,13 @@ def _one_gain(link: LinkConfig) -> Iterator[Conflict]:
         yield Conflict(
             f"receiver.scaling {keys}",
             f"scaling mmse takes one channel gain per device and round, {several}",
-            "write scaling: unbiased",
+            Write({"scaling": "unbiased"}),
         )
     if link.power.budget is not None and not link.control.constant:
         yield Conflict(
             f"power.budget {keys} power.policy",
             f"a budget under policy {link.control.name} takes one channel gain per device and round, {several}",
-            "write policy: fixed",
+            Write({"policy": "fixed"}),
         )
 
 
@@ -294,13 +309,15 @@ def _sums_only(link: LinkConfig) -> Iterator[Conflict]:
         yield Conflict(
             "receiver.scaling access",
             f"receiver.scaling divides a sum over the air, the access is {link.access}",
-            "leave scaling out, or write access: superposition",
+            LeaveOut("scaling"),
+            Write({"access": "superposition"}),
         )
     if link.power.budget is not None:
         yield Conflict(
             "power.budget access",
             f"power.budget is kept by devices that send over the air together, the access is {link.access}",
-            "leave budget out, or write access: superposition",
+            LeaveOut("budget"),
+            Write({"access": "superposition"}),
         )
 
 
@@ -312,7 +329,8 @@ def _noma(link: LinkConfig, num_devices: int) -> Iterator[Conflict]:
         yield Conflict(
             "noma.group_size access",
             f"{num_devices} device{'s' * (num_devices != 1)} cannot form groups of {group}",
-            f"write num_devices: {num_devices + -num_devices % group}, or another group_size",
+            Write({"num_devices": num_devices + -num_devices % group}),
+            Say("another group_size"),
         )
     if link.modulation == "auto" and link.mcs is None:
         return
@@ -320,9 +338,7 @@ def _noma(link: LinkConfig, num_devices: int) -> Iterator[Conflict]:
 
     found = receiver_problem(link.resolve_mcs())
     if found is not None:
-        problem, remedy = found
-        keys = ("noma.detector", "noma.group_size", "noma.ladder_db", "noma", "receiver.num_antennas", "access")
-        yield Conflict(" ".join(_named_first(keys, f"{problem} {remedy}")), problem, remedy)
+        yield found
 
 
 def _coding(link: LinkConfig, payload_bits: int) -> Iterator[Conflict]:
@@ -331,17 +347,13 @@ def _coding(link: LinkConfig, payload_bits: int) -> Iterator[Conflict]:
         return
     from phy.coding.plan import coding_problem
 
+    bits = BITS_PER_SYMBOL.get(link.modulation, 1)
     packet_bits, rest = min(8 * link.packet_size_bytes, payload_bits), payload_bits % (8 * link.packet_size_bytes)
     for length in dict.fromkeys((packet_bits, rest or packet_bits)):
-        found = coding_problem(
-            link.coding,
-            payload_bits=length,
-            bits_per_symbol=BITS_PER_SYMBOL.get(link.modulation, 1),
-            crc=link.packets.crc_name(length),
-        )
+        crc = link.packets.crc_name(length)
+        found = coding_problem(link.coding, payload_bits=length, bits_per_symbol=bits, crc=crc)
         if found is not None:
-            problem, remedy = found
-            yield Conflict("coding.block_length coding.rate coding.code coding mcs", problem, remedy)
+            yield found
             return
 
 
@@ -350,7 +362,8 @@ def _policies(link: LinkConfig) -> Iterator[Conflict]:
         yield Conflict(
             "packets.policy error_model",
             f"retransmit-combine adds up soft values, and the flips of error model {link.error_model} have none",
-            "write packets.policy: retransmit, or error_model: measured",
+            Write({"packets.policy": "retransmit"}),
+            Write({"error_model": "measured"}),
         )
     coding = link.resolve_mcs().coding
     if link.packets.combining == "incremental-redundancy":
@@ -359,20 +372,24 @@ def _policies(link: LinkConfig) -> Iterator[Conflict]:
                 "packets.combining coding.standard coding",
                 "incremental redundancy sends other bits of the circular buffer of TS 38.212, which only code ldpc5g "
                 "of standard 3gpp has here",
-                "write combining: chase, or coding: {code: ldpc5g}",
+                Write({"combining": "chase"}),
+                Write({"coding": {"code": "ldpc5g"}}),
             )
         elif link.access == "noma":
             yield Conflict(
                 "packets.combining access",
                 "incremental redundancy is not built for noma, whose receiver adds soft values of the same bits",
-                "write combining: chase, or access: orthogonal",
+                Write({"combining": "chase"}),
+                Write({"access": "orthogonal"}),
             )
     yield from link.control.conflicts(link)
     if link.error_model == "analytic" and link.access == "noma":
         yield Conflict(
             "error_model access",
             "error model analytic has no closed form for noma",
-            "write error_model: measured, or error_model: iid, or access: orthogonal",
+            Write({"error_model": "measured"}),
+            Write({"error_model": "iid"}),
+            Write({"access": "orthogonal"}),
         )
 
 
@@ -381,8 +398,3 @@ def _last_path_s(link: LinkConfig) -> float:
     if not link.channel.selective:
         return 0.0
     return float(power_delay_profile(link.channel.model)[0].max()) * link.channel.delay_spread_s
-
-
-def _named_first(keys: tuple[str, ...], sentence: str) -> tuple[str, ...]:
-    """Return the keys with those that the sentence names first."""
-    return tuple(sorted(keys, key=lambda key: key.rpartition(".")[2] not in sentence))

@@ -114,7 +114,7 @@ class NoiselessAir:
         """See `AirUplink.superpose`; caps and powers have nothing to act on. Raises LinkError for jammers."""
         del caps, max_power
         if jammers is not None:
-            raise LinkError("without a radio there is no full power to jam at; use error model measured")
+            raise LinkError("without a radio there is no full power to jam at", "use error model measured")
         num_trials = len(context.trials)
         width = self.num_symbols if self._analog else -(-self.num_symbols // 8)
         check_payload(payload, expected=(num_trials, self.num_devices, width), dtype="fc" if self._analog else "u")

@@ -46,14 +46,14 @@ def own_amplitude(
         jammers = np.zeros(payload.shape[:2], bool)
     if jammers.shape != payload.shape[:2]:
         raise LinkError(
-            f"jammers has shape {jammers.shape}, trials and devices are {payload.shape[:2]}; give one entry each"
+            f"jammers has shape {jammers.shape}, trials and devices are {payload.shape[:2]}", "give one entry each"
         )
     strongest = 1.0
     if payload.dtype != np.uint8 and jammers.any():
         strongest = float((np.abs(payload[jammers]) ** 2).mean(axis=1, dtype=np.float64).max())
     if not strongest < 1.0 + _POWER_ROUNDING:
         raise LinkError(
-            f"symbols of a jammer have mean power {strongest:g} and exceed P0; scale them to mean power 1 or less"
+            f"symbols of a jammer have mean power {strongest:g} and exceed P0", "scale them to mean power 1 or less"
         )
     amplitude = np.asarray(jammers * max_power**0.5, np.float32)
     if clipped is not None:

@@ -20,13 +20,14 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from phy.config.conflict import RemediedError
 from phy.fading.block_taps import UplinkContext
 from phy.links.power import AmplitudeDecision
 from phy.measure.burstiness import Burstiness
 from phy.measure.counts import LinkCounts
 
 
-class LinkError(Exception):
+class LinkError(RemediedError):
     """Invalid use or state of a link; the message has the value, what is allowed and a remedy."""
 
 
@@ -97,8 +98,9 @@ def known_bits(delivered: NDArray[np.bool_], *, packet_bits: int, num_bits: int)
     num_packets = -(-num_bits // packet_bits)
     if delivered.shape[-1] != num_packets:
         raise LinkError(
-            f"{delivered.shape[-1]} packets were reported for {num_bits} bits in packets of {packet_bits} bits, which "
-            f"are {num_packets}; report every packet of the payload"
+            f"{delivered.shape[-1]} packets were reported for {num_bits} bits in packets of "
+            f"{packet_bits} bits, which are {num_packets}",
+            "report every packet of the payload",
         )
     return np.repeat(delivered, packet_bits, axis=-1)[..., :num_bits]
 
@@ -216,11 +218,11 @@ def check_part(payload: NDArray[Any], *, first_device: int | None, uplink: Digit
     first = first_device or 0
     if first < 0 or first + devices > uplink.num_devices:
         raise LinkError(
-            f"{devices} devices from number {first} on are more than the {uplink.num_devices} of the link; send "
-            "part by part, each device once"
+            f"{devices} devices from number {first} on are more than the {uplink.num_devices} of the link",
+            "send part by part, each device once",
         )
     if first_device is not None and not uplink.parted:
-        raise LinkError("devices of this link depend on each other; send all of them at once")
+        raise LinkError("devices of this link depend on each other", "send all of them at once")
     check_payload(payload, expected=(num_trials, devices, -(-uplink.num_bits // 8)), dtype="u")
     return first
 
@@ -249,6 +251,6 @@ def check_payload(payload: NDArray[Any], *, expected: tuple[int, int, int], dtyp
     if payload.shape != expected or payload.dtype.kind not in dtype or (dtype == "u" and payload.dtype != np.uint8):
         wanted = "packed bits, uint8" if dtype == "u" else "amplitudes, float or complex"
         raise LinkError(
-            f"payload is {payload.dtype} {payload.shape}, the link was compiled for {wanted} {expected}; "
-            "compile a link for this shape"
+            f"payload is {payload.dtype} {payload.shape}, the link was compiled for {wanted} {expected}",
+            "compile a link for this shape",
         )

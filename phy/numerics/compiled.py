@@ -15,12 +15,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numba
 import numpy as np
-from numba.core.caching import FunctionCache
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.codegen import JITCodeLibrary, get_host_cpu_features
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import FunctionPass, register_pass
@@ -123,6 +124,14 @@ class _InTurns(FunctionCache):
 
     _lock: int | None = None
 
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        # numba looks at the file of a kernel alone; its parts may lie in those beside it.
+        stamp = self._impl.locator.get_source_stamp(), _folder_digest(Path(function.__code__.co_filename).parent)
+        self._cache_file = IndexDataCacheFile(
+            cache_path=self._cache_path, filename_base=self._impl.filename_base, source_stamp=stamp
+        )
+
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return a kernel for argument types, or None: then this process compiles it, and `save_overload` follows."""
         found = super().load_overload(sig, target_context)
@@ -170,6 +179,14 @@ class _InTurns(FunctionCache):
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+@lru_cache
+def _folder_digest(folder: Path) -> str:
+    found = hashlib.sha256()
+    for source in sorted(folder.glob("*.py")):
+        found.update(source.read_bytes())
+    return found.hexdigest()
 
 
 def _locked(file: int) -> bool:

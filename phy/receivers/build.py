@@ -38,7 +38,7 @@ def build_receiver(config: LinkConfig, *, num_users: int) -> Receiver:
     """
     problem = receiver_problem(config)
     if problem is not None:
-        raise ValueError("; ".join(problem))
+        raise ValueError(problem)
     spec = DetectorSpec(
         modulation=config.modulation,
         # Without a code only signs count, and those of maxlog are the nearest point's.

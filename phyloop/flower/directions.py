@@ -10,8 +10,8 @@ import numpy as np
 from flwr.app import Error, RecordDict
 from numpy.typing import NDArray
 
-from fl.algorithms.fedavg import downlink_seed, placed_downlink
-from fl.tasks.base import LearningError
+from fl.algorithms.fedavg.federation import downlink_seed, placed_downlink
+from fl.base.errors import LearningError
 from fl.uplink.protection import Protection
 from fl.uplink.transport import BitTransport
 from phy.fading.block_taps import UplinkContext
@@ -181,6 +181,6 @@ def common_layout(contents: Contents) -> Layout:
     if len(layouts) > 1:
         first, second = list(layouts.values())[:2]
         raise LearningError(
-            f"the arrays of nodes {first} and {second} differ in name or shape; let all clients train the same model"
+            f"the arrays of nodes {first} and {second} differ in name or shape", "let all clients train the same model"
         )
     return next(iter(layouts), ())

@@ -13,8 +13,8 @@ from flwr.app import Error, Message, RecordDict
 from flwr.app.message import make_message
 from flwr.serverapp import Grid
 
-from fl.tasks.base import LearningError
-from fl.words import plural
+from fl.base.errors import LearningError
+from fl.base.words import plural
 from phyloop.arguments import checked
 from phyloop.flower.directions import Downlink, Senders, Uplink, Upload
 from phyloop.flower.pending import Pending, Sent, trains, transmissions

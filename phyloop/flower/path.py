@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.config.codec import Codec
-from fl.learning.upload import upload_plan
+from fl.algorithms.fedavg.upload import upload_plan
+from fl.base.recorder import link_columns
 from fl.models.federated import Piece
-from fl.recorder import link_columns
+from fl.schemes.codecs.codec import Codec
 from fl.schemes.coders.coder import Coder, Senders
 from fl.uplink.build import build_protection, build_response, check_range
 from fl.uplink.protection import Protection, RoundPlan

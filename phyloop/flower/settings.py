@@ -10,10 +10,10 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from fl.config.learning import Learning
-from fl.learning.fedavg import FedAvgConfig
-from fl.tasks.base import LearningError
-from fl.words import plural
+from fl.algorithms.fedavg.config import FedAvgConfig
+from fl.algorithms.learning import Learning
+from fl.base.errors import LearningError
+from fl.base.words import plural
 from phy.config import LinkConfig
 from phy.config.conflict import Conflict
 from phy.engines.choice import with_engine
@@ -80,8 +80,8 @@ class Settings:
         rounds: int = getattr(self.scenario.learning, "rounds", 0)
         if self.privacy is not None and round_index >= rounds:
             raise LearningError(
-                f"privacy protects {plural(rounds, 'round')}, and the app sends another; raise rounds in "
-                "learning, or run fewer"
+                f"privacy protects {plural(rounds, 'round')}, and the app sends another",
+                "raise rounds in learning, or run fewer",
             )
 
     def _conflicts(self, config: AppConfig) -> Iterator[Conflict]:

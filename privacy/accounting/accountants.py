@@ -65,10 +65,10 @@ def account(spent: Sequence[Spending], *, delta: float, accountant: Accountant) 
         boundless = unbounded(spent)
         if boundless is not None:
             raise PrivacyError(
-                f"delta is 0, but for {boundless!r} only approximate privacy can hold; give a delta such as 1e-5."
+                f"delta is 0, but for {boundless!r} only approximate privacy can hold", "give a delta such as 1e-5"
             )
         if accountant != "exact":
-            raise PrivacyError(f"delta is 0, but the accountant {accountant!r} needs one above 0; use basic.")
+            raise PrivacyError(f"delta is 0, but the accountant {accountant!r} needs one above 0", "use basic")
         return merged(spent).pure_epsilon()
     return _EPSILON[accountant](spent, delta=delta)
 
@@ -81,7 +81,7 @@ def spent_delta(spent: Sequence[Spending], *, epsilon: float, accountant: Accoun
     """
     _require_known(accountant)
     if not (math.isfinite(epsilon) and epsilon >= 0.0):
-        raise PrivacyError(f"epsilon is {epsilon}, but it must be finite and >= 0; give such an epsilon.")
+        raise PrivacyError(f"epsilon is {epsilon}, but it must be finite and >= 0", "give such an epsilon")
     return _DELTA[accountant](spent, epsilon=epsilon)
 
 
@@ -101,4 +101,6 @@ def unbounded(spent: Sequence[Spending]) -> Event | None:
 
 def _require_known(accountant: str) -> None:
     if accountant not in ACCOUNTANTS:
-        raise PrivacyError(f"accountant is {accountant!r}, but it must be one of {', '.join(ACCOUNTANTS)}; choose one.")
+        raise PrivacyError(
+            f"accountant is {accountant!r}, but it must be one of {', '.join(ACCOUNTANTS)}", "choose one"
+        )

@@ -18,7 +18,7 @@ from scipy.special import expit
 
 from privacy.accounting.accountants import account
 from privacy.accounting.spending import event_of
-from privacy.errors import PrivacyError, require_count, require_positive
+from privacy.errors import PlainRemedy, PrivacyError, require_count, require_positive
 from privacy.events.claims import Accountant
 from privacy.events.events import Event, Floats, Kind, NoRelease, Spending
 from privacy.evidence import confidence_for
@@ -58,9 +58,9 @@ class RunBudget:
         """Raise PrivacyError for an invalid budget."""
         require_positive(epsilon=self.epsilon)
         if not 0.0 <= self.delta < 1.0:
-            raise PrivacyError(f"delta is {self.delta}, but it is a probability; give one in [0, 1), such as 1e-5.")
+            raise PrivacyError(f"delta is {self.delta}, but it is a probability", "give one in [0, 1), such as 1e-5")
         if not self.evidence >= 0.0:
-            raise PrivacyError(f"evidence is {self.evidence}, but it is a probability per round; give 0 or more.")
+            raise PrivacyError(f"evidence is {self.evidence}, but it is a probability per round", "give 0 or more")
 
     def left(self, num_rounds: int) -> float:
         """delta for the mechanism after the evidence of `num_rounds` rounds; below 0 if the evidence costs more."""
@@ -123,7 +123,7 @@ def schedule_weights(schedule: Schedule, *, num_rounds: int, ratio: float = RATI
     """
     require_count(num_rounds=num_rounds)
     if not (math.isfinite(ratio) and ratio >= 1.0):
-        raise PrivacyError(f"ratio is {ratio}, but it is that of the largest weight to the least; give 1 or more.")
+        raise PrivacyError(f"ratio is {ratio}, but it is that of the largest weight to the least", "give 1 or more")
     stages = min(num_rounds, STAGES)
     stage = np.arange(num_rounds) * stages // num_rounds
     exponent = stage / max(stages - 1, 1)
@@ -149,9 +149,9 @@ def calibrated(
     """
     weights = np.asarray(weights, np.float64)
     if weights.ndim != 1 or not weights.size or not np.all(np.isfinite(weights) & (weights > 0.0)):
-        raise PrivacyError("the weights of a schedule must be positive numbers, one per round; give at least one.")
+        raise PrivacyError("the weights of a schedule must be positive numbers, one per round", "give at least one")
     if kind in ("none", "unprotected"):
-        raise PrivacyError(f"releases of kind {kind} have no parameter for a budget to set; protect them first.")
+        raise PrivacyError(f"releases of kind {kind} have no parameter for a budget to set", "protect them first")
     values, counts = np.unique(weights, return_counts=True)
     found = _strength(
         kind,
@@ -183,13 +183,15 @@ def _strength(
     values, counts = np.array([w for w, _ in weights]), [n for _, n in weights]
     delta = budget.left(sum(counts))
     if delta < 0.0:
-        remedy = "raise delta above that"
+        remedies: tuple[PlainRemedy, ...] = ("raise delta above that",)
         if budget.delta > 0.0:
             enough = confidence_for(0.1 * budget.delta, num_rounds=sum(counts))
-            remedy = f"write confidence: {enough:.10g}, or a larger delta"
+            remedies = {"confidence": float(f"{enough:.10g}")}, "a larger delta"
         raise PrivacyError(
             f"delta is {budget.delta:g}, but evidence of the channel's noise costs {budget.evidence:.1e} in each of "
-            f"{sum(counts)} rounds; {remedy}."
+            f"{sum(counts)} rounds",
+            *remedies,
+            keys="confidence budget.delta",
         )
 
     def spent(strength: float) -> float:
@@ -237,7 +239,7 @@ def _largest(spent: Callable[[float], float], epsilon: float, *, start: float, m
     if low > 0.0:
         return low
     raise PrivacyError(
-        f"no parameter stays within epsilon {epsilon:g} over the run with this accountant; raise epsilon, or delta."
+        f"no parameter stays within epsilon {epsilon:g} over the run with this accountant", "raise epsilon, or delta"
     )
 
 

@@ -84,7 +84,7 @@ def _account_all(
             boundless = unbounded([one for part in parts for one in part])
             if delta == 0.0 and boundless is not None and not isinstance(boundless, Unprotected):
                 raise PrivacyError(
-                    f"delta is 0, but for {boundless!r} only approximate privacy can hold; give a delta such as 1e-5."
+                    f"delta is 0, but for {boundless!r} only approximate privacy can hold", "give a delta such as 1e-5"
                 )
             evidence = _evidence(ledgers, scope, sampling=sampling) if credited else 0.0
             for accountant in accountants:
@@ -167,8 +167,9 @@ def _converted(spent: Sequence[Spending], have: Relation, want: Relation) -> tup
         return tuple(spent)
     if want == "add-or-remove-one":
         raise PrivacyError(
-            "the ledger is for replace-one, which implies nothing for add-or-remove-one, because the law without the "
-            "unit is unknown; account for replace-one."
+            "the ledger is for replace-one, which implies nothing for add-or-remove-one, because "
+            "the law without the unit is unknown",
+            "account for replace-one",
         )
     return tuple(Spending(event=_twice(one.event), count=one.count) for one in spent)
 
@@ -181,5 +182,5 @@ def _twice(event: Event) -> Event:
     if math.isfinite(event.pure_epsilon()):
         return PureEpsilon(epsilon=2.0 * event.pure_epsilon())
     raise PrivacyError(
-        f"the ledger is for add-or-remove-one, and {event!r} has no group privacy in closed form; account for that."
+        f"the ledger is for add-or-remove-one, and {event!r} has no group privacy in closed form", "account for that"
     )

@@ -116,7 +116,9 @@ def merged(spent: Sequence[Spending]) -> Event:
         odd = next((one for one in left if one.count > 1), left[-1])
         raise PrivacyError(
             f"the accountant 'exact' has no closed form for {odd.count} of {odd.event!r} among {len(left)} kinds of "
-            "release; write accountant: pld."
+            "release",
+            {"accountant": "pld"},
+            keys="budget.accountant",
         )
     return left[0].event
 
@@ -151,8 +153,9 @@ def _pure(spent: Sequence[Spending], accountant: str) -> list[tuple[float, int]]
     for one in spent:
         if one.count and math.isinf(one.event.pure_epsilon()):
             raise PrivacyError(
-                f"the accountant {accountant!r} adds up pure epsilons, but "
-                f"{type(one.event).__name__} has none; write accountant: renyi."
+                f"the accountant {accountant!r} adds up pure epsilons, but {type(one.event).__name__} has none",
+                {"accountant": "renyi"},
+                keys="budget.accountant",
             )
     return losses
 

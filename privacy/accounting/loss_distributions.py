@@ -59,8 +59,9 @@ def pld_epsilon(spent: Sequence[Spending], *, delta: float) -> float:
     rounding = _rounding(left)
     if delta < 10.0 * rounding:
         raise PrivacyError(
-            f"delta is {delta:g}, but the accountant 'pld' computes {sum(one.count for one in left)} events to "
-            f"{rounding:.1g}; give at least ten times that, or use renyi."
+            f"delta is {delta:g}, but the accountant 'pld' computes "
+            f"{sum(one.count for one in left)} events to {rounding:.1g}",
+            "give at least ten times that, or use renyi",
         )
     # A coarse grid may exceed the sum of all losses, or the Renyi bound of the same distribution.
     largest = min(math.fsum(one.count * one.event.pure_epsilon() for one in left), renyi_epsilon(left, delta=delta))
@@ -128,7 +129,7 @@ def _composed(left: Sequence[Spending], *, step: float, tail: float) -> PLDPmf:
             met.append(_met(composed, composed, cut=cut))
         composed = _all_of(met, cut=cut / max(len(met), 1))
     if composed is None:
-        raise PrivacyError("there is no release to compose; give at least one.")
+        raise PrivacyError("there is no release to compose", "give at least one")
     return composed
 
 

@@ -38,7 +38,7 @@ def event_of(kind: Kind, parameter: float, facts: Mapping[str, float]) -> Event:
         return Unprotected()
     value = _checked(kind, np.array([[parameter]]))[0, 0]
     if math.isnan(value):
-        raise PrivacyError(f"parameter of a {kind} release is {value}; give a number, or none where nothing was sent.")
+        raise PrivacyError(f"parameter of a {kind} release is {value}", "give a number, or none where nothing was sent")
     if kind == "gaussian":
         if value == 0.0:
             return Unprotected()
@@ -108,12 +108,12 @@ def combined(ledgers: Sequence[Ledger], *, credited: bool, sampling: bool = Fals
 def check_alike(ledgers: Sequence[Ledger]) -> None:
     """Raise PrivacyError unless all ledgers have neighbours of one kind."""
     if not ledgers:
-        raise PrivacyError("there is no ledger, but a claim is made from at least one; give what the run released.")
+        raise PrivacyError("there is no ledger, but a claim is made from at least one", "give what the run released")
     units, relations = {one.unit for one in ledgers}, {one.relation for one in ledgers}
     if len(units) > 1 or len(relations) > 1:
         raise PrivacyError(
-            f"ledgers differ in neighbours ({', '.join(sorted(units))}; {', '.join(sorted(relations))}), and their "
-            "losses do not add up; account for each by itself."
+            f"ledgers differ in neighbours ({', '.join(sorted(units))}",
+            f"{', '.join(sorted(relations))}), and their losses do not add up; account for each by itself",
         )
 
 
@@ -210,7 +210,7 @@ def _on_grid(values: Floats, step: float, way: np.ufunc) -> NDArray[np.float64]:
 
 def _superposed(amplitude: float, facts: Mapping[str, float]) -> Event:
     if "entry_bound" not in facts:
-        raise PrivacyError("a ledger of superposed bits has no fact 'entry_bound'; give a l, the largest log odds.")
+        raise PrivacyError("a ledger of superposed bits has no fact 'entry_bound'", "give a l, the largest log odds")
     bound = float(facts["entry_bound"])
     if amplitude == 0.0 or bound == 0.0:
         return NoRelease()
@@ -224,7 +224,7 @@ def _superposed(amplitude: float, facts: Mapping[str, float]) -> Event:
 
 def _rounded_to_levels(amplitude: float, facts: Mapping[str, float]) -> Event:
     if missing := [name for name in ("levels", "share") if name not in facts]:
-        raise PrivacyError(f"a ledger of superposed levels has no fact {missing[0]!r}; give L = 2^b, and l / r.")
+        raise PrivacyError(f"a ledger of superposed levels has no fact {missing[0]!r}", "give L = 2^b, and l / r")
     levels, share = int(facts["levels"]), float(facts["share"])
     if amplitude == 0.0:
         return NoRelease()

@@ -71,15 +71,15 @@ def judge(
     and as `epsilon_lower` and `gaussian_epsilon` do.
     """
     if scores.shape != alternative.shape or scores.ndim != 1 or np.isnan(scores).any():
-        raise PrivacyError("scores must be numbers, one for every game; give [num_games] without NaN")
+        raise PrivacyError("scores must be numbers, one for every game", "give [num_games] without NaN")
     choose, held = halves(alternative)
     null, other = np.sort(scores[choose & ~alternative]), np.sort(scores[choose & alternative])
     judged_null, judged_other = scores[held & ~alternative], scores[held & alternative]
     fewest = min(len(judged_null), len(judged_other))
     if fewest < FEWEST_GAMES:
         raise PrivacyError(
-            f"{fewest} games of one world are left to judge, but at least {FEWEST_GAMES} are needed; play at least "
-            f"{8 * FEWEST_GAMES} games"
+            f"{fewest} games of one world are left to judge, but at least {FEWEST_GAMES} are needed",
+            f"play at least {8 * FEWEST_GAMES} games",
         )
     if form == "gaussian" and not 0.0 < delta < 1.0:
         gaussian_epsilon(1.0, delta=delta)

@@ -90,11 +90,13 @@ def gaussian_epsilon(mu: float, *, delta: float) -> float:
     from scipy.special import log_ndtr
 
     if not mu >= 0.0:
-        raise PrivacyError(f"mu is {mu}, but it is a distance of two Gaussians; give 0 or more")
+        raise PrivacyError(f"mu is {mu}, but it is a distance of two Gaussians", "give 0 or more")
     if mu == 0.0:
         return 0.0
     if not 0.0 < delta < 1.0:
-        raise PrivacyError(f"delta is {delta}, at which a Gaussian mechanism has no epsilon; give one above 0, below 1")
+        raise PrivacyError(
+            f"delta is {delta}, at which a Gaussian mechanism has no epsilon", "give one above 0, below 1"
+        )
     if math.isinf(mu):
         return math.inf
 
@@ -127,7 +129,7 @@ def renyi_lower(
     as either rate falls. Raises PrivacyError as `error_limits` does, and for an order that is not above 1.
     """
     if not (math.isfinite(order) and order > 1.0):
-        raise PrivacyError(f"order is {order}, but a Renyi order must be finite and above 1; 2 is usual")
+        raise PrivacyError(f"order is {order}, but a Renyi order must be finite and above 1", "2 is usual")
     alpha, beta = error_limits(false_positives, false_negatives, num_null, num_alternative, confidence=confidence)
     told_apart = alpha + beta < 1.0
     forward = _binary_renyi(1.0 - beta, alpha, order)
@@ -153,10 +155,10 @@ def _upper(name: str, errors: ArrayLike, count: int, level: float) -> Floats:
     seen = np.asarray(errors, np.float64)
     require_positive(games=count)
     if not np.all((seen >= 0.0) & (seen <= count)):
-        raise PrivacyError(f"{name} are not within 0 to {count}, the games that were played; count them again")
+        raise PrivacyError(f"{name} are not within 0 to {count}, the games that were played", "count them again")
     return rate_limit(seen + 1.0, count, level=1.0 - level)
 
 
 def _require_delta(delta: float) -> None:
     if not 0.0 <= delta < 1.0:
-        raise PrivacyError(f"delta is {delta}, but it is a probability below 1; give one from 0 on, such as 0.01")
+        raise PrivacyError(f"delta is {delta}, but it is a probability below 1", "give one from 0 on, such as 0.01")

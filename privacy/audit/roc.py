@@ -72,11 +72,11 @@ def _counted(scores: NDArray[Any], member: NDArray[np.bool_]) -> tuple[int, int]
     num_others = len(member) - num_members
     if not (num_members and num_others):
         raise PrivacyError(
-            f"{num_members} members and {num_others} non-members have a score, but one of each is needed; play more "
-            "games"
+            f"{num_members} members and {num_others} non-members have a score, but one of each is needed",
+            "play more games",
         )
     if not np.isfinite(scores).all():
-        raise PrivacyError("a score is NaN or infinite and cannot be ranked; give an unknown score the value 0")
+        raise PrivacyError("a score is NaN or infinite and cannot be ranked", "give an unknown score the value 0")
     return num_members, num_others
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from privacy.errors import PlainRemedy, PrivacyError
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
@@ -68,10 +70,8 @@ class BudgetConfig(Frozen):
     @model_validator(mode="after")
     def _schedule_needs_calibration(self) -> BudgetConfig:
         if self.schedule != "uniform" and not self.calibrate:
-            raise ValueError(
-                f"schedule {self.schedule} needs calibrate: true, and calibrate is false; leave schedule out, or "
-                "write calibrate: true"
-            )
+            problem = f"schedule {self.schedule} needs calibrate: true, and calibrate is false"
+            raise PrivacyError(problem, ("schedule",), {"calibrate": True}, keys="schedule calibrate")
         return self
 
     def parameters(self, release: Release, *, num_rounds: int) -> NDArray[np.float64]:
@@ -95,22 +95,25 @@ class BudgetConfig(Frozen):
         Raises PrivacyError if the evidence for channel errors costs more than delta, and as `account` does.
         """
         from privacy.accounting.calibration import rounds_that_fit
-        from privacy.errors import PrivacyError
 
         budget = self._of_run(release)
         if budget.left(1) < 0.0:
             raise PrivacyError(
                 f"channel native pays {release.evidence:.2g} of delta {budget.delta:g} for evidence in every round, "
-                "which leaves nothing; write channel: agnostic."
+                "which leaves nothing",
+                {"channel": "agnostic"},
+                keys="confidence budget.delta channel",
             )
         return rounds_that_fit(release.event(), coordinates=release.coordinates, most=most, budget=budget)
 
     @property
-    def too_small(self) -> str:
-        """Problem and remedy of a budget below the cost of one round."""
-        return (
+    def too_small(self) -> PrivacyError:
+        """The error of a budget below the cost of one round."""
+        return PrivacyError(
             f"one round alone spends more than epsilon {self.epsilon:g} at delta {self.delta:g} (accountant "
-            f"{self.accountant}); write calibrate: true, or a larger epsilon"
+            f"{self.accountant})",
+            {"calibrate": True},
+            "a larger epsilon",
         )
 
     def _of_run(self, release: Release) -> RunBudget:
@@ -204,10 +207,12 @@ class Calibrated(Mechanism):
         ]
         if found:
             words = f"{', '.join(found[:-1])} and {found[-1]}" if len(found) > 1 else found[0]
-            raise ValueError(
+            raise PrivacyError(
                 f"{words} of a round {'is' if len(found) == 1 else 'are'} written, but the budget for the run sets "
-                f"{'it' if len(found) == 1 else 'them'}; leave {words} out here, or write budget.calibrate: false for "
-                "a budget that only watches"
+                f"{'it' if len(found) == 1 else 'them'}",
+                tuple(found),
+                "write budget.calibrate: false for a budget that only watches",
+                keys=" ".join((*found, "budget")),
             )
         return value
 
@@ -290,21 +295,22 @@ class UploadMechanism(Mechanism):
             steps=training.steps if self.counts_all_steps else 1,
         )
 
-    def conflicts(self, training: Training, *, lost: str | None) -> Iterator[tuple[str, str, str]]:
-        """Yield keys, problem and remedy of what cannot be; `lost`: the policy by which wrong packets are lost."""
+    def conflicts(self, training: Training, *, lost: str | None) -> Iterator[tuple[str, str, *tuple[PlainRemedy, ...]]]:
+        """Yield keys, problem and remedies of what cannot be; `lost`: the policy by which wrong packets are lost."""
         if training.clip is None:
             yield (
                 "privacy.mechanism privacy",
                 f"mechanism {self.mechanism} needs the gradient of every sample clipped, and learning.local.clip is "
                 "missing: one sample can change a model without limit",
-                "write learning.local.clip: 1",
+                {"learning.local.clip": 1},
             )
         if training.optimizer != "gd":
             yield (
                 "learning.local.optimizer privacy.mechanism",
                 "the sensitivity 2 eta G / |D_n| holds for full-batch gradient descent, the optimizer is "
                 f"{training.optimizer}",
-                "write optimizer: gd without batch_size and momentum, or privacy: none",
+                {"optimizer": "gd", "batch_size": None, "momentum": None},
+                {"privacy": "none"},
             )
 
     def warnings(self, training: Training) -> Iterator[str]:

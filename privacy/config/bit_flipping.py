@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from pydantic import Field
 
 from privacy.config.base import UNSETTLED, Calibrated, Confidence, Epsilon, RenyiOrder, Training, UploadMechanism
+from privacy.errors import PlainRemedy
 
 if TYPE_CHECKING:
     import numpy as np
@@ -115,21 +116,23 @@ class FlippedBits(UploadMechanism):
         `kappa` as measured by Li et al. 2025 (26); `found`: the rates of the rounds that a budget for the run leaves.
         """
 
-    def conflicts(self, training: Training, *, lost: str | None) -> Iterator[tuple[str, str, str]]:
+    def conflicts(self, training: Training, *, lost: str | None) -> Iterator[tuple[str, str, *tuple[PlainRemedy, ...]]]:
         """See `UploadMechanism.conflicts`."""
         yield from super().conflicts(training, lost=lost)
         if not training.bounded:
             yield (
                 "learning.codec.name learning.codec privacy.mechanism privacy",
                 f"flipped exponent bits of {training.codec} make weights of up to 1e38",
-                "write learning.codec: fixed-point, or learning.codec: uniform",
+                {"learning.codec": "fixed-point"},
+                {"learning.codec": "uniform"},
             )
         if self.channel == "native" and lost is not None:
             yield (
                 "link.packets.policy privacy.channel privacy.mechanism",
                 f"channel native counts bit errors of the channel as flips, but packets.policy {lost} drops packets "
                 "with errors or sends them again",
-                "write link.packets.policy: accept, or channel: agnostic",
+                {"link.packets.policy": "accept"},
+                {"channel": "agnostic"},
             )
 
 
@@ -201,14 +204,14 @@ class BitFlippingConfig(FlippedBits):
         clamped = " (clamped)" if target.clamped else ""
         return name, whose, f"{self.kappa:g}", f"{target.rate:.4g}{clamped}", ""
 
-    def conflicts(self, training: Training, *, lost: str | None) -> Iterator[tuple[str, str, str]]:
+    def conflicts(self, training: Training, *, lost: str | None) -> Iterator[tuple[str, str, *tuple[PlainRemedy, ...]]]:
         """See `UploadMechanism.conflicts`."""
         yield from super().conflicts(training, lost=lost)
         if self.kappa == "measured" and training.bounded and not training.fractions:
             yield (
                 "privacy.kappa learning.codec.name learning.codec privacy.mechanism privacy",
                 f"kappa is measured on the fraction bits of codec fixed-point, the codec is {training.codec}",
-                "write learning.codec: fixed-point",
+                {"learning.codec": "fixed-point"},
             )
 
     def noise_std(self, training: Training, *, num_samples: int, value_range: float) -> float | None:

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from privacy.config.amplitude import ReceiverMechanism
 from privacy.config.base import BudgetConfig, Epsilon, Training, UploadMechanism
+from privacy.errors import PlainRemedy, PrivacyError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,13 +46,12 @@ class ClippedUpdate(UploadMechanism):
     @model_validator(mode="after")
     def _epsilon_comes_from_one_place(self) -> ClippedUpdate:
         if (self.epsilon is None) != self.calibrated:
-            raise ValueError(
-                "epsilon of a round is written, but the budget for the run sets it; leave epsilon out, or write "
-                "budget.calibrate: false for a budget that only watches"
-                if self.calibrated
-                else "epsilon of a round is missing, and no budget for the run sets it; write epsilon: 5, or "
-                "budget: {epsilon: 8}"
-            )
+            if self.calibrated:
+                problem = "epsilon of a round is written, but the budget for the run sets it"
+                watches = "write budget.calibrate: false for a budget that only watches"
+                raise PrivacyError(problem, ("epsilon",), watches, keys="epsilon budget")
+            problem = "epsilon of a round is missing, and no budget for the run sets it"
+            raise PrivacyError(problem, {"epsilon": 5}, {"budget": {"epsilon": 8}}, keys="epsilon budget")
         return self
 
     @property
@@ -87,13 +87,13 @@ class ClippedUpdate(UploadMechanism):
             return super().cells(training, num_samples=num_samples)
         return self.mechanism, f"{self.epsilon:g} per round, delta {self.delta:.3g}", "", "", ""
 
-    def conflicts(self, training: Training, *, lost: str | None) -> Iterator[tuple[str, str, str]]:
+    def conflicts(self, training: Training, *, lost: str | None) -> Iterator[tuple[str, str, *tuple[PlainRemedy, ...]]]:
         """See `UploadMechanism.conflicts`: of the mean, which alone has updates to clip."""
         if self.clip is None:
             yield (
                 "privacy.clip privacy.mechanism privacy",
                 f"mechanism {self.mechanism} needs a bound on the norm of an update, and privacy.clip is missing",
-                "write privacy.clip: 1",
+                {"privacy.clip": 1},
             )
 
     def warnings(self, training: Training) -> Iterator[str]:

@@ -146,18 +146,20 @@ class Ledger:
         """Raise PrivacyError for a ledger without an account."""
         if self.parameter.ndim != 2:
             raise PrivacyError(
-                f"a ledger has a parameter of shape {self.parameter.shape}; give [num_rounds, num_devices]."
+                f"a ledger has a parameter of shape {self.parameter.shape}", "give [num_rounds, num_devices]"
             )
         if self.uncredited is not None and self.uncredited.shape != self.parameter.shape:
-            raise PrivacyError("the two parameters of a ledger differ in shape; give both [num_rounds, num_devices].")
+            raise PrivacyError("the two parameters of a ledger differ in shape", "give both [num_rounds, num_devices]")
         if self.coordinates < 0 or self.coordinates != int(self.coordinates):
-            raise PrivacyError(f"coordinates is {self.coordinates}; give the number of releases per round, 0 or more.")
+            raise PrivacyError(f"coordinates is {self.coordinates}", "give the number of releases per round, 0 or more")
         if not 1 <= self.per_number <= max(self.coordinates, 1):
             raise PrivacyError(
-                f"per_number is {self.per_number} of {self.coordinates} coordinates; give 1 or more, and at most all."
+                f"per_number is {self.per_number} of {self.coordinates} coordinates", "give 1 or more, and at most all"
             )
         if not 0.0 <= self.credit_failure < 1.0:
-            raise PrivacyError(f"credit_failure is {self.credit_failure}, but it is a probability; give one in [0, 1).")
+            raise PrivacyError(
+                f"credit_failure is {self.credit_failure}, but it is a probability", "give one in [0, 1)"
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """All fields except the arrays, as plain values for JSON."""

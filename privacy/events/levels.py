@@ -60,13 +60,13 @@ class SuperposedLevels(Event):
         """Raise PrivacyError for NaN and values out of range."""
         if not 0.0 <= self.amplitude < math.inf:
             raise PrivacyError(
-                f"amplitude is {self.amplitude}, but it must be finite and >= 0; give the received amplitude over "
-                "sqrt(noise)."
+                f"amplitude is {self.amplitude}, but it must be finite and >= 0",
+                "give the received amplitude over sqrt(noise)",
             )
         if self.levels < 2:
-            raise PrivacyError(f"levels is {self.levels}, but a quantizer has at least 2; give 2^b for b bits.")
+            raise PrivacyError(f"levels is {self.levels}, but a quantizer has at least 2", "give 2^b for b bits")
         if not 0.0 < self.share <= 1.0:
-            raise PrivacyError(f"share is {self.share}, but it is l / r in (0, 1]; give r of at least l.")
+            raise PrivacyError(f"share is {self.share}, but it is l / r in (0, 1]", "give r of at least l")
 
     def _law(self) -> tuple[float, float, float]:
         """Lower level, upper level, and the probability of the upper one, of a gradient at l; levels in A."""
@@ -102,7 +102,7 @@ class SuperposedLevels(Event):
 
         eps = np.asarray(epsilon, np.float64)
         if not np.all(eps >= 0.0):
-            raise PrivacyError("an epsilon is negative or NaN, but a privacy profile starts at 0; give 0 or more.")
+            raise PrivacyError("an epsilon is negative or NaN, but a privacy profile starts at 0", "give 0 or more")
         inside = eps < self.pure_epsilon()
         if self.amplitude == 0.0 or not inside.any():
             return np.zeros_like(eps)
@@ -133,7 +133,7 @@ class SuperposedLevels(Event):
         """
         orders = np.asarray(order, np.float64)
         if not np.all(orders > 1.0):
-            raise PrivacyError("an order is not above 1, but a Renyi order must be; 2 is usual.")
+            raise PrivacyError("an order is not above 1, but a Renyi order must be", "2 is usual")
         if self.amplitude == 0.0:
             return np.zeros_like(orders)
         distinct, where = np.unique(orders, return_inverse=True)
@@ -172,7 +172,7 @@ def plane_noise_multiplier(amplitudes: Sequence[float]) -> float:
     """
     values = np.asarray(amplitudes, np.float64)
     if not np.all(np.isfinite(values) & (values >= 0.0)):
-        raise PrivacyError("an amplitude is negative or not finite, but each must be finite and >= 0; give them so.")
+        raise PrivacyError("an amplitude is negative or not finite, but each must be finite and >= 0", "give them so")
     distance = 2.0 * math.sqrt(float(values @ values))
     return math.inf if distance == 0.0 else 1.0 / distance
 

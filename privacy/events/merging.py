@@ -19,14 +19,14 @@ def side_by_side(ledgers: Sequence[Ledger]) -> Ledger:
     ledgers that differ in more than their columns: epsilons of different neighbours cannot be compared or added.
     """
     if not ledgers:
-        raise PrivacyError("there is no ledger to account for; run the scenario first.")
+        raise PrivacyError("there is no ledger to account for", "run the scenario first")
     first = ledgers[0]
     for other in ledgers[1:]:
         for name in ("kind", "unit", "relation", "coordinates", "per_number", "facts", "sampled"):
             if getattr(other, name) != getattr(first, name):
                 raise PrivacyError(
-                    f"ledgers differ in {name} ({getattr(first, name)} and {getattr(other, name)}); account for them "
-                    "one by one."
+                    f"ledgers differ in {name} ({getattr(first, name)} and {getattr(other, name)})",
+                    "account for them one by one",
                 )
     rounds = max(len(one.parameter) for one in ledgers)
     credited = any(one.uncredited is not None for one in ledgers)

@@ -126,8 +126,8 @@ class FlippedBit(Event):
         """Raise PrivacyError for an invalid probability."""
         if not 0.0 < self.flip_probability < 1.0:
             raise PrivacyError(
-                f"flip_probability is {self.flip_probability}, but it must lie strictly between 0 and 1; give such a "
-                "probability, or enter Unprotected."
+                f"flip_probability is {self.flip_probability}, but it must lie strictly between 0 and 1",
+                "give such a probability, or enter Unprotected",
             )
 
     def pure_epsilon(self) -> float:
@@ -159,8 +159,8 @@ class RepeatedFlips(Event):
         require_count(count=self.count)
         if self.count > LARGEST_COUNT:
             raise PrivacyError(
-                f"count is {self.count}, but at most {LARGEST_COUNT} flips are summed exactly; account for them by "
-                "renyi or advanced composition."
+                f"count is {self.count}, but at most {LARGEST_COUNT} flips are summed exactly",
+                "account for them by renyi or advanced composition",
             )
 
     def pure_epsilon(self) -> float:
@@ -208,13 +208,13 @@ def _repeated_flips(event: PureEpsilon | FlippedBit | RepeatedFlips, count: int)
 def _none_or_one(event: Event, count: int) -> Event | None:
     """NoRelease for no release, the event itself for one release; None for more."""
     if count != int(count) or count < 0:
-        raise PrivacyError(f"count is {count}, but a release happens a whole number of times; give 0 or more.")
+        raise PrivacyError(f"count is {count}, but a release happens a whole number of times", "give 0 or more")
     return NoRelease() if count == 0 else event if count == 1 else None
 
 
 def _require_epsilon(epsilon: float) -> None:
     if not (math.isfinite(epsilon) and epsilon > 0.0):
         raise PrivacyError(
-            f"epsilon is {epsilon}, but a noisy release has one that is finite and above 0; "
-            "enter NoRelease for 0 and Unprotected for infinity."
+            f"epsilon is {epsilon}, but a noisy release has one that is finite and above 0",
+            "enter NoRelease for 0 and Unprotected for infinity",
         )

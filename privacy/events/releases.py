@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privacy.errors import PrivacyError
+from privacy.errors import PlainRemedy, PrivacyError
 from privacy.events.events import Event, Floats, Kind, Ledger, Unit
 from privacy.mechanisms.bit_flipping import composed_rate
 
@@ -41,7 +41,7 @@ class Release:
     - `parameter` of the ledger, at its least private; None if a budget sets it, or if only the run tells it;
     - `confidence`: level of the limit at which channel errors count as flips; None: they do not count;
     - `evidence`: probability per round that counted channel errors were not there;
-    - `problem`: the reason and the remedy if no budget holds.
+    - `problem`: the reason if no budget holds; `remedies`: as those of a PrivacyError.
     """
 
     kind: Kind
@@ -54,13 +54,14 @@ class Release:
     evidence: float = 0.0
     assumptions: tuple[str, ...] = ()
     problem: str | None = None
+    remedies: tuple[PlainRemedy, ...] = field(default=(), hash=False)
 
     def event(self) -> Event:
         """Return one release. Raises PrivacyError without a parameter."""
         from privacy.accounting.spending import event_of
 
         if self.parameter is None:
-            raise PrivacyError("a release has no parameter before the budget sets it; calibrate first.")
+            raise PrivacyError("a release has no parameter before the budget sets it", "calibrate first")
         return event_of(self.kind, self.parameter, self.facts)
 
     def ledger(self, parameter: Floats, **more: Any) -> Ledger:

@@ -34,7 +34,7 @@ class SampledRelease(Event):
         """Raise PrivacyError for an invalid rate."""
         if not 0.0 < self.rate <= 1.0:
             raise PrivacyError(
-                f"rate is {self.rate}, but it is the share that takes part; give one in (0, 1], or NoRelease for 0."
+                f"rate is {self.rate}, but it is the share that takes part", "give one in (0, 1], or NoRelease for 0"
             )
 
     def pure_epsilon(self) -> float:
@@ -66,7 +66,7 @@ class SampledRelease(Event):
     def repeated(self, count: int) -> Event | None:
         """See `Event.repeated`: no closed form."""
         if count != int(count) or count < 0:
-            raise PrivacyError(f"count is {count}, but a release happens a whole number of times; give 0 or more.")
+            raise PrivacyError(f"count is {count}, but a release happens a whole number of times", "give 0 or more")
         return NoRelease() if count == 0 else self if count == 1 else None
 
 

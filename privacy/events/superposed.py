@@ -53,10 +53,10 @@ class SuperposedBit(Event):
         """Raise PrivacyError for NaN and negative numbers."""
         if not self.amplitude >= 0.0:
             raise PrivacyError(
-                f"amplitude is {self.amplitude}, but it must be >= 0; give the received amplitude over sqrt(noise)."
+                f"amplitude is {self.amplitude}, but it must be >= 0", "give the received amplitude over sqrt(noise)"
             )
         if not self.entry_bound >= 0.0:
-            raise PrivacyError(f"entry_bound is {self.entry_bound}, but it must be >= 0; give a l in nats.")
+            raise PrivacyError(f"entry_bound is {self.entry_bound}, but it must be >= 0", "give a l in nats")
 
     def pure_epsilon(self) -> float:
         """b = a l, approached as y grows; 0 at amplitude 0. m entries of a round: m a l, 7.5 in the paper."""
@@ -70,7 +70,7 @@ class SuperposedBit(Event):
         """
         eps = np.asarray(epsilon, np.float64)
         if not np.all(eps >= 0.0):
-            raise PrivacyError("an epsilon is negative or NaN, but a privacy profile starts at 0; give 0 or more.")
+            raise PrivacyError("an epsilon is negative or NaN, but a privacy profile starts at 0", "give 0 or more")
         b = self.entry_bound
         inside = eps < b
         if self.amplitude == 0.0 or not inside.any():
@@ -90,7 +90,7 @@ class SuperposedBit(Event):
         """
         orders = np.asarray(order, np.float64)
         if not np.all(orders > 1.0):
-            raise PrivacyError("an order is not above 1, but a Renyi order must be; 2 is usual.")
+            raise PrivacyError("an order is not above 1, but a Renyi order must be", "2 is usual")
         if self.amplitude == 0.0 or self.entry_bound == 0.0:
             return np.zeros_like(orders)
         distinct, where = np.unique(orders, return_inverse=True)
@@ -120,7 +120,7 @@ def analog_noise_multiplier(
     inside = np.isfinite(received) & (received >= 0.0)
     if not inside.all():
         raise PrivacyError(
-            f"amplitude is {received[~inside].flat[0]}, but it must be finite and >= 0; give the received amplitude A."
+            f"amplitude is {received[~inside].flat[0]}, but it must be finite and >= 0", "give the received amplitude A"
         )
     distance = 2.0 * gradient_bound * math.sqrt(dimension) * received
     with np.errstate(divide="ignore"):

@@ -51,4 +51,4 @@ def t_epsilon(scale: float, *, dimension: int, diameter: float, freedom: int = T
 def _check(dimension: int, freedom: int) -> None:
     require_count(dimension=dimension)
     if freedom <= 2:
-        raise PrivacyError(f"freedom is {freedom}, but t noise has a variance from 3 on only; give 6, say.")
+        raise PrivacyError(f"freedom is {freedom}, but t noise has a variance from 3 on only", "give 6, say")

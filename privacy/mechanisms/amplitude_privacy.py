@@ -95,7 +95,7 @@ class RoundPrivacy:
     def __post_init__(self) -> None:
         """Raise PrivacyError for values out of range."""
         if self.kind not in ("digital", "analog"):
-            raise PrivacyError(f"kind is {self.kind!r}, but it must be 'digital' or 'analog'; choose one.")
+            raise PrivacyError(f"kind is {self.kind!r}, but it must be 'digital' or 'analog'", "choose one")
         require_count(dimension=self.dimension, num_devices=self.num_devices)
         require_positive(
             gradient_bound=self.gradient_bound, quantizer_slope=self.quantizer_slope, noise_power=self.noise_power
@@ -200,8 +200,8 @@ def _amplitudes(amplitude: ArrayLike) -> NDArray[np.float64]:
     values = np.asarray(amplitude, dtype=np.float64)
     if not np.all(np.isfinite(values) & (values >= 0)):
         raise PrivacyError(
-            "an amplitude is negative or not finite, but each must be finite and >= 0; "
-            "give received amplitudes A, without their signs."
+            "an amplitude is negative or not finite, but each must be finite and >= 0",
+            "give received amplitudes A, without their signs",
         )
     return values
 

@@ -83,7 +83,7 @@ def measure_kappa(
 def _scale(fraction_bits: int, value_range: float) -> float:
     require_positive(value_range=value_range)
     if fraction_bits != int(fraction_bits) or not 1 <= fraction_bits <= _MOST_BITS:
-        raise PrivacyError(f"fraction_bits is {fraction_bits}, but must be 1..{_MOST_BITS}; 23 is that of binary32.")
+        raise PrivacyError(f"fraction_bits is {fraction_bits}, but must be 1..{_MOST_BITS}", "23 is that of binary32")
     return 2.0**fraction_bits
 
 
@@ -93,13 +93,13 @@ def _pieces(
     """A function that returns a part of the weights of a pair as a new array, and M."""
     if callable(weights):
         if num_parameters is None:
-            raise PrivacyError("a sampler of weights does not say how many there are; give num_parameters.")
+            raise PrivacyError("a sampler of weights does not say how many there are", "give num_parameters")
         require_count(num_parameters=num_parameters)
         sampler = weights
         return lambda _, part: np.array(sampler(generator, part.stop - part.start), dtype=np.float64), num_parameters
     models = np.atleast_2d(weights)
     if models.ndim != 2 or models.size == 0:
-        raise PrivacyError(f"weights have shape {weights.shape}, but must be models [n, M] or one [M]; reshape them.")
+        raise PrivacyError(f"weights have shape {weights.shape}, but must be models [n, M] or one [M]", "reshape them")
     return lambda pair, part: np.array(models[pair % len(models), part], dtype=np.float64), models.shape[1]
 
 
@@ -127,7 +127,9 @@ def _on_sphere(size: int, radius: float, generator: np.random.Generator) -> Iter
 def _integers(values: NDArray[np.float64], value_range: float, scale: float) -> NDArray[np.int64]:
     """u of each value; works in place on `values` once copied."""
     if not np.isfinite(values).all():
-        raise PrivacyError("a weight is NaN or infinite, and its bits mean nothing; look for a training that diverged.")
+        raise PrivacyError(
+            "a weight is NaN or infinite, and its bits mean nothing", "look for a training that diverged"
+        )
     u = np.clip(values, -value_range, value_range)
     # Adding 3 r first rounds 52 bits as IEEE 754 does; taking 2 r off again is exact.
     u += 3.0 * value_range

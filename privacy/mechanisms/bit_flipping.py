@@ -76,7 +76,7 @@ def epsilon_of(
     require_probability(bit_error_rate=bit_error_rate)
     if form == "corrected" and bit_error_rate > 0.5:
         raise PrivacyError(
-            f"bit_error_rate is {bit_error_rate}, but no corrected target exceeds 0.5; give at most 0.5."
+            f"bit_error_rate is {bit_error_rate}, but no corrected target exceeds 0.5", "give at most 0.5"
         )
     log_ratio = exponent * (math.log1p(-bit_error_rate) - math.log(bit_error_rate))
     logarithm = log_ratio + math.log(num_rounds) + math.log(kappa) - math.log(exponent)
@@ -88,7 +88,7 @@ def epsilon_of(
 
 def _check(*, order: float, num_rounds: int, kappa: float) -> float:
     if not (math.isfinite(order) and order > 1.0):
-        raise PrivacyError(f"order is {order}, but a Renyi order must be finite and above 1; 2 is usual.")
+        raise PrivacyError(f"order is {order}, but a Renyi order must be finite and above 1", "2 is usual")
     require_count(num_rounds=num_rounds)
     require_positive(kappa=kappa)
     return order - 1.0
@@ -139,7 +139,7 @@ def aes_ciphertext_rate(plaintext_rate: ArrayLike, *, block_bits: int = AES_BLOC
     (p,) = _rates(plaintext_rate=plaintext_rate)
     if np.any(p > 0.5):
         raise PrivacyError(
-            f"plaintext_rate is {p.max()}, but decryption garbles at most half of all bits; give at most 0.5."
+            f"plaintext_rate is {p.max()}, but decryption garbles at most half of all bits", "give at most 0.5"
         )
     with np.errstate(divide="ignore"):
         return np.asarray(np.minimum(-np.expm1(np.log1p(-2.0 * p) / block_bits), 0.5))
@@ -161,7 +161,7 @@ def _rates(**named: ArrayLike) -> list[NDArray[np.float64]]:
         inside = (rate >= 0.0) & (rate <= 1.0)
         if not inside.all():
             raise PrivacyError(
-                f"{name} is {rate[~inside].flat[0]}, but a rate lies in [0, 1]; give wrong bits per bit sent."
+                f"{name} is {rate[~inside].flat[0]}, but a rate lies in [0, 1]", "give wrong bits per bit sent"
             )
         values.append(rate)
     return values
@@ -180,9 +180,9 @@ def credited_channel_rate(
     require_probability(confidence=confidence)
     k, n, deff = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (errors, bits, design_effect)))
     if not np.all(np.isfinite(n) & (k >= 0.0) & (k <= n)):
-        raise PrivacyError("probed errors must lie between 0 and the probed bits; count both over the same bits.")
+        raise PrivacyError("probed errors must lie between 0 and the probed bits", "count both over the same bits")
     if not np.all(np.isfinite(deff) & (deff >= 1.0)):
-        raise PrivacyError("a design effect is below 1 or not finite; give 1 for independent errors, more for bursts.")
+        raise PrivacyError("a design effect is below 1 or not finite", "give 1 for independent errors, more for bursts")
     n = n / deff
     # The upper limit of p is one minus the lower one of 1 - p, from the other bits; and the lower one grows with k.
     k = np.minimum(k / deff, n - k / deff)

@@ -67,16 +67,18 @@ def plan_flips(
     Raises PrivacyError for counts or rates out of range, or an unknown word.
     """
     if channel not in ("native", "agnostic"):
-        raise PrivacyError(f"channel is {channel!r}, but it must be 'native' or 'agnostic'; choose one.")
+        raise PrivacyError(f"channel is {channel!r}, but it must be 'native' or 'agnostic'", "choose one")
     if cipher not in ("none", "stream", "aes"):
-        raise PrivacyError(f"cipher is {cipher!r}, but it must be 'none', 'stream' or 'aes'; choose one.")
+        raise PrivacyError(f"cipher is {cipher!r}, but it must be 'none', 'stream' or 'aes'", "choose one")
     bits, errors = np.asarray(probed_bits, dtype=np.int64), np.asarray(probed_errors, dtype=np.int64)
     if bits.shape != errors.shape or bits.ndim != 1:
-        raise PrivacyError(f"probed counts have shapes {bits.shape} and {errors.shape}; give one pair per device, [K].")
+        raise PrivacyError(
+            f"probed counts have shapes {bits.shape} and {errors.shape}", "give one pair per device, [K]"
+        )
     low = credited_rate(errors, bits, failure_probability=1.0 - confidence, design_effect=errors_together)
     wanted = np.broadcast_to(np.asarray(target, dtype=np.float64), bits.shape).copy()
     if np.any(wanted > 0.5):
-        raise PrivacyError(f"target is {wanted.max()}, but it must be at most 1/2; give at most 0.5.")
+        raise PrivacyError(f"target is {wanted.max()}, but it must be at most 1/2", "give at most 0.5")
     on_air = aes_ciphertext_rate(wanted) if cipher == "aes" else wanted
     credit = low if channel == "native" else np.zeros_like(low)
     added = artificial_rate(on_air, credit)

@@ -43,8 +43,8 @@ def analog_delta(
     values = np.asarray(amplitude, dtype=np.float64)
     if not np.all(np.isfinite(values) & (values >= 0)):
         raise PrivacyError(
-            "an amplitude is negative or not finite, but each must be finite and >= 0; "
-            "give received amplitudes A, without their signs."
+            "an amplitude is negative or not finite, but each must be finite and >= 0",
+            "give received amplitudes A, without their signs",
         )
     # Beyond sqrt(1e300) the square overflows, and there is no privacy.
     ratio = np.minimum(values * gradient_bound / math.sqrt(noise_power), 1e150)
@@ -77,7 +77,7 @@ def _multiple(tail: AnalogTail) -> float:
     """Ratio of the selected T(x) to the probability Pr(|L| <= epsilon)."""
     multiples = {"corrected": 1.0, "printed": 2.0}
     if tail not in multiples:
-        raise PrivacyError(f"analog tail is {tail!r}, but it must be 'corrected' or 'printed'; choose one.")
+        raise PrivacyError(f"analog tail is {tail!r}, but it must be 'corrected' or 'printed'", "choose one")
     return multiples[tail]
 
 

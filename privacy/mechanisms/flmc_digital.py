@@ -94,8 +94,8 @@ def digital_amplitude_cap(
     _check(gradient_bound, quantizer_slope, num_devices, noise_power)
     if delta < DELTA_RESOLUTION:
         raise PrivacyError(
-            f"delta is {delta}, below {DELTA_RESOLUTION}, the least a digital amplitude cap resolves; "
-            "ask for a larger delta, or for epsilon = m a l, which holds with delta 0."
+            f"delta is {delta}, below {DELTA_RESOLUTION}, the least a digital amplitude cap resolves",
+            "ask for a larger delta, or for epsilon = m a l, which holds with delta 0",
         )
     bound = digital_loss_bound(dimension=dimension, gradient_bound=gradient_bound, quantizer_slope=quantizer_slope)
     if epsilon >= bound * (1 - _BOUND_SLACK):

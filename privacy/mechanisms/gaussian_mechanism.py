@@ -28,7 +28,7 @@ def sensitivity(*, learning_rate: float, clip: float, num_samples: ArrayLike, st
     require_count(steps=steps)
     samples = np.asarray(num_samples, dtype=np.float64)
     if not np.all(np.isfinite(samples) & (samples >= 1.0)):
-        raise PrivacyError("a device has no samples, but (13) divides by their number; give each at least 1.")
+        raise PrivacyError("a device has no samples, but (13) divides by their number", "give each at least 1")
     return np.asarray(2.0 * learning_rate * clip * steps / samples)
 
 
@@ -39,7 +39,7 @@ def delta_from_renyi(*, order: float, epsilon: float, epsilon_prime: float) -> f
     for values out of range.
     """
     if not (math.isfinite(order) and order > 1.0):
-        raise PrivacyError(f"order is {order}, but a Renyi order must be finite and above 1; 2 is usual.")
+        raise PrivacyError(f"order is {order}, but a Renyi order must be finite and above 1", "2 is usual")
     require_positive(epsilon=epsilon, epsilon_prime=epsilon_prime)
     logarithm = (order - 1.0) * (epsilon - epsilon_prime) - math.log(order - 1.0) + order * math.log1p(-1.0 / order)
     return math.exp(min(logarithm, 0.0))
@@ -88,7 +88,7 @@ def _check(sensitivity: ArrayLike, *, num_rounds: int, delta: float) -> NDArray[
     require_probability(delta=delta)
     distance = np.asarray(sensitivity, dtype=np.float64)
     if not np.all(np.isfinite(distance) & (distance > 0.0)):
-        raise PrivacyError("a sensitivity is not finite and above 0; give 2 eta G / |D_n|, one per device.")
+        raise PrivacyError("a sensitivity is not finite and above 0", "give 2 eta G / |D_n|, one per device")
     return distance
 
 

@@ -84,10 +84,10 @@ def mvu_table(*, epsilon: float, input_bits: int, output_bits: int) -> MvuTable:
     require_positive(epsilon=epsilon)
     require_count(input_bits=input_bits, output_bits=output_bits)
     if max(input_bits, output_bits) > _MOST_BITS:
-        raise PrivacyError(f"{max(input_bits, output_bits)} bits per number exceed {_MOST_BITS}; use fewer, or JoPEQ.")
+        raise PrivacyError(f"{max(input_bits, output_bits)} bits per number exceed {_MOST_BITS}", "use fewer, or JoPEQ")
     if epsilon > _LARGEST_EPSILON:
         raise PrivacyError(
-            f"epsilon is {epsilon}, but it must be at most {_LARGEST_EPSILON:g}; give a smaller epsilon."
+            f"epsilon is {epsilon}, but it must be at most {_LARGEST_EPSILON:g}", "give a smaller epsilon"
         )
     num_inputs, num_symbols = 1 << input_bits, 1 << output_bits
     best = randomized_response(epsilon=epsilon, num_inputs=num_inputs, num_symbols=num_symbols)

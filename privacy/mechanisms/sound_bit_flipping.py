@@ -49,10 +49,10 @@ class StatedSensitivity:
         """Raise PrivacyError for an invalid distance."""
         if not (math.isfinite(self.steps) and self.steps >= 0.0):
             raise PrivacyError(
-                f"steps is {self.steps}, but a distance is finite and at least 0; give steps of the code."
+                f"steps is {self.steps}, but a distance is finite and at least 0", "give steps of the code"
             )
         if self.norm not in ("l1", "l2", "linf"):
-            raise PrivacyError(f"norm is {self.norm!r}, but it must be 'l1', 'l2' or 'linf'; choose one.")
+            raise PrivacyError(f"norm is {self.norm!r}, but it must be 'l1', 'l2' or 'linf'", "choose one")
 
     @classmethod
     def of(cls, distance: float, *, value_range: float, bits: int, norm: Norm, on_grid: bool) -> StatedSensitivity:
@@ -95,7 +95,7 @@ def composed_epsilon(flip_probability: float, *, num_bits: int, delta: float) ->
 
     require_probability(delta=delta)
     if num_bits != int(num_bits) or num_bits < 0:
-        raise PrivacyError(f"num_bits is {num_bits}, but bits are counted; give a whole number of at least 0.")
+        raise PrivacyError(f"num_bits is {num_bits}, but bits are counted", "give a whole number of at least 0")
     each = bit_epsilon(flip_probability)
     if num_bits == 0 or each in (0.0, math.inf):
         return each if num_bits else 0.0
@@ -106,7 +106,7 @@ def composed_epsilon(flip_probability: float, *, num_bits: int, delta: float) ->
 def bit_epsilon(flip_probability: float) -> float:
     """|ln((1 - p) / p)| of one bit, delta 0; math.inf at 0 and 1. Raises PrivacyError outside [0, 1]."""
     if not 0.0 <= flip_probability <= 1.0:
-        raise PrivacyError(f"flip_probability is {flip_probability}, but it is a probability; give one in [0, 1].")
+        raise PrivacyError(f"flip_probability is {flip_probability}, but it is a probability", "give one in [0, 1]")
     if flip_probability in (0.0, 1.0):
         return math.inf
     return abs(math.log1p(-flip_probability) - math.log(flip_probability))
@@ -119,7 +119,7 @@ def epsilon_from_renyi(*, order: float, epsilon: float, delta: float) -> float:
     PrivacyError for values out of range.
     """
     if not (math.isfinite(order) and order > 1.0):
-        raise PrivacyError(f"order is {order}, but a Renyi order must be finite and above 1; 2 is usual.")
+        raise PrivacyError(f"order is {order}, but a Renyi order must be finite and above 1", "2 is usual")
     require_probability(delta=delta)
     more = -math.log(delta) - math.log(order - 1.0) + order * math.log1p(-1.0 / order)
     return max(epsilon + more / (order - 1.0), 0.0)
@@ -170,8 +170,8 @@ def bit_flipping_rows(
     require_probability(delta=delta)
     if not 0.0 <= delta_evidence < delta:
         raise PrivacyError(
-            f"evidence costs {delta_evidence}, which must be below delta {delta}; give a larger delta, or stronger "
-            "evidence."
+            f"evidence costs {delta_evidence}, which must be below delta {delta}",
+            "give a larger delta, or stronger evidence",
         )
 
     def proved(epsilon: float, *, scope: Scope, spent: float, exact: bool, assumptions: tuple[str, ...] = ()) -> Claim:
@@ -265,5 +265,5 @@ def _worth_of(stated: int, every: int) -> str:
 
 def _bits(bits: int) -> int:
     if bits != int(bits) or not 1 <= bits <= _MOST_BITS:
-        raise PrivacyError(f"bits is {bits}, but must be 1..{_MOST_BITS}; 23 is that of binary32.")
+        raise PrivacyError(f"bits is {bits}, but must be 1..{_MOST_BITS}", "23 is that of binary32")
     return int(bits)

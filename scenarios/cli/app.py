@@ -10,7 +10,7 @@ from typing import Annotated
 import click
 import typer
 
-from fl.words import plural
+from fl.base.words import plural
 from scenarios.cli.options import (
     AllowCodeOption,
     AtOption,
@@ -208,6 +208,7 @@ def check(
     seed: SeedOption = None,
     memory_limit: MemoryOption = None,
     everything: Annotated[bool, flag("--all", "Long tables of all sweep points, too.")] = False,
+    timed: Annotated[bool, flag("--time", "Run two rounds of the first sweep point, and time the second.")] = False,
     allow_code: AllowCodeOption = False,
 ) -> None:
     """Validate a scenario and show its cost and the limits that will bind, without running it."""
@@ -215,7 +216,7 @@ def check(
 
     with code_allowed(allow_code):
         changes = {"overrides": overrides or (), "trials": trials, "seed": seed, "memory_limit": memory_limit}
-        check_scenario(scenario, everything=everything, **changes)
+        check_scenario(scenario, everything=everything, timed=timed, **changes)
 
 
 @app.command(name="list")

@@ -6,36 +6,44 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from fl.words import plural
+from fl.algorithms.fedavg.config import FedAvgConfig, trains_in_kernels
+from fl.base.words import plural
 from phy.config import LinkConfig
 from privacy.config.bit_flipping import BitFlippingBudget
 from scenarios.cli.describe import describe, listings
 from scenarios.plan.points import Plan
 from scenarios.report.settings import computed_by, links_on_air
 from scenarios.report.tables.table import say
-from scenarios.schema.errors import together
+from scenarios.schema.errors import ScenarioError, together
 from scenarios.schema.labels.units import byte_size
 from scenarios.studies.check import Check, check
 
 if TYPE_CHECKING:
+    from scenarios.engine.pace import Pace
     from scenarios.studies.link.plan import LinkPlan
 
+
+_TRAINERS = {True: "fused kernels", False: "TensorFlow"}
 
 FEW_ROWS, FEW_WARNINGS = 4, 3
 """Rows of a table, and warnings, that are shown unasked: with more, check fills more than a screen."""
 
 
-def check_scenario(source: str, *, everything: bool = False, **changes: Any) -> None:
-    """`phyloop check`; `everything` shows long tables, too, and `changes` are those of `check`."""
+def check_scenario(source: str, *, everything: bool = False, timed: bool = False, **changes: Any) -> None:
+    """`phyloop check`; `everything` shows long tables, too, and `changes` are those of `check`.
+
+    `timed`: run two rounds of the first sweep point of a learning run, and say what the second takes.
+    """
     checked = check(source, **changes)
     if not checked.ok:
         raise together(checked.errors)
+    pace = _measured(checked) if timed else None
     name, *lines = checked.verdict.split(" ", 1)
     say(f"[bold]{name}[/bold] {''.join(lines)}", markup=True)
     if checked.link is not None:
         _say_study(checked.link)
     if checked.plan is not None:
-        _say_plan(checked, checked.plan)
+        _say_plan(checked, checked.plan, pace=pace)
     shown = checked.warnings if everything else checked.warnings[:FEW_WARNINGS]
     for sentence in shown:
         say(f"warning: {sentence}")
@@ -52,7 +60,30 @@ def check_scenario(source: str, *, everything: bool = False, **changes: Any) -> 
             table.print()
 
 
-def _say_plan(checked: Check, plan: Plan) -> None:
+def _measured(checked: Check) -> Pace:
+    """The time of a round of the first sweep point; ScenarioError where nothing learns, or the round cannot run."""
+    from fl.base.errors import LearningError
+    from scenarios.engine.pace import measure_pace
+
+    loaded, plan = checked.loaded, checked.plan
+    assert loaded is not None  # a valid scenario is loaded
+    if plan is None:
+        raise ScenarioError(
+            problem="--time measures rounds of learning, and the scenario has no learning",
+            remedy="leave --time out",
+            file=loaded.source,
+        )
+    try:
+        return measure_pace(plan.points[0].scenario, trials=plan.trials)
+    except LearningError as error:
+        raise ScenarioError(
+            problem=f"the rounds of --time failed: {error}",
+            remedy="correct the scenario, or leave --time out",
+            file=loaded.source,
+        ) from error
+
+
+def _say_plan(checked: Check, plan: Plan, *, pace: Pace | None) -> None:
     """The learning part: task, engine, cost, code of the user."""
     first, last = (describe(point.scenario) for point in (plan.points[0], plan.points[-1]))
     for line in first:
@@ -65,13 +96,20 @@ def _say_plan(checked: Check, plan: Plan) -> None:
     if engine := computed_by(links_on_air(point.scenario for point in plan.points)):
         say(f"symbols computed by {engine}")
         say(_received_snr(links_on_air(point.scenario for point in plan.points)))
+    learnings = [point.scenario.learning for point in plan.points]
+    found = {trains_in_kernels(learning) for learning in learnings if isinstance(learning, FedAvgConfig)}
+    if trainers := [words for in_kernels, words in _TRAINERS.items() if in_kernels in found]:
+        say(f"networks trained by {' and '.join(trainers)}")
     cost, space = checked.cost, checked.room
     assert cost is not None  # a valid plan has both
     assert space is not None
+    later = "; phyloop check --time measures a round" if pace is None else ""
     say(
         f"about {cost.memory_bytes / 1e9:.1f} GB memory, one task {cost.task_memory_bytes / 1e9:.1f} GB (of "
-        f"{byte_size(space.limit_bytes)}); {cost.disk_bytes / 1e6:.0f} MB on disk; phyloop run measures time"
+        f"{byte_size(space.limit_bytes)}); {cost.disk_bytes / 1e6:.0f} MB on disk{later}"
     )
+    if pace is not None:
+        say(pace.sentence())
 
 
 def _channel_left_out(plan: Plan) -> str | None:

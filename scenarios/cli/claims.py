@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.markup import escape
 
-from fl.words import plural
+from fl.base.words import plural
 from scenarios.files.replacement import writing
 from scenarios.plan.points import Plan
 from scenarios.report.claims import HEADS, FlippingTable, PointClaims, claim_table, summary_table

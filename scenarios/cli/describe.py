@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from fl.config.learning import Learning
-from fl.config.scheme import Scheme
-from fl.footprint import samples_per_device
+from fl.algorithms.fedavg.footprint import samples_per_device
+from fl.algorithms.learning import Learning
+from fl.base.words import plural
+from fl.schemes.scheme import Scheme
 from fl.uplink.channel_credit import sure_noise_power
-from fl.words import plural
+from phy.config.conflict import listing
 from phy.links.airtime import upload_airtime_s
 from scenarios.plan.points import Plan, Point
 from scenarios.plan.warnings import BINDING, binding_caps
@@ -20,7 +21,6 @@ from scenarios.report.settings import cells_of
 from scenarios.report.tables.table import Table
 from scenarios.schema.consistency.conflicts import rounds_known
 from scenarios.schema.consistency.resolve import resolve_auto
-from scenarios.schema.errors import listing
 from scenarios.schema.labels.labels import setting_label
 from scenarios.schema.schema import Scenario
 
@@ -146,7 +146,7 @@ def _privacy(scenario: Scenario) -> tuple[str, str, str, str, str]:
     if scheme is None:
         return "", "", "", "", ""
     if privacy is not None and privacy.for_uploads is not None:
-        from fl.learning.upload import training_of
+        from fl.algorithms.fedavg.upload import training_of
 
         return privacy.for_uploads.cells(training_of(learning), num_samples=samples_per_device(learning))
     if scheme.own_epsilon is None:
@@ -182,8 +182,8 @@ def _budget_cells(scenario: Scenario) -> tuple[str, ...]:
 
 
 def _left(scenario: Scenario) -> str:
-    from fl.accounting.flmc import amplitude_caps
-    from fl.learning.upload import upload_plan
+    from fl.algorithms.fedavg.upload import upload_plan
+    from fl.algorithms.flmc.account import amplitude_caps
     from fl.uplink.budgets import upload_parameters
 
     privacy, link, learning = scenario.privacy, resolve_auto(scenario).link, _learning_within(scenario)

@@ -9,8 +9,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from phy.config.conflict import listing
 from scenarios.plan.plan import expand
-from scenarios.schema.errors import ScenarioError, listing
+from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import as_yaml, library_names, load_scenario, resolved_root
 
 SYSTEMS = {

@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from fl.words import plural
+from fl.base.words import plural
 from scenarios.files.replacement import replace_text, writing
 from scenarios.report.comparison import UNMATCHED, Comparison, comparison_page
 from scenarios.report.tables.table import Table, say

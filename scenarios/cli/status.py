@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from fl.words import plural
+from fl.base.words import plural
 from scenarios.schema.errors import printable
 from scenarios.schema.labels.units import byte_size, duration, time_left
 from scenarios.studies.status import Status, read_status

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.attacks.attack import Attack
 from fl.attacks.attacks import Attackers
-from fl.config.attack import Attack
 from phy.fading.block_taps import UplinkContext
 
 _CONTEXT = UplinkContext(seed=7, trials=(0,), round_index=3)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.config.codec import Codec
-from fl.tasks.base import LearningError
-from fl.words import plural
+from fl.base.errors import LearningError
+from fl.base.words import plural
+from fl.schemes.codecs.codec import Codec
 from phy.numerics.random import Purpose, round_keys
 
 _SHAPE = (2, 3, 1001)
@@ -82,7 +82,7 @@ def numbers_that_are_not_finite_are_refused(codec: Codec) -> None:
             codec.encode(values, keys=_keys(1))
         except LearningError:
             continue
-        raise AssertionError(f"{bad} is encoded, it must raise LearningError (of fl.tasks.base)")
+        raise AssertionError(f"{bad} is encoded, it must raise LearningError (of fl.base.errors)")
 
 
 CHECKS = (

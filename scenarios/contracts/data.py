@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from fl.config.data import DataSet
-from fl.config.model import Model
 from fl.data.arrays import image_facts
+from fl.data.data_set import DataSet
 from fl.data.images import load_images
 from fl.models.build import build_model
 from fl.models.layers import num_parameters
+from fl.models.model import Model
 
 
 def images_are_what_the_facts_say(data: DataSet) -> None:

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.audit.upload_game import scheme_game
-from fl.checkpoints import State
-from fl.config.scheme import Scheme
+from fl.base.checkpoints import State
+from fl.base.errors import LearningError
 from fl.models.federated import Piece
 from fl.schemes.coders.air import Heard, qpsk_symbols
 from fl.schemes.coders.coder import Coder, Senders
-from fl.tasks.base import LearningError
+from fl.schemes.scheme import Scheme
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.bit_flips import flip_bits

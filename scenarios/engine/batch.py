@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from fl.results import TrialResult
+from fl.base.results import TrialResult
 from scenarios.engine.failures import Incident, results_or_failures
 from scenarios.engine.interruption import stop_if_asked
 from scenarios.engine.start import prepare_tensorflow
@@ -105,7 +105,7 @@ def compute(job: Job, *, progress: Progress, checkpoints: CheckpointPolicy | Non
     - an exception inside a trial fails that trial: see `results_or_failures`; one of `progress` stops the job;
     - `checkpoints`: where and when states are kept, and looked for; None: nowhere.
     """
-    from fl.run import run_trials
+    from fl.algorithms.run import run_trials
 
     started, scenario = time.perf_counter(), job.point.scenario
     text = "" if checkpoints is None else physics_json(scenario)

@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from fl.results import TrialResult
+from fl.base.results import TrialResult
 from scenarios.engine.interruption import stop_if_asked
 from scenarios.files.log import short_path
 from scenarios.schema.plugins import has_plugins, is_plugin_file

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fl.words import plural
+from fl.base.words import plural
 from scenarios.engine.failures import short_trace
 from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
 from scenarios.files.heartbeat import Heartbeat

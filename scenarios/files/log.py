@@ -176,7 +176,7 @@ def as_fields(record: logging.LogRecord) -> dict[str, Any]:
 
 
 def short_path(file: str) -> str:
-    """`fl/algorithms/flmc_trials.py` for that file, wherever it was installed; `tensorflow/...` for a library's."""
+    """`fl/algorithms/flmc/trials.py` for that file, wherever it was installed; `tensorflow/...` for a library's."""
     parts = PurePath(file).parts
     for mark in ("site-packages", "dist-packages"):
         if mark in parts:

@@ -110,6 +110,8 @@ def _leave_out_later_keys(learning: dict[str, Any]) -> None:
             del learning["task"]["preconditioned"]
     if "stem" in (model := learning.get("model") or {}):
         model["function"] = None  # a key of earlier tasks
+        if model["activation"] is None:
+            del model["activation"]
     for key, usual in (("decay_steps", None), ("precision", "float32")):
         if (local := learning.get("local")) is not None and local[key] == usual:
             del local[key]

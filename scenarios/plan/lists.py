@@ -7,7 +7,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from scenarios.schema.errors import flow, mapping, shorten
+from phy.config.conflict import flow
+from scenarios.schema.errors import mapping, shorten
 from scenarios.schema.labels.units import range_in
 from scenarios.schema.schema import ValueRange
 

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from fl.words import plural
-from phy.config.conflict import Conflict
+from fl.base.words import plural
+from phy.config.conflict import Conflict, flow
 from scenarios.plan.identity import physics_json
 from scenarios.plan.lists import list_remedy, product_remedy
 from scenarios.plan.points import Plan, Point
@@ -24,7 +24,6 @@ from scenarios.schema.errors import (
     KeyPath,
     Mark,
     ScenarioError,
-    flow,
     items_of,
     mapping,
     mark_of,

@@ -9,7 +9,8 @@ from itertools import chain, combinations, compress, product
 from math import prod
 from typing import Any, NamedTuple
 
-from scenarios.schema.errors import KeyPath, ScenarioError, flow, listing, mapping, shorten, value_at
+from phy.config.conflict import flow, listing
+from scenarios.schema.errors import KeyPath, ScenarioError, mapping, shorten, value_at
 from scenarios.schema.schema_keys import left_out_keys, schema_keys
 from scenarios.schema.shorthand import SECTIONS
 

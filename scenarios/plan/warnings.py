@@ -6,19 +6,19 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from fl.words import plural
+from fl.base.words import plural
+from phy.config.conflict import flow, listing
 from phy.links.airtime import upload_airtime_s
 from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, Point, value_of
 from scenarios.schema.consistency.resolve import resolve_auto
 from scenarios.schema.consistency.unused import unused_keys
 from scenarios.schema.consistency.warnings import find_warnings
-from scenarios.schema.errors import flow, listing
 from scenarios.schema.labels.labels import setting_label, unequal_guarantees
 from scenarios.schema.schema import Scenario
 
 if TYPE_CHECKING:
-    from fl.algorithms.amplitude_caps import Caps
+    from fl.algorithms.flmc.amplitude_caps import Caps
 
 _NUMBER = re.compile(r"\d(?:[\d.,]*\d)?(?:e[-+]?\d+)?")
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple, get_args
 
-from fl.config.learning import algorithms
-from fl.config.measured import Measured, joined
-from fl.words import plural
+from fl.algorithms.learning import algorithms
+from fl.base.measured import Measured, joined
+from fl.base.words import plural
+from phy.config.conflict import flow, listing
 from scenarios.plan.points import Plan, swept_keys, value_of
 from scenarios.report.published import Published, lists_in, of_plan, points_at, words_at
 from scenarios.report.tables.quantities import EPSILON, LINK_STUDY, SHARES
-from scenarios.schema.errors import KeyPath, ScenarioError, dotted, flow, items_of, listing, mark_of, shorten, together
+from scenarios.schema.errors import KeyPath, ScenarioError, dotted, items_of, mark_of, shorten, together
 from scenarios.schema.loader import LoadedScenario
 from scenarios.schema.messages.nearest import nearest, nearest_words
 from scenarios.schema.schema import Axis, FigureConfig, PublishedConfig, TableConfig

@@ -12,8 +12,8 @@ from typing import Any, get_args
 
 import numpy as np
 
-from fl.results import PrivacyAccount
-from fl.words import plural
+from fl.base.results import PrivacyAccount
+from fl.base.words import plural
 from privacy.errors import PrivacyError
 from privacy.events.claims import Accountant, Claim
 from privacy.events.events import Relation
@@ -232,11 +232,14 @@ OF_A_ROUND = "ε of a round"
 HEADS = ("scope", "ε", "δ", "of δ for evidence", "accountant", "neighbours differ in", "channel", "standing", "source")
 
 
-def claim_table(plan: Plan, found: Sequence[PointClaims]) -> tuple[Table, tuple[str, ...]]:
-    """All claims of all points, and the footnotes that the numbers in brackets behind `standing` refer to."""
+def claim_table(plan: Plan, found: Sequence[PointClaims], *, named: bool = False) -> tuple[Table, tuple[str, ...]]:
+    """All claims of all points, and the footnotes that the numbers in brackets behind `standing` refer to.
+
+    If `named`, a row begins with its setting in words, and settings that these words leave out come last.
+    """
     notes: list[str] = []
     rows = [(one.point, claim_cells(claim, notes=notes)) for one in found for claim in one.claims]
-    return point_table(plan, HEADS, rows, left=(HEADS[0], *HEADS[4:]), named=False), tuple(notes)
+    return point_table(plan, HEADS, rows, left=(HEADS[0], *HEADS[4:]), named=named), tuple(notes)
 
 
 def summary_table(plan: Plan, found: Sequence[PointClaims]) -> tuple[Table, tuple[str, ...]]:
@@ -380,7 +383,7 @@ def claim_parts(found: tuple[PointClaims, ...], why: str, plan: Plan, *, folder:
         return [lead, Part(text=why)]
     if len(plan.points) > MOST_POINTS:
         return [lead, Part(text=f"Too many sweep points to list here: {len(plan.points)}.")]
-    table, footnotes = claim_table(plan, found)
+    table, footnotes = claim_table(plan, found, named=True)
     asked = any(point.scenario.mechanism is not None for point in plan.points)
     published = any(claim.accountant == "paper" for one in found for claim in one.claims)
     fold = f"{len(table.rows)} claims" if len(table.rows) > MOST_ROWS or not (asked or published) else ""

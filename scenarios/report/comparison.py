@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import hypot, isclose, isfinite
 from typing import Any
 
-from fl.words import plural
+from fl.base.words import plural
 from scenarios.report.answers.differences import ROUNDING, Difference, Values, largest_clear
 from scenarios.report.figures.draw import draw
 from scenarios.report.figures.drawing import Curve, Drawing

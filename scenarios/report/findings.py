@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from fl.config.learning import PointFacts
-from fl.words import plural
+from fl.algorithms.learning import PointFacts
+from fl.base.words import plural
+from phy.config.conflict import listing
 from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, value_of
 from scenarios.report.settings import short_setting
 from scenarios.report.tables.summaries import PointSummary, done_series
-from scenarios.schema.errors import listing
 from scenarios.store.store import Store
 
 

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fl.words import plural
+from fl.base.words import plural
 from scenarios.engine.study import ReportPaths
 from scenarios.files.replacement import replace_text, writing
 from scenarios.report.library import difference, own_notes

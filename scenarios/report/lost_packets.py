@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from fl.words import plural
+from fl.base.words import plural
 from scenarios.report.settings import said
 from scenarios.report.tables.summaries import PointSummary, Rate
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.config.measured import PRIVACY
+from fl.base.measured import PRIVACY
 from phy.measure.burstiness import Burstiness
 from phy.measure.independence import Independence, assess, verdict
 from privacy.mechanisms.flip_plans import CLAMP_WORDS

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 from unicodedata import category
 
-from fl.words import plural
+from fl.base.words import plural
+from phy.config.conflict import Conflict, conflict_in, flow, remedy_in
+from privacy.errors import PrivacyError
 
 KeyPath = tuple[str | int, ...]
 """Keys of mappings and indices of lists from the top of the file to a value."""
@@ -48,8 +47,9 @@ class Change(NamedTuple):
 class ScenarioError(Exception):
     """Bad input. The command line prints one sentence per error and exits with code 2.
 
-    Fields that do not apply stay None: an unreadable file has no key, an override has no line. `others` are further
-    errors in the same scenario; `change` is what the remedy does, as far as it names values.
+    Fields that do not apply stay None: an unreadable file has no key, an override has no line. `remedy` is empty where
+    none is known. `others` are further errors in the same scenario; `change` is what the remedy does, as far as it
+    names values.
     """
 
     problem: str
@@ -75,7 +75,7 @@ class ScenarioError(Exception):
         subject = ""
         if self.key is not None:
             subject = f"{self.key}: " if self.value is None else f"{self.key} = {shorten(self.value)}: "
-        return printable(f"{place}{subject}{self.problem}; {self.remedy}.")
+        return printable(f"{place}{subject}{'; '.join(filter(None, (self.problem, self.remedy)))}.")
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Exception pickles positional arguments only, so that the fields of a worker's error would be lost.
@@ -97,6 +97,19 @@ def together(errors: Iterable[ScenarioError], *, unseen: int = 0) -> ScenarioErr
     return replace(first, others=tuple(others))
 
 
+def conflict_of(error: BaseException) -> Conflict:
+    """Return the conflict that an error of another package carries; without one, its text as the problem."""
+    if isinstance(error, PrivacyError):
+        return Conflict(error.keys, error.problem.removesuffix("."), *map(remedy_in, error.remedies))
+    return conflict_in(error)
+
+
+def told_by(error: BaseException) -> tuple[str, str]:
+    """Return problem and remedy of an error of another package; the remedy is empty where it has none."""
+    conflict = conflict_of(error)
+    return conflict.problem, conflict.remedy
+
+
 def _place(error: ScenarioError) -> tuple[str, int]:
     return str(error.file), error.line or 0
 
@@ -113,12 +126,6 @@ def printable(text: str) -> str:
         one if one.isprintable() or category(one) == "Zs" else one.encode("unicode_escape").decode("ascii")
         for one in text
     )
-
-
-def listing(words: Iterable[object], *, last: str = "or") -> str:
-    """`a, b or c`."""
-    items = [str(word) for word in words]
-    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} {last} {items[-1]}" if items else ""
 
 
 def mapping(value: Any) -> dict[Any, Any]:
@@ -144,37 +151,9 @@ def dotted(path: Iterable[str | int]) -> str:
     return text
 
 
-def flow(value: object) -> str:
-    """A value in one line of YAML."""
-    match value:
-        case str():
-            return json.dumps(value, ensure_ascii=False) if needs_quotes(value) else value
-        case bool():
-            return "true" if value else "false"
-        case dict():
-            return "{" + ", ".join(f"{key}: {_inside(item)}" for key, item in value.items()) + "}"
-        case list() | tuple():
-            return "[" + ", ".join(map(_inside, value)) + "]"
-    return repr(value)
-
-
-def _inside(value: object) -> str:
-    """A value within a list or mapping in one line, whose marks a text must quote."""
-    quoted = isinstance(value, str) and re.search(r"[,\[\]{}#\"]|: ", value)
-    return json.dumps(value, ensure_ascii=False) if quoted else flow(value)
-
-
 def names_of(path: Iterable[str | int]) -> str:
     """The keys of a path without the numbers of list items: `link.channel.gain`."""
     return ".".join(part for part in path if type(part) is str)
-
-
-def needs_quotes(text: str) -> bool:
-    """Return True if YAML reads the word without quotes as a number, a boolean or nothing."""
-    try:
-        return not text.strip() or text in ("true", "false") or isfinite(float(text))
-    except ValueError:
-        return False
 
 
 def value_at(document: Any, path: KeyPath) -> Any:

@@ -15,19 +15,9 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from fl.config.learning import UNNAMED
-from scenarios.schema.errors import (
-    KeyPath,
-    Mark,
-    ScenarioError,
-    listing,
-    mapping,
-    mark_of,
-    names_of,
-    needs_quotes,
-    together,
-    value_at,
-)
+from fl.algorithms.learning import UNNAMED
+from phy.config.conflict import listing, needs_quotes
+from scenarios.schema.errors import KeyPath, Mark, ScenarioError, mapping, mark_of, names_of, together, value_at
 from scenarios.schema.messages.explain import examine, explain
 from scenarios.schema.messages.remedies import answer
 from scenarios.schema.messages.values import without_value

@@ -20,9 +20,10 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from phy.config.registry import registries
+from phy.config.conflict import listing
+from phy.config.registry import RegistryError, registries
 from scenarios.files.replacement import replacement
-from scenarios.schema.errors import KeyPath, Mark, ScenarioError, listing
+from scenarios.schema.errors import KeyPath, Mark, ScenarioError
 from scenarios.schema.permission import ALLOW, is_code_allowed
 from scenarios.schema.schema_keys import schema_keys
 
@@ -308,6 +309,6 @@ def _explained(error: BaseException, plugin: Plugin) -> ScenarioError:
             problem, remedy = f"the plug-in was still being imported after {IMPORT_S:g} s", "end the loop there"
         case ModuleNotFoundError() if plugin.module is None:
             remedy = "install it; put modules of your own into one package with the plug-in, and write from . import"
-        case ValueError() if "; " in text:
-            problem, _, remedy = text.partition("; ")  # a sentence of a registry
+        case RegistryError():
+            problem, remedy = error.problem, error.remedy
     return ScenarioError(problem=problem, remedy=remedy, file=where, line=line)

@@ -7,9 +7,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, ValidationError, field_validator, model_validator
 
-from fl.config.learning import LearningConfig
-from fl.learning.flmc import FlmcConfig
+from fl.algorithms.flmc.config import FlmcConfig
+from fl.algorithms.learning import LearningConfig
 from phy.config import Frozen, LinkConfig
+from phy.config.conflict import ConflictError, Write, rounded
 from phy.measure.monte_carlo import StopRule
 from privacy.config import AnyPrivacyConfig, BudgetConfig
 
@@ -61,14 +62,12 @@ class ValueRange(Frozen):
     @model_validator(mode="after")
     def _goes_up(self) -> ValueRange:
         if self.stop < self.start:
-            raise ValueError(
-                f"stop {self.stop:g} is below start {self.start:g}; write start: {self.stop:g} and stop: {self.start:g}"
-            )
+            turned = Write({"start": rounded(self.stop, 6), "stop": rounded(self.start, 6)})
+            raise ConflictError("stop start", f"stop {self.stop:g} is below start {self.start:g}", turned)
         if self._count() > MAX_VALUES:
             widest = 1.01 * (self.stop - self.start) / (MAX_VALUES - 1)
-            raise ValueError(
-                f"step {self.step:g} makes {self._count()} values, at most {MAX_VALUES}; write step: {widest:.3g}"
-            )
+            problem = f"step {self.step:g} makes {self._count()} values, at most {MAX_VALUES}"
+            raise ConflictError("step", problem, Write({"step": rounded(widest, 3)}))
         return self
 
     def _count(self) -> int:
@@ -168,7 +167,7 @@ class MeasureConfig(Frozen):
         levels = _listed(values)
         for number, value in enumerate(levels):
             if value in levels[:number]:
-                raise ValueError(f"{value:g} stands twice in the list; write {[*dict.fromkeys(levels)]}")
+                raise ConflictError("", f"{value:g} stands twice in the list", Write({"": [*dict.fromkeys(levels)]}))
         return values
 
     @property

@@ -14,11 +14,12 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from fl.config.learning import UNNAMED as UNNAMED_ALGORITHM
+from fl.algorithms.learning import UNNAMED as UNNAMED_ALGORITHM
 from phy.config.by_word import ByWord, by_words_in
+from phy.config.conflict import flow, listing
 from phy.config.registry import Registry, registry_of
 from privacy.config import AmplitudeBudget, PrivacyConfig
-from scenarios.schema.errors import KeyPath, flow, has_parts, items_of, listing, mapping, names_of, value_at
+from scenarios.schema.errors import KeyPath, has_parts, items_of, mapping, names_of, value_at
 from scenarios.schema.labels.units import in_unit_of, unit_of, without_unit
 from scenarios.schema.messages.nearest import is_other_word, nearness, shares
 from scenarios.schema.schema import Scenario

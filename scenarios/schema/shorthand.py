@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from fl.config.learning import UNNAMED
-from fl.config.task import GaussianLinearConfig
-from fl.learning.codec_studies import FlipMomentsConfig
+from fl.algorithms.codec_studies.config import FlipMomentsConfig
+from fl.algorithms.flmc.tasks.config import GaussianLinearConfig
+from fl.algorithms.learning import UNNAMED
 from scenarios.schema.errors import mapping
 
 Path = tuple[str | int, ...]

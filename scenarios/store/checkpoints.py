@@ -16,8 +16,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from fl.checkpoints import Saved, State
-from fl.words import plural
+from fl.base.checkpoints import Saved, State
+from fl.base.words import plural
 from scenarios.files.log import event, logger
 from scenarios.files.plain_files import open_plain
 from scenarios.files.provenance import PACKAGES, find_version
@@ -50,7 +50,7 @@ class CheckpointPolicy:
 
 @dataclass
 class TaskCheckpoints:
-    """A `fl.checkpoints.Checkpoints` on a file, for trials of the point whose identity is the JSON `physics`."""
+    """A `fl.base.checkpoints.Checkpoints` on a file, for trials of the point whose identity is the JSON `physics`."""
 
     policy: CheckpointPolicy
     physics: str
@@ -72,7 +72,7 @@ class TaskCheckpoints:
         return self.policy.folder / f"{self.about['tasks'][0][:_NAMED]}-{len(self.trials)}.ckpt"
 
     def saved(self) -> Saved | None:
-        """See `fl.checkpoints.Checkpoints.saved`; a file that is not whole, or of other tasks, is left aside."""
+        """See `fl.base.checkpoints.Checkpoints.saved`; a file that is not whole, or of other tasks, is left aside."""
         if not self.path.exists() or (self.policy.rounds is None and self.policy.minutes <= 0.0):
             return None
         try:
@@ -88,11 +88,11 @@ class TaskCheckpoints:
         return Saved(rounds_done=self._rounds, state=state)
 
     def refuse(self, saved: Saved, why: str) -> None:
-        """See `fl.checkpoints.Checkpoints.refuse`."""
+        """See `fl.base.checkpoints.Checkpoints.refuse`."""
         self._leave_aside(f"its state after {plural(saved.rounds_done, 'round')} is not of this task: {why}")
 
     def due(self, rounds_done: int) -> bool:
-        """See `fl.checkpoints.Checkpoints.due`."""
+        """See `fl.base.checkpoints.Checkpoints.due`."""
         self._asked_s = time.monotonic()
         if self.policy.rounds is not None and rounds_done - self._rounds >= self.policy.rounds:
             return True
@@ -100,7 +100,7 @@ class TaskCheckpoints:
         return self.policy.minutes > 0.0 and self._asked_s - self._last_s >= pause_s
 
     def save(self, rounds_done: int, state: State) -> None:
-        """See `fl.checkpoints.Checkpoints.save`."""
+        """See `fl.base.checkpoints.Checkpoints.save`."""
         self._rounds, folder = rounds_done, self.policy.folder
         try:
             # The folder of the run itself is not made: another machine may not have it.

@@ -26,8 +26,8 @@ from typing import IO, Any, Self, TypeVar
 
 from numpy.typing import NDArray
 
-from fl.results import PrivacyAccount, TrialResult
-from fl.words import plural
+from fl.base.results import PrivacyAccount, TrialResult
+from fl.base.words import plural
 from scenarios.files.log import logger
 from scenarios.files.plain_files import LOCK, RESULTS, open_plain, refuse_links, take_lock
 from scenarios.files.provenance import Provenance, utc_now

@@ -1,6 +1,6 @@
 """Trials of learning as batches of a store: many results in a few large arrays.
 
-The content of a blob, arrays with one row per trial: `metrics`, each table of `fl.results.TrialResult`, `ledger`, the
+The content of a blob, arrays with one row per trial: `metrics`, each table of `TrialResult`, `ledger`, the
 columns of the privacy ledger; and `account`, the text of the rest of the account, which all trials of a batch share.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from fl.results import PrivacyAccount, TrialResult
+from fl.base.results import PrivacyAccount, TrialResult
 from privacy.events.claims import Claim
 from privacy.events.events import Ledger
 from scenarios.store.blobs import Blob, BlobError, Part, pack

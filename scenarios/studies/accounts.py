@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
+from phy.config.conflict import listing
 from privacy.errors import PrivacyError
 from privacy.events.events import Relation
 from scenarios.plan.points import Plan, value_of
 from scenarios.report.claims import ACCOUNTANTS, FlippingTable, PointClaims, flipping_tables, gather_claims
 from scenarios.report.figures.privacy import Spent, spent_by_round
-from scenarios.schema.errors import ScenarioError, listing
+from scenarios.schema.errors import ScenarioError
 from scenarios.studies.folders import study_in
 
 CSV_COLUMNS = (

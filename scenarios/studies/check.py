@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from fl.words import plural
+from fl.base.words import plural
 from phy.config.conflict import Conflict
 from scenarios.engine.limits import Cost, Room, estimate, refuse_disk, refuse_memory, room
 from scenarios.engine.study import default_folder

@@ -9,8 +9,9 @@ from math import isfinite, nan
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from fl.config.measured import ALONG, LINK_RATES
-from fl.words import plural
+from fl.base.measured import ALONG, LINK_RATES
+from fl.base.words import plural
+from phy.config.conflict import listing
 from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, Point, is_number, value_of
 from scenarios.report.comparison import Cell, Compared, Comparison, compared, settings_of
@@ -19,7 +20,7 @@ from scenarios.report.figures.drawing import Drawing
 from scenarios.report.figures.learning import default_figures, figures_of, over_rounds
 from scenarios.report.settings import axes_of, said
 from scenarios.report.tables.summaries import PointSummary, rate_text, summarise
-from scenarios.schema.errors import ScenarioError, listing
+from scenarios.schema.errors import ScenarioError
 from scenarios.schema.labels.labels import axis_label
 from scenarios.schema.schema import Axis
 from scenarios.store.store import Store

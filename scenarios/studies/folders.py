@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from fl.words import plural
+from fl.base.words import plural
 from scenarios.engine.study import ReportPaths, Study
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario, load_kept

@@ -10,7 +10,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, Self
 
-from fl.words import plural
+from fl.base.words import plural
 from scenarios.engine.batch import Engine, Finished, InProcess, Job, batch_size
 from scenarios.engine.compiling import compiling_s, told
 from scenarios.engine.limits import Room, refuse_disk, refuse_memory

@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from phy.config.conflict import listing
 from privacy.errors import PrivacyError
 from scenarios.engine.study import Study
 from scenarios.files.replacement import replacement, writing
@@ -21,7 +22,7 @@ from scenarios.report.settings import column_cell, columns_of_settings
 from scenarios.report.tables.quantities import CODED
 from scenarios.report.tables.summaries import KEYS
 from scenarios.report.tables.table import csv_cell
-from scenarios.schema.errors import ScenarioError, listing
+from scenarios.schema.errors import ScenarioError
 from scenarios.schema.labels.labels import axis_label
 from scenarios.store.store import Store
 from scenarios.studies.accounts import Accounts

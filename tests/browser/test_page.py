@@ -15,7 +15,7 @@ import pytest
 from fake_runs import PROVENANCE, make_plan, make_trial, store_trials, stored_run
 from playwright.sync_api import sync_playwright
 
-from fl.results import TrialResult
+from fl.base.results import TrialResult
 from scenarios.engine.options import RunOptions
 from scenarios.engine.run import run_study
 from scenarios.plan.points import Plan

@@ -10,10 +10,10 @@ from unittest import SkipTest
 import numpy as np
 import pytest
 
-from fl.aggregation.estimates import weighted_mean
-from fl.config.scheme import Scheme, schemes
 from fl.models.federated import Piece
+from fl.schemes.aggregation.estimates import weighted_mean
 from fl.schemes.coders.coder import Coder, Senders, WholeRound, checked_updates
+from fl.schemes.scheme import Scheme, schemes
 from scenarios.contracts import scheme as contract
 
 VARIANTS: tuple[dict[str, Any], ...] = (

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from example import imported
 
-from fl.checkpoints import Saved, State
-from fl.config.scheme import Scheme, schemes
-from fl.learning.fedavg import FedAvgConfig
+from fl.algorithms.fedavg.config import FedAvgConfig
+from fl.algorithms.run import run_trials
+from fl.base.checkpoints import Saved, State
+from fl.base.results import TrialResult
 from fl.models.federated import Piece
-from fl.results import TrialResult
-from fl.run import run_trials
 from fl.schemes.coders.coder import Coder, Senders
+from fl.schemes.scheme import Scheme, schemes
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from scenarios.contracts import broken_checks

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from harness import Outcome, Tally, obey
 
-from fl.results import TrialResult
+from fl.base.results import TrialResult
 from phy.measure.monte_carlo import Stop
 from scenarios.files.plain_files import LOCK, RESULTS
 from scenarios.files.provenance import collect_provenance

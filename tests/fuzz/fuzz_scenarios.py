@@ -16,7 +16,7 @@ import atheris
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "helpers"), str(HERE.parents[1])]
 
-with atheris.instrument_imports(include=["scenarios", "yaml", "fl.config", "privacy.config", "phy.config"]):
+with atheris.instrument_imports(include=["scenarios", "yaml", "fl", "privacy.config", "phy.config"]):
     from law import outcome, read_scenario
     from mutations import key_names, library
 

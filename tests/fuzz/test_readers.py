@@ -24,8 +24,8 @@ from law import outcome, read_plan
 from mutations import key_names, spoilt_documents, values
 from pace import OwnTime
 
+from fl.base.errors import LearningError
 from fl.data.formats import read_cifar, read_idx, read_npz
-from fl.tasks.base import LearningError
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario, resolved_data
 from scenarios.store.blobs import Blob, BlobError, pack

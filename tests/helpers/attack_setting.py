@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fl.config.attack import Attack, attacks
+from fl.attacks.attack import Attack, attacks
 
 
 def attack_of(**written: Any) -> Attack:

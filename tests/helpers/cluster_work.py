@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fl.results import TrialResult
-from fl.tasks.base import LearningError
+from fl.base.errors import LearningError
+from fl.base.results import TrialResult
 from scenarios.engine.batch import Finished, Job, finished
 from scenarios.engine.cluster import task
 from scenarios.engine.cluster.task import Order, Told

@@ -112,6 +112,7 @@ CONFLICTS = {
     ),
     "a rate that a code lacks": _link("coding: {code: convolutional, rate: 0.6}"),
     "a rate beyond polar codes": _link("coding: {code: polar5g, rate: 0.95}"),
+    "a rate beyond turbo codes": _link("coding: {code: turbo, rate: 0.95}"),
     "a rate beyond LDPC": _link("coding: {code: ldpc5g, rate: 0.95}"),
     "a block that is too short": _link("mcs: 28, coding: {code: ldpc5g, block_length: 11, standard: sionna}"),
     "soft values of independent flips": _link("error_model: iid, packets: {policy: retransmit-combine}"),
@@ -164,6 +165,11 @@ CONFLICTS = {
     "more devices than samples": _fedavg("num_devices: 2000").replace("num_devices: 4, ", ""),
     "more samples than there are": _fedavg("partition: {samples_per_device: 600}"),
     "more labels than there are": _fedavg("partition: {kind: labels, labels_per_device: 12}"),
+    "more samples for one device than there are": _fedavg("partition: {samples_per_device: 2000, disjoint: false}"),
+    "fewer samples than labels": _fedavg("partition: {kind: labels, labels_per_device: 3, samples_per_device: 2}"),
+    "more labels than samples": (
+        "learning: {algorithm: fedavg, data: digits, num_devices: 700, partition: {kind: labels, labels_per_device: 3}}"
+    ),
     "labels that nobody holds": _fedavg("partition: {kind: labels, labels_per_device: 2}"),
     "a model that is too deep for its images": _fedavg("model: cnn3"),
     "fewer outputs than classes": _fedavg("model: {name: linear, outputs: 4}"),
@@ -203,6 +209,7 @@ CONFLICTS = {
     "an attacker that is not there": _fedavg("attack: {kind: sign-flip, devices: [1, 7]}"),
     "a parameter of another attack": _fedavg("attack: {kind: sign-flip, share: 0.5, std: 3}"),
     "a draw of named attackers": _fedavg("attack: {kind: sign-flip, devices: [1], drawn: with-replacement}"),
+    "honest devices that are none": _fedavg("attack: {kind: zero-gradient, share: 1.0}"),
     "a sign that nobody flips": _fedavg("attack: {kind: sign-flip, share: 0.5, factor: 2}"),
     "privacy of amplitudes": _fedavg("local: {steps: 1}") + "\nprivacy: {epsilon: 100, delta: 0.25}",
     "noise without a clip": _fedavg("local: {steps: 1}") + f"\nprivacy: {{{_DP}}}",
@@ -264,6 +271,7 @@ CONFLICTS = {
     "more devices than samples of a posterior": _flmc("num_devices: 2000, scheme: analog"),
     "errors that a sum does not show": _flmc("scheme: analog, debias: true"),
     "errors that dropped packets hide": _flmc("scheme: digital-orthogonal, debias: true", "packets: {policy: drop}"),
+    "jammers without power": _flmc("scheme: analog, attack: {kind: jam, share: 0.2}", "error_model: error_free"),
     "an attack on labels of no images": _flmc("scheme: analog, attack: {kind: labels, share: 0.2}"),
     "an optimum for a mean": _flmc("scheme: analog", "power: {policy: mse-optimal}"),
     "an access that cannot add": _flmc("scheme: analog", "access: orthogonal"),
@@ -342,5 +350,5 @@ CONFLICTS = {
     "a value twice": _measured("modulation: qpsk", "values: [0, 5, 5]"),
 }
 
-UNREACHED = {"phy/config/power.py"}
-"""Files with a conflict that no scenario above has: power policies of plug-ins alone have it."""
+UNREACHED = {"phy/config/power.py": 1, "phy/coding/plan.py": 2, "fl/data/partition/split.py": 1}
+"""Conflicts by file that no scenario above has: of policies of plug-ins, and of arguments that no scenario gives."""

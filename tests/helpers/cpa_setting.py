@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from fl.config.scheme import flip_target
 from fl.schemes.coders.coder import Senders
 from fl.schemes.cpa.cpa import Cpa
 from fl.schemes.cpa.scheme import CpaScheme
+from fl.schemes.scheme import flip_target
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.bit_flips import flip_bits
 from phy.numerics.random import Purpose

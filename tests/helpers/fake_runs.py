@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fl.results import TrialResult
+from fl.base.results import TrialResult
 from scenarios.files.provenance import Provenance
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan, Point

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from fl.algorithms.flmc import build_flmc
-from fl.learning.flmc import FlmcConfig
-from fl.results import TrialResult
-from fl.run import run_trials
-from fl.tasks import build_task
+from fl.algorithms.flmc.config import FlmcConfig
+from fl.algorithms.flmc.rounds import build_flmc
+from fl.algorithms.flmc.tasks import build_task
+from fl.algorithms.run import run_trials
+from fl.base.results import TrialResult
 from phy.config import ChannelConfig, LinkConfig, PowerConfig
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose, generator

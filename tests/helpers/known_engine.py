@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fl.results import TrialResult
+from fl.base.results import TrialResult
 from scenarios.engine.batch import Finished, Job, finished
 from scenarios.engine.study import Progress
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from fl.config.local import LocalConfig
 from fl.data.arrays import ImageData
+from fl.data.partition.split import Partition
+from fl.local.config import LocalConfig
 from fl.local.trainer import LocalTrainer
 from fl.models.federated import FederatedModel, federated
-from fl.partition.split import Partition
 
 SEED, TRIAL, CLASSES, SCALE = 11, 2, 4, 1.0 / 16.0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fl.learning.fedavg import FedAvgConfig
+from fl.algorithms.fedavg.config import FedAvgConfig
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
 from scenarios.schema.loader import load_scenario

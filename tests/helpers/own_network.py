@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
 
-from fl.config.model import Model, models
+from fl.models.model import Model, models
 
 
 @contextmanager

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fl.algorithms.fedavg.config import FedAvgConfig
+from fl.algorithms.fedavg.upload import upload_plan
 from fl.attacks.attacks import Attackers
-from fl.learning.fedavg import FedAvgConfig
-from fl.learning.upload import upload_plan
-from fl.recorder import Recorder
+from fl.base.recorder import Recorder
 from fl.schemes.coders.coder import Senders
 from fl.uplink.air import SuperposedUplink
 from fl.uplink.protection import Protection

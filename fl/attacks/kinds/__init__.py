@@ -1,1 +1,1 @@
-"""Attacks of devices, which `fl.config.attack.attacks` finds by their words."""
+"""Attacks of devices, which `fl.attacks.attack.attacks` finds by their words."""

@@ -8,9 +8,10 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fl.arrays import F32, F64, I64, U8, Bools
-from fl.config.attack import Attack, HonestRound, Place, attacks
-from fl.config.base import PositiveFloat
+from fl.attacks.attack import Attack, HonestRound, Place, attacks
+from fl.base.arrays import F32, F64, I64, U8, Bools
+from fl.base.fields import PositiveFloat
+from phy.config.conflict import Conflict, Write, rounded
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.draws import LANES, device_words, normals, round_normals
 from phy.numerics.random import Purpose
@@ -76,11 +77,17 @@ class SignFlip(_Scaled):
 
     kind: Literal["sign-flip"]
 
-    def problem(self) -> str | None:
+    def problem(self) -> Conflict | None:
         if self.factor < 0.0:
             return None
         negative = -self.factor or -1.0
-        return f"attack.factor {self.factor:g} leaves signs as they are; write factor: {negative:g}, or kind: scale"
+        problem = f"attack.factor {self.factor:g} leaves signs as they are"
+        return Conflict(
+            "learning.attack.factor learning.attack",
+            problem,
+            Write({"factor": rounded(negative, 6)}),
+            Write({"kind": "scale"}),
+        )
 
 
 @attacks.register

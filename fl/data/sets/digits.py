@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from fl.config.data import DataSet, ImageFacts, Pair, data_sets
+from fl.data.data_set import DataSet, ImageFacts, Pair, data_sets
 
 _SPLIT_SEED = 1797
 

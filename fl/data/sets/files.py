@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from fl.config.data import DataName, DataSet, ImageFacts, data_sets
+from fl.data.data_set import DataName, DataSet, ImageFacts, data_sets
 
 _GREY, _COLOUR = (28, 28, 1), (32, 32, 3)
 _FACTS: dict[DataName, ImageFacts] = {

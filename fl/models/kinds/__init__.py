@@ -1,1 +1,1 @@
-"""Models, which `fl.config.model.models` finds by their words."""
+"""Models, which `fl.models.model.models` finds by their words."""

@@ -6,10 +6,23 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from fl.config.base import Count
-from fl.config.model import Model, models
-from fl.models.layers import Conv, Dense, Dropout, Function, GroupNorm, Layer, MaxPool, Residual, Shape, walk
-from fl.tasks.base import LearningError
+from fl.base.errors import LearningError
+from fl.base.fields import Count
+from fl.models.layers import (
+    Activation,
+    Conv,
+    Dense,
+    Dropout,
+    Function,
+    GroupNorm,
+    Layer,
+    MaxPool,
+    Residual,
+    Shape,
+    walk,
+)
+from fl.models.model import Model, models
+from phy.config.conflict import Conflict, ConflictError, LeaveOut, Say, Write
 
 RELU = Function(kind="relu")
 FLATTEN = Function(kind="flatten")
@@ -45,6 +58,10 @@ _BODIES: dict[str, tuple[Layer, ...]] = {
 """From the image to the last layer but one, of networks without options."""
 
 
+MODEL_KEYS = "learning.model.name learning.model learning.data.name learning.data"
+"""Keys of a model that does not fit its data."""
+
+
 def output_width(config: Model, *, num_classes: int) -> int:
     """Logits of the last layer: `outputs` where it is said, else one per class.
 
@@ -53,9 +70,14 @@ def output_width(config: Model, *, num_classes: int) -> int:
     if config.outputs is None:
         return num_classes
     if config.outputs < num_classes:
+        problem = f"model {config.name} has outputs {config.outputs}, the data has {num_classes} classes"
         raise LearningError(
-            f"model {config.name} has outputs {config.outputs}, the data has {num_classes} classes; "
-            f"write outputs: {num_classes} or more, or leave it out"
+            Conflict(
+                f"learning.model.outputs {MODEL_KEYS}",
+                problem,
+                Write({"outputs": num_classes}, note="or more"),
+                Say("leave it out"),
+            )
         )
     return config.outputs
 
@@ -64,7 +86,7 @@ def architecture(config: ModelConfig, *, image_shape: Shape, num_classes: int) -
     """Layers of a network that goes by a name, from the image to the logits.
 
     - `linear`: softmax regression, 7,850 parameters for 28 x 28 x 1 and 10 classes;
-    - `mlp`: dense relu layers of `hidden` widths, 784-32-16-10 by default;
+    - `mlp`: dense layers of `hidden` widths with `activation`, 784-32-16-10 with relu by default;
     - `cnn2`: conv 5x5x6, pool 2, conv 5x5x6, pool 2, dense 50 (Lang et al. 2023; 6,422 for MNIST, 9,422 for CIFAR-10);
     - `cnn3`: conv 3x3 of 32, 64 and 128, each with pool 2 and dropout 0.2, dense 128, 64 and 32 (Lang et al. 2023;
       169,578 for CIFAR-10);
@@ -79,17 +101,18 @@ def architecture(config: ModelConfig, *, image_shape: Shape, num_classes: int) -
         body = _resnet18(config)
     elif config.name == "mlp":
         widths = (32, 16) if config.hidden is None else config.hidden
-        body = (FLATTEN, *(layer for units in widths for layer in (Dense(units=units), RELU)))
+        between = RELU if config.activation is None else Function(kind=config.activation)
+        body = (FLATTEN, *(layer for units in widths for layer in (Dense(units=units), between)))
     else:
         body = _BODIES[config.name]
     layers = (*body, Dense(units=output_width(config, num_classes=num_classes)))
     if not _fits(layers, image_shape):
         height, width, channels = image_shape
         smallest = next((s for s in range(1, _LARGEST_IMAGE) if _fits(layers, (s, s, channels))), _LARGEST_IMAGE)
-        raise LearningError(
-            f"model {config.name} shrinks images of {height} x {width} below its smallest, "
-            f"{smallest} x {smallest}; write model: mlp, or choose larger images"
+        problem = (
+            f"model {config.name} shrinks images of {height} x {width} below its smallest, {smallest} x {smallest}"
         )
+        raise LearningError(Conflict(MODEL_KEYS, problem, Write({"model": "mlp"}), Say("choose larger images")))
     return layers
 
 
@@ -139,6 +162,9 @@ class ModelConfig(Model):
     hidden: Annotated[tuple[Count, ...], Field(max_length=16)] | None = Field(
         default=None, examples=[[32, 16]], description="of mlp: layer widths; 32, 16 if left out"
     )
+    activation: Activation | None = Field(
+        default=None, examples=["tanh"], description="of mlp: what follows each hidden layer; relu if left out"
+    )
     stem: Literal["imagenet", "cifar"] | None = Field(
         default=None, description="of resnet18: imagenet (7 x 7, stride 2, pooling) or cifar (3 x 3)"
     )
@@ -150,11 +176,13 @@ class ModelConfig(Model):
 
     @model_validator(mode="after")
     def _an_option_belongs_to_its_model(self) -> ModelConfig:
-        for key, name in (("hidden", "mlp"), ("stem", "resnet18")):
+        for key, name in (("hidden", "mlp"), ("activation", "mlp"), ("stem", "resnet18")):
             if getattr(self, key) is not None and self.name != name:
-                raise ValueError(f"{key} belongs to model {name}, the model is {self.name}; leave it out")
+                raise ConflictError(key, f"{key} belongs to model {name}, the model is {self.name}", LeaveOut())
         if self.initial != "keras" and self.name == "resnet18":
-            raise ValueError(f"initial {self.initial} does not reach into model {self.name}; leave initial out")
+            raise ConflictError(
+                "initial", f"initial {self.initial} does not reach into model {self.name}", LeaveOut("initial")
+            )
         return self
 
     def layers(self, *, image_shape: tuple[int, ...], num_classes: int) -> tuple[Layer, ...]:

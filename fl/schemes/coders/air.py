@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.arrays import F32, F64, U8
+from fl.base.arrays import F32, F64, U8
 from fl.schemes.coders.coder import Coder, Senders, checked_updates
 from phy.numerics.workers import spans
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fl.arrays import F32, F64, I64, U8, Bools, Reals
-from fl.checkpoints import Kept
-from fl.tasks.base import LearningError
+from fl.base.arrays import F32, F64, I64, U8, Bools, Reals
+from fl.base.checkpoints import Kept
+from fl.base.errors import LearningError
 from phy.fading.block_taps import UplinkContext
 
 Known = Bools | None
@@ -121,7 +121,7 @@ def joined_parts(parts: Sequence[tuple[U8, Known]], *, num_bits: int) -> tuple[U
 
 def checked_updates(updates: Reals, *, devices: I64, num_values: int) -> F32:
     """`updates` `[K, num_values]` as float32. Raises LearningError for another shape, NaN or infinity."""
-    from fl.aggregation.update_kernels import look_at_rows
+    from fl.schemes.aggregation.update_kernels import look_at_rows
 
     if updates.shape != (len(devices), num_values):
         raise LearningError(
@@ -136,6 +136,6 @@ def refuse_infinite(finite: Bools, *, devices: I64) -> None:
     """Raises LearningError for the first device, of `[K]`, whose update is not `finite`."""
     if not finite.all():
         raise LearningError(
-            f"the update of device {devices[int(np.argmin(finite))]} has NaN or infinity in it; "
-            "lower local.learning_rate"
+            f"the update of device {devices[int(np.argmin(finite))]} has NaN or infinity in it",
+            "lower local.learning_rate",
         )

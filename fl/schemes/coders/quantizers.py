@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fl.arrays import F32, F64, Reals
+from fl.base.arrays import F32, F64, Reals
 
 Form = Literal["coded", "printed"]
 RateBits = Annotated[

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fl.aggregation.estimates import SMALLEST_DEBIAS_FACTOR
-from fl.arrays import F32, F64, I64, U8, U32, Bools
+from fl.base.arrays import F32, F64, I64, U8, U32, Bools
+from fl.schemes.aggregation.estimates import SMALLEST_DEBIAS_FACTOR
 from fl.schemes.coders.coder import Gathering, Senders
 from phy.numerics.workers import run_tasks, spans
 

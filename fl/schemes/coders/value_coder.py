@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fl.aggregation.estimates import by_columns, weighted_mean
-from fl.arrays import F32, I64, U8, U32, Bools
-from fl.audit.law import Law, Received, Scores
+from fl.base.arrays import F32, I64, U8, U32, Bools
 from fl.models.federated import Piece
+from fl.schemes.aggregation.estimates import by_columns, weighted_mean
 from fl.schemes.coders.coder import Coder, Known, Senders, WholeRound, checked_updates
+from fl.schemes.coders.law import Law, Received, Scores
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.draws import device_words
 from phy.numerics.packing import pack, unpack

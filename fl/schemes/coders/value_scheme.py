@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from fl.arrays import F32, F64, I64
-from fl.config.scheme import Scheme
+from fl.base.arrays import F32, F64, I64
+from fl.schemes.scheme import Scheme
 from privacy.events.published import CLEAR_SCALES
 from privacy.events.releases import Release
 
 if TYPE_CHECKING:
-    from fl.audit.law import Law
     from fl.models.federated import Piece
+    from fl.schemes.coders.law import Law
     from fl.schemes.coders.value_coder import Part, ValueCoder
 
 
@@ -92,8 +92,8 @@ class ValueScheme(Scheme):
         """Return the release of scaled numbers by `fields` of `Release`; unprotected without a clip."""
         if self.as_published:
             return self.unprotected(
-                "as_coded does not clip numbers to the range that its noise is for, so that no budget holds; leave "
-                "as_coded out.",
+                "as_coded does not clip numbers to the range that its noise is for, so that no budget holds",
+                ("as_coded",),
                 assumptions=("numbers beyond [-1, 1] are not clipped: no epsilon holds for them",),
             )
         return Release(unit="device", assumptions=(CLEAR_SCALES, *assumptions), **fields)

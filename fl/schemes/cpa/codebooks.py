@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.arrays import F32, F64, I64, U8, U32, Bools
+from fl.base.arrays import F32, F64, I64, U8, U32, Bools
 from fl.schemes.coders.quantizers import ScalarQuantizer
 from fl.schemes.cpa import codeword_kernels as kernels
 from fl.schemes.cpa.codeword_kernels import MASK_BITS

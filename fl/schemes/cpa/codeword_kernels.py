@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from fl.arrays import U32
+from fl.base.arrays import U32
 from fl.schemes.coders.sign_kernel import pack_eights
 from phy.numerics.compiled import exact_kernel, inlined, kernel, shifted_left, shifted_right
 from phy.numerics.threefry import draw_lanes, positions

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.aggregation.estimates import SMALLEST_DEBIAS_FACTOR
-from fl.arrays import F32, F64, I64, U8, U32, Reals
-from fl.audit.law import Law, Received, Scores
-from fl.config.scheme import flip_target, keep_factor
+from fl.base.arrays import F32, F64, I64, U8, U32, Reals
 from fl.models.federated import Piece
+from fl.schemes.aggregation.estimates import SMALLEST_DEBIAS_FACTOR
 from fl.schemes.coders.coder import Coder, Gathering, Known, Senders, checked_updates, joined_parts, refuse_infinite
+from fl.schemes.coders.law import Law, Received, Scores
 from fl.schemes.coders.quantizers import Quantizer, ScalarQuantizer
 from fl.schemes.coders.stochastic_bits import received_signs
 from fl.schemes.cpa.codebooks import UNHEARD, Codewords, shared_uniforms
 from fl.schemes.cpa.cpa_theory import FIRST_SCALE, anonymity, decode_scale, gain, next_scales
+from fl.schemes.scheme import flip_target, keep_factor
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose
 from phy.numerics.workers import spans

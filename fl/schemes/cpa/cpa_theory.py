@@ -16,10 +16,10 @@ from typing import Literal
 
 import numpy as np
 
-from fl.arrays import F64, Bools, Reals
-from fl.config.scheme import keep_factor
+from fl.base.arrays import F64, Bools, Reals
 from fl.models.federated import Piece
 from fl.schemes.coders.quantizers import Quantizer
+from fl.schemes.scheme import keep_factor
 
 Decode = Literal["coded", "printed", "unbiased"]
 

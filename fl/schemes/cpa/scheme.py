@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Discriminator, Field, Tag
 
-from fl.config.base import PositiveFloat, whole
-from fl.config.measured import Measured
-from fl.config.scheme import SCHEME_KEYS, ChannelUse, Confidence, EpsilonOrNone, Response, Scheme, belongs, schemes
+from fl.base.fields import PositiveFloat, whole
+from fl.base.measured import Measured
+from fl.base.words import plural
 from fl.schemes.coders.quantizers import Quantizer, RateBits, build_quantizer
 from fl.schemes.cpa.cpa_theory import Codebook, anonymity
-from fl.words import plural
+from fl.schemes.scheme import SCHEME_KEYS, ChannelUse, Confidence, EpsilonOrNone, Response, Scheme, belongs, schemes
 from phy.config.base import Modulation
-from phy.config.conflict import Conflict
+from phy.config.conflict import Conflict, Say, Write
 from privacy.events.releases import Release
 
 if TYPE_CHECKING:
-    from fl.audit.law import Law
     from fl.models.federated import Piece
     from fl.schemes.coders.air import AirForm
+    from fl.schemes.coders.law import Law
     from fl.schemes.cpa.cpa import Cpa
 
 _MOST_POINTS = 512
@@ -157,30 +157,29 @@ class CpaScheme(Scheme):
         last = self.gamma_in(num_rounds - 1)
         if np.float32(last) < np.finfo(np.float32).tiny:
             least = (2.0 * float(np.finfo(np.float32).tiny) / self.gamma) ** (1.0 / (num_rounds - 1))
-            problem = (
-                f"gamma has come down to {last:g} in round {num_rounds}, which single precision does not "
-                f"hold; write gamma_decay: {math.ceil(1e4 * least) / 1e4:g} or more"
-            )
-            yield Conflict.of(f"learning.aggregation.gamma_decay {keys}", problem)
+            problem = f"gamma has come down to {last:g} in round {num_rounds}, which single precision does not hold"
+            remedy = Write({"gamma_decay": math.ceil(1e4 * least) / 1e4}, note="or more")
+            yield Conflict(f"learning.aggregation.gamma_decay {keys}", problem, remedy)
         if len(self.rates) != self.stages:
-            problem = f"rate_bits lists {plural(len(self.rates), 'stage')}, stages is {self.stages}; write " + (
-                f"stages: {len(self.rates)}" if self.rates else "one rate for every stage"
-            )
-            yield Conflict.of(f"learning.aggregation.stages {keys}", problem)
+            problem = f"rate_bits lists {plural(len(self.rates), 'stage')}, stages is {self.stages}"
+            as_many = Write({"stages": len(self.rates)}) if self.rates else Say("write one rate for every stage")
+            yield Conflict(f"learning.aggregation.stages {keys}", problem, as_many)
             return
         if self.radius == "scaled" and (self.form, self.rates[0], self.dimension) == ("printed", 1, 1):
             problem = (
                 "a scaled radius is found from how large quantised numbers are, and the printed form with rate_bits 1 "
-                "has two levels of one size; write form: coded, or rate_bits: 2"
+                "has two levels of one size"
             )
-            yield Conflict.of(f"learning.aggregation.radius {keys}", problem)
+            yield Conflict(
+                f"learning.aggregation.radius {keys}", problem, Write({"form": "coded"}), Write({"rate_bits": 2})
+            )
         most = max(self.rates)
         if (num_points := self.codebook(most).num_points) > _MOST_POINTS:
             problem = (
                 f"a hexagonal lattice of rate_bits {most} has {num_points} points in its ball, and "
-                f"codewords have at most {_MOST_POINTS} entries; write rate_bits: 4 or less, or dimension: 1"
+                f"codewords have at most {_MOST_POINTS} entries"
             )
-            yield Conflict.of(keys, problem)
+            yield Conflict(keys, problem, Write({"rate_bits": 4}, note="or less"), Write({"dimension": 1}))
         if self.gamma_decay != 1.0 and self.radius != "decaying":
             yield belongs("gamma_decay", "radius decaying", f"the radius is {self.radius}")
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fl.aggregation.estimates import SMALLEST_DEBIAS_FACTOR
-from fl.arrays import F32, F64, I64, U8, Reals
+from fl.base.arrays import F32, F64, I64, U8, Reals
+from fl.schemes.aggregation.estimates import SMALLEST_DEBIAS_FACTOR
 from fl.schemes.coders.coder import Coder, Known, Senders, checked_updates
 from fl.schemes.coders.stochastic_bits import SignSums, received_signs, stochastic_bits
 from phy.fading.block_taps import UplinkContext

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.config.base import PositiveFloat
-from fl.config.measured import Measured
-from fl.config.scheme import SCHEME_KEYS, ChannelUse, Confidence, Epsilon, Response, Scheme, belongs, schemes
+from fl.base.fields import PositiveFloat
+from fl.base.measured import Measured
 from fl.schemes.coders.air import AirForm, Votes
 from fl.schemes.probit.probit import SMALLEST_SHARE, Probit
+from fl.schemes.scheme import SCHEME_KEYS, ChannelUse, Confidence, Epsilon, Response, Scheme, belongs, schemes
 from phy.config.base import Modulation
-from phy.config.conflict import Conflict
+from phy.config.conflict import Conflict, ConflictError, LeaveOut, Say, Write, rounded
 from privacy.events.events import Ledger
 from privacy.events.releases import Release, Uploads
 from privacy.mechanisms.probit import dp_bound, privacy_loss
 
 if TYPE_CHECKING:
-    from fl.audit.law import Law
     from fl.models.federated import Piece
+    from fl.schemes.coders.law import Law
 
 _MOST_ENTRIES = 4096
 
@@ -68,10 +68,15 @@ class ProbitScheme(Scheme):
     @model_validator(mode="after")
     def _bounds_have_their_numbers(self) -> ProbitScheme:
         if (self.bound == "clip") != (self.clip is not None):
-            remedy = "write bound: clip" if self.bound != "clip" else "write for example clip: 0.05"
-            raise ValueError(f"bound clip needs clip, and no other bound has one; {remedy}")
+            remedy = Write({"bound": "clip"}) if self.bound != "clip" else Write({"clip": 0.05}, example=True)
+            raise ConflictError("bound clip", "bound clip needs clip, and no other bound has one", remedy)
         if self.epsilon is not None and self.l1_clip is None:
-            raise ValueError("epsilon needs l1_clip; add l1_clip: 1.0 and bound: adaptive, or leave epsilon out")
+            raise ConflictError(
+                "epsilon l1_clip",
+                "epsilon needs l1_clip",
+                Write({"l1_clip": 1.0, "bound": "adaptive"}),
+                LeaveOut("epsilon"),
+            )
         return self
 
     def upload_bits(self, num_values: int) -> int:
@@ -106,15 +111,18 @@ class ProbitScheme(Scheme):
             yield Conflict(
                 f"learning.aggregation.l1_clip {SCHEME_KEYS}",
                 "l1_clip limits updates for an epsilon, and there is neither an epsilon nor a budget that sets it",
-                "leave l1_clip out, or write an epsilon",
+                LeaveOut("l1_clip"),
+                Say("write an epsilon"),
             )
         needed = self.needed_bound(num_values)
         if not calibrated and self.bound == "fixed" and self.b < needed * (1.0 - 1e-9):
-            problem = (
-                f"b {self.b:g} is below {needed:.6g}, which (epsilon, 0)-DP asks for; write b: "
-                f"{1.001 * needed:.4g}, or a smaller l1_clip, or bound: adaptive, which raises b itself"
+            yield Conflict(
+                f"learning.aggregation.b learning.aggregation.epsilon {SCHEME_KEYS}",
+                f"b {self.b:g} is below {needed:.6g}, which (epsilon, 0)-DP asks for",
+                Write({"b": rounded(1.001 * needed, 4)}),
+                Say("a smaller l1_clip"),
+                Write({"bound": "adaptive"}, note=", which raises b itself"),
             )
-            yield Conflict.of(f"learning.aggregation.b learning.aggregation.epsilon {SCHEME_KEYS}", problem)
         if self.bound == "clip" and self.b != type(self).model_fields["b"].default:
             yield belongs("b", "bound fixed or adaptive", "the bound is clip")
         if self.form != "printed" and self.epsilon is None and not calibrated:
@@ -141,7 +149,7 @@ class ProbitScheme(Scheme):
 
     def law(self, *, num_values: int | None) -> Law:
         """See `Scheme.law`: at the smallest b of any round, to which data and attackers can bring the adaptive rule."""
-        from fl.audit.law import FAR, Law
+        from fl.schemes.coders.law import FAR, Law
 
         first = b = self.first_bound(num_values)
         note = f", b {b:.4g}"
@@ -169,10 +177,8 @@ class ProbitScheme(Scheme):
     def release(self, num_values: int) -> Release:
         """See `Scheme.release`: the upload as a whole, at the exact loss of the smallest b that any round may take."""
         if self.l1_clip is None:
-            return self.unprotected(
-                "without a limit of the l1 norm protects nothing, and no budget holds that; write for example "
-                "aggregation: {name: probit, l1_clip: 1.0}."
-            )
+            problem = "without a limit of the l1 norm protects nothing, and no budget holds that"
+            return self.unprotected(problem, {"aggregation": {"name": "probit", "l1_clip": 1.0}})
         if self.epsilon is None:  # until a budget sets it
             confidence = self.response.confidence if self.channel == "native" else None
             return Release(kind="pure", unit="device", confidence=confidence)

@@ -15,10 +15,10 @@ def require_gpu() -> None:
         return
     if find_spec("numba_cuda") is None:
         raise LinkError(
-            "engine cuda needs numba-cuda, which is not installed; run pip install 'phyloop[cuda]', or write "
-            "engine: auto"
+            "engine cuda needs numba-cuda, which is not installed",
+            "run pip install 'phyloop[cuda]', or write engine: auto",
         )
     raise LinkError(
-        "engine cuda finds no NVIDIA GPU with a driver of CUDA 13 on this machine; run it where nvidia-smi lists one, "
-        "or write engine: auto"
+        "engine cuda finds no NVIDIA GPU with a driver of CUDA 13 on this machine",
+        "run it where nvidia-smi lists one, or write engine: auto",
     )

@@ -60,7 +60,7 @@ class PacketLink:
         self.num_bytes = -(-num_bits // 8)
         self._users = config.noma.group_size if config.access == "noma" else 1
         if num_devices % self._users:
-            raise LinkError(f"{num_devices} devices cannot form NOMA groups of {self._users}; use a multiple of that")
+            raise LinkError(f"{num_devices} devices cannot form NOMA groups of {self._users}", "use a multiple of that")
         check_gains(config.channel, num_devices=num_devices)
         self._payload = cut_payload(num_bits, packet_size_bytes=self.config.packet_size_bytes)
         self._loop: tuple[tuple[int, tuple[int, ...]], PowerLoop] | None = None
@@ -154,7 +154,7 @@ class PacketLink:
             self._loop = None
             return
         if not self.config.control.closed_loop:
-            raise LinkError("the state has powers of a closed loop, the link has none; restore it into its own link")
+            raise LinkError("the state has powers of a closed loop, the link has none", "restore it into its own link")
         which = (int(kept["seed"]), tuple(int(trial) for trial in kept["trials"]))
         loop = self._new_loop(num_trials=len(which[1]))
         loop.restore(kept["powers"])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from phy.config.conflict import Conflict
+from phy.config.conflict import Conflict, Write
 from phy.config.power import Kernel, LoopConfig, PowerPolicy, power_policies
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ class ClosedLoop(PowerPolicy):
             yield Conflict(
                 "power.policy access",
                 "closed-loop follows the error rate of each device, which superposition does not measure",
-                "write policy: inversion, or access: orthogonal",
+                Write({"policy": "inversion"}),
+                Write({"access": "orthogonal"}),
             )
         elif link.flips_independently:
             yield Conflict(
@@ -42,11 +43,13 @@ class ClosedLoop(PowerPolicy):
                 "the closed form of error model analytic knows no closed loop"
                 if link.error_model == "analytic"
                 else f"the flips of error model {link.error_model} are no measurement for a closed loop to follow",
-                "write error_model: measured, or policy: fixed",
+                Write({"error_model": "measured"}),
+                Write({"policy": "fixed"}),
             )
         if self.loop.target == "ber" and link.packets.policy != "accept":
             yield Conflict(
                 "power.loop.target packets.policy",
                 f"under packets.policy {link.packets.policy} ber is measured on intact packets only",
-                "write power.loop.target: bler, or packets.policy: accept",
+                Write({"power.loop.target": "bler"}),
+                Write({"packets.policy": "accept"}),
             )

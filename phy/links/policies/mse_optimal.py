@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.config.conflict import Conflict
+from phy.config.conflict import Conflict, Say, Write
 from phy.config.power import Kernel, PowerPolicy, Sums, power_policies
 from phy.links.policies.inversion import Inversion
 
@@ -57,12 +57,13 @@ class MseOptimal(PowerPolicy):
             yield Conflict(
                 "power.policy access",
                 f"mse-optimal minimises the error of a sum over the air, the access is {link.access}",
-                "write access: superposition, or policy: fixed or inversion",
+                Write({"access": "superposition"}),
+                Say("policy: fixed or inversion"),
             )
         elif not link.steady:
             yield Conflict(
                 "power.policy channel.coherence channel.model csi.estimator receiver.combining",
                 "mse-optimal takes one channel gain per device and round, but this link has several (paths, "
                 "pilots, or a coherence shorter than a round)",
-                "write policy: fixed",
+                Write({"policy": "fixed"}),
             )

@@ -61,15 +61,15 @@ class LevelPair:
         """Raise PrivacyError for levels that do not rise, for probabilities that are none, and for odds that fall."""
         if not len(self.levels) == len(self.one) == len(self.other) >= 2:
             counts = f"{len(self.levels)}, {len(self.one)} and {len(self.other)}"
-            raise PrivacyError(f"levels, one and other have {counts} numbers; give equally many, 2 or more.")
+            raise PrivacyError(f"levels, one and other have {counts} numbers", "give equally many, 2 or more")
         if not all(math.isfinite(x) for x in self.levels) or any(not low < high for low, high in pairwise(self.levels)):
-            raise PrivacyError(f"levels are {self.levels}, but they must be finite and rise; sort them.")
+            raise PrivacyError(f"levels are {self.levels}, but they must be finite and rise", "sort them")
         for name, law in (("one", self.one), ("other", self.other)):
             if not all(0.0 <= p <= 1.0 for p in law) or abs(math.fsum(law) - 1.0) > 1e-9:
-                raise PrivacyError(f"{name} is {law}, but probabilities are 0 to 1 and add up to 1; give such.")
+                raise PrivacyError(f"{name} is {law}, but probabilities are 0 to 1 and add up to 1", "give such")
         held = [(p, q) for p, q in zip(self.one, self.other, strict=True) if p > 0.0 or q > 0.0]
         if any(p * r > s * q * (1.0 + 1e-9) for (p, q), (s, r) in pairwise(held)):
-            raise PrivacyError("the odds of a level fall from one level to the next; give `one` the higher levels.")
+            raise PrivacyError("the odds of a level fall from one level to the next", "give `one` the higher levels")
 
     @property
     def swapped(self) -> LevelPair:
@@ -214,7 +214,7 @@ def largest_amplitude(
 
 def _check(epsilon: float, amplitude: float, dimension: int) -> None:
     if not (math.isfinite(epsilon) and epsilon >= 0.0):
-        raise PrivacyError(f"epsilon is {epsilon}, but it must be finite and >= 0; give one in nats.")
+        raise PrivacyError(f"epsilon is {epsilon}, but it must be finite and >= 0", "give one in nats")
     if not amplitude >= 0.0:
-        raise PrivacyError(f"amplitude is {amplitude}, but it must be >= 0; give the received one over sqrt(noise).")
+        raise PrivacyError(f"amplitude is {amplitude}, but it must be >= 0", "give the received one over sqrt(noise)")
     require_count(dimension=dimension)

@@ -53,8 +53,8 @@ class RoundingPrivacy:
         values = np.asarray(amplitude, np.float64)
         if not np.all(np.isfinite(values) & (values >= 0)):
             raise PrivacyError(
-                "an amplitude is negative or not finite, but each must be finite and >= 0; "
-                "give received amplitudes A, without their signs."
+                "an amplitude is negative or not finite, but each must be finite and >= 0",
+                "give received amplitudes A, without their signs",
             )
         relative = values / math.sqrt(self.noise_power)
         if self.pair is None:

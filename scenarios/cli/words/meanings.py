@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, get_args
 import yaml
 
 from phy.config.by_word import by_words_in, registry_in
+from phy.config.conflict import flow
 from phy.config.registry import Registry, registries
-from scenarios.schema.errors import flow
 from scenarios.schema.overrides import set_path
 from scenarios.schema.schema_keys import OWNERS, choices, description_of, in_dots, schema_keys
 

@@ -13,8 +13,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from fl.config.learning import algorithms
+from fl.algorithms.learning import algorithms
 from phy.config.by_word import by_words_in
+from phy.config.conflict import flow, listing
 from phy.config.registry import Registry, registries
 from scenarios.cli.words.meanings import (
     KEYS_BY_KIND,
@@ -29,7 +30,7 @@ from scenarios.cli.words.meanings import (
     registry_at,
     scenario_text,
 )
-from scenarios.schema.errors import ScenarioError, flow, listing
+from scenarios.schema.errors import ScenarioError
 from scenarios.schema.messages.forms import FORMS
 from scenarios.schema.messages.nearest import nearest, nearness
 from scenarios.schema.schema_keys import OWNERS, TAGS, UNNAMED, choices, description_of, schema_keys

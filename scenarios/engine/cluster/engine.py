@@ -16,7 +16,7 @@ from dask.typing import Key
 from distributed import Client, Future
 from distributed.scheduler import KilledWorker
 
-from fl.results import TrialResult
+from fl.base.results import TrialResult
 from scenarios.engine.batch import Finished, Job, finished
 from scenarios.engine.cluster.compatibility import versions
 from scenarios.engine.cluster.connection import own_workers, running_scheduler

@@ -16,7 +16,7 @@ from typing import Any, TypedDict
 
 from distributed import get_worker
 
-from fl.words import plural
+from fl.base.words import plural
 from phy.numerics.workers import THREADS_VARIABLE
 from scenarios.engine.batch import Finished, compute
 from scenarios.engine.cluster.compatibility import refuse_other_versions, versions

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from fl.words import plural
+from fl.base.words import plural
 from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, Point, value_of
 from scenarios.report.answers.contests import Contests, contests
@@ -123,7 +123,8 @@ def _ranked(found: Contests, *, better: int) -> tuple[tuple[tuple[str, str], ...
                 (*ranks_within_epsilon(one.place, better=better),) if one.verdict == "unequal privacy" else ()
                 for one in ranks
             ]
-            rows += [(title, row) for one, more in zip(ranks, fair, strict=True) for row in (one, *more)]
+            setting = ", ".join(filter(None, (head.lower(), title)))
+            rows += [(setting, row) for one, more in zip(ranks, fair, strict=True) for row in (one, *more)]
             within += [(title, [row for more in fair for row in more])] if any(fair) else []
         said_ += sentences(stories, metric=found.metric, better=better, group=head)
         said_ += _within(within, metric=found.metric, better=better)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from math import isinf
 from typing import TYPE_CHECKING
 
 from scenarios.report.answers.proofs import spends_more
@@ -153,7 +154,8 @@ class _Teller:
         match clause.verdict:
             case "clear":
                 comparative = "better" if self.pair else "best"
-                return f"{winners} {be} {comparative}{where}, {self.margin(clause.ranks)}"
+                proof = ", no ε proved" if all(map(_without_proof, clause.ranks)) else ""
+                return f"{winners} {be} {comparative}{where}, {self.margin(clause.ranks)}{proof}"
             case "unclear":
                 return self.unclear(clause, where=where)
             case "equal":
@@ -198,7 +200,7 @@ class _Teller:
         worse = f"; clearly behind: {listed(behind, most=MOST_RIVALS, between='; ')}" if behind else ""
         if len(clause.ranks) > 1:
             leading = listed(words, most=MOST_RIVALS, between="; ")
-            return f"no clear best{where}: {leading} lead, largest {difference}{worse}"
+            return f"no clear best{where}: {leading} lead, largest {difference}{epsilons}{worse}"
         rest = listed(words[1:], most=MOST_RIVALS, between="; ")
         return (
             f"no clear best{where}: {words[0]} has {one.best.mean.mean:.3g}, and not clearly worse "
@@ -211,11 +213,15 @@ class _Teller:
         return f"{axis_label(self.metric)} {' against '.join(values)}"
 
     def epsilons(self, one: Rank) -> str:
-        """The proved epsilons of the best and the next, where they are not equal privacy; else nothing."""
+        """Proved epsilons where they are not equal privacy, of the two or of all there; or that none is proved."""
         mine, its = one.best.proved, one.following.proved if one.following else None
-        if mine is None or its is None or not (spends_more(mine, its) or spends_more(its, mine)):
-            return ""
-        return f", at proved ε = {mine.number} and {its.number}"
+        if mine is not None and its is not None and (spends_more(mine, its) or spends_more(its, mine)):
+            return f", at proved ε = {mine.number} and {its.number}"
+        asked = [entry.proved for entry in one.place.entries if entry.private and entry.proved is not None]
+        least, most = (pick(asked, key=lambda proved: proved.epsilon, default=None) for pick in (min, max))
+        if least is not None and most is not None and spends_more(most, least):
+            return f", not at equal privacy: proved ε from {least.number} to {most.number}"
+        return ", no ε proved" if _without_proof(one) else ""
 
     def spent(self, clause: Clause) -> str:
         def ratio(one: Rank) -> float:
@@ -233,6 +239,12 @@ class _Teller:
     def at(self, rank: Rank) -> str:
         words = ", ".join(filter(None, (self.panel.get(id(rank), ""), rank.place.words)))
         return f" ({words})" if words else ""
+
+
+def _without_proof(one: Rank) -> bool:
+    """Tell if privacy is asked of all at a place, and no finite epsilon is proved of any."""
+    known = [entry.proved for entry in one.place.entries if entry.private]
+    return len(known) == len(one.place.entries) and all(proved and isinf(proved.epsilon) for proved in known)
 
 
 def _size(difference: Mean) -> str:

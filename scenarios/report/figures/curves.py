@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.config.measured import ALONG
-from fl.words import plural
+from fl.base.measured import ALONG
+from fl.base.words import plural
 from phy.numerics.cache import LastResult
 from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, Point, is_number, is_shown, value_of

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.config.measured import SAMPLE
+from fl.base.measured import SAMPLE
 from scenarios.report.figures.drawing import Spot
 from scenarios.report.tables.summaries import CONFIDENCE
 from scenarios.store.store import Series

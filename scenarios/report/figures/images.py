@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.learning.fedavg import FedAvgConfig
-from fl.words import plural
+from fl.algorithms.fedavg.config import FedAvgConfig
+from fl.base.words import plural
 from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, Point, value_of
 from scenarios.report.figures.curves import applies
@@ -67,10 +67,10 @@ def draw_partitions(folder: Path, plan: Plan) -> tuple[FigureFiles, ...]:
 
 def label_counts(learning: FedAvgConfig, *, seed: int, trial: int) -> NDArray[np.int64] | None:
     """Samples of each label on each device `[num_devices, num_classes]`; None if the images are not at hand."""
+    from fl.base.errors import LearningError
     from fl.data.images import load_images
+    from fl.data.partition.split import partition
     from fl.data.whereabouts import find_data
-    from fl.partition.split import partition
-    from fl.tasks.base import LearningError
     from phy.numerics.random import Purpose, generator
 
     if find_data(learning.data.name).place in ("nowhere", "download"):

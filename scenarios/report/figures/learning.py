@@ -10,7 +10,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.config.measured import ENSEMBLE_W2, LINK, joined
+from fl.base.measured import ENSEMBLE_W2, LINK, joined
 from phy.config import LinkConfig
 from phy.measure.monte_carlo import ClusteredCounts
 from privacy.errors import PrivacyError

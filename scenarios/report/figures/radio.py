@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.words import plural
+from fl.base.words import plural
 from phy.inspection import Inspection
 from phy.receivers.demapping import constellation_points
 from scenarios.files.replacement import writing

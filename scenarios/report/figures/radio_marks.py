@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.words import plural
+from fl.base.words import plural
 from phy.inspection import Inspection
 from phy.receivers.demapping import constellation_points
 from scenarios.report.figures.interactive import in_script, plain

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from fl.config.measured import ALONG, LINK_RATES, RADIO, SPENT, Measured
-from fl.results import CAP_NAMES
+from fl.base.measured import ALONG, LINK_RATES, RADIO, SPENT, Measured
+from fl.base.results import CAP_NAMES
 from privacy.mechanisms.flip_plans import CLAMP_WORDS
 from scenarios.schema.schema import Axis
 

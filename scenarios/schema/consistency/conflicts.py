@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,12 +9,13 @@ from typing import Any
 from pydantic import BaseModel
 
 from fl.uplink.senders import exchangeable
-from phy.config.conflict import Conflict, problem_and_remedy
+from phy.config.conflict import Conflict, LeaveOut, Remedy, Say, Write, remedy_in, rounded
 from phy.links.conflicts import link_conflicts
+from privacy.config import Mechanism
 from privacy.errors import PrivacyError
 from scenarios.schema.consistency.resolve import links_of, resolve_auto
 from scenarios.schema.errors import Change, ScenarioError, together
-from scenarios.schema.messages.lines import change_in
+from scenarios.schema.messages.following import change_of
 from scenarios.schema.schema import Scenario
 from scenarios.schema.schema_keys import schema_keys
 
@@ -24,13 +24,6 @@ Where = Callable[[str], tuple[Path | str | None, int | None] | None]
 
 
 _BUDGET = "privacy.budget"
-_BLAMED = (
-    ("evidence", "privacy.confidence learning.aggregation.confidence privacy.budget.delta "),
-    ("channel native", "privacy.channel learning.aggregation.channel "),
-    ("accountant", "privacy.budget.accountant "),
-    ("aggregation", "learning.aggregation.epsilon learning.aggregation.name learning.aggregation "),
-)
-"""Words of a PrivacyError, and the keys that the error then blames before the budget."""
 
 
 def check_consistency(scenario: Scenario, *, where: Where, conflicts: Iterable[Conflict] | None = None) -> None:
@@ -48,7 +41,7 @@ def check_consistency(scenario: Scenario, *, where: Where, conflicts: Iterable[C
                 line=line,
                 key=key,
                 value=value,
-                change=change_in(conflict.remedy, tuple(key.split(".")), known=schema_keys()) or Change(),
+                change=change_of(conflict.remedies, tuple(key.split(".")), known=schema_keys()) or Change(),
             )
         )
     if found:
@@ -100,40 +93,49 @@ def budget_conflicts(scenario: Scenario) -> Iterator[Conflict]:
         yield Conflict(
             f"{_BUDGET} learning.algorithm",
             f"a budget limits what a run of flmc or fedavg sends, the algorithm is {learning.algorithm}",
-            "leave budget out",
+            LeaveOut("budget"),
         )
         return
     if budget.delta == 0.0 and privacy.gaussian_noise is not None:
         yield Conflict(
             f"{_BUDGET}.delta {_BUDGET}",
             f"delta is 0, but {privacy.gaussian_noise} gives approximate privacy only, with a delta above 0",
-            "write delta: 1e-5",
+            Write({"delta": 1e-5}),
         )
         return
     if budget.delta == 0.0 and budget.accountant not in ("basic", "exact"):
         yield Conflict(
             f"{_BUDGET}.delta {_BUDGET}.accountant {_BUDGET}",
             f"delta is 0, but accountant {budget.accountant} needs one above 0",
-            "write delta: 1e-5, or accountant: basic",
+            Write({"delta": 1e-5}),
+            Write({"accountant": "basic"}),
         )
         return
     try:
         found = list(learning.budget_conflicts(link=resolve_auto(scenario).link, privacy=privacy))
         if not found and rounds_known(scenario) == 0:
-            problem, _ = problem_and_remedy(budget.too_small)
-            found = [Conflict(f"{_BUDGET}.epsilon {_BUDGET}", problem, _enough(scenario))]
+            found = [Conflict(f"{_BUDGET}.epsilon {_BUDGET}", budget.too_small.problem, _enough(scenario))]
     except PrivacyError as error:
-        problem, remedy = problem_and_remedy(error)
-        blamed = next((keys for word, keys in _BLAMED if word in problem), "")
-        if not remedy.startswith(("write ", "leave ")):
-            remedy = _enough(scenario)
-        section = "learning.aggregation" if privacy.protects == "scheme" else "privacy"
-        remedy = re.sub(r"write (confidence|channel): ", rf"write {section}.\1: ", remedy)
-        found = [Conflict(f"{blamed}{_BUDGET}.epsilon {_BUDGET}", problem, remedy)]
+        found = [_unkept(error, scenario, privacy)]
     yield from found
 
 
-def _enough(scenario: Scenario) -> str:
+def _unkept(error: PrivacyError, scenario: Scenario, privacy: Mechanism) -> Conflict:
+    """The conflict of a budget that cannot be kept; one that is only too small has an epsilon that is enough.
+
+    Settings that a mechanism and a scheme of aggregation both have are those of the one that protects.
+    """
+    section = "learning.aggregation" if privacy.protects == "scheme" else "privacy"
+    names = {key: f"{section}.{key}" for key in ("confidence", "channel")} | {"budget.delta": f"{_BUDGET}.delta"}
+    names["budget.accountant"] = f"{_BUDGET}.accountant"
+    keys = [names.get(key, key) for key in error.keys.split()]
+    remedies = [remedy_in(one).renamed(names) for one in error.remedies]
+    if not remedies or isinstance(remedies[0], Say):
+        remedies = [_enough(scenario)]
+    return Conflict(" ".join((*keys, f"{_BUDGET}.epsilon", _BUDGET)), error.problem, *remedies)
+
+
+def _enough(scenario: Scenario) -> Remedy:
     """The remedy for a budget that is too small: the first of four, sixteen... times epsilon that is enough."""
     privacy = scenario.mechanism
     assert privacy is not None
@@ -145,10 +147,10 @@ def _enough(scenario: Scenario) -> str:
         try:
             found = [*scenario.learning.budget_conflicts(link=resolve_auto(larger).link, privacy=larger.mechanism)]
             if not found and rounds_known(larger) != 0:
-                return f"write {_BUDGET}.epsilon: {epsilon:g}"
+                return Write({f"{_BUDGET}.epsilon": rounded(epsilon, 6)})
         except PrivacyError:
             continue
-    return "write privacy: none"
+    return Write({"privacy": "none"})
 
 
 def rounds_known(scenario: Scenario) -> int | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fl.words import plural
-from phy.config.conflict import Conflict
+from fl.base.words import plural
+from phy.config.conflict import Conflict, ConflictError, LeaveOut, Say, Write
 from phy.engines.choice import with_engine
 from phy.links.conflicts import link_conflicts
 from scenarios.schema.schema import MeasureConfig, Scenario
@@ -18,7 +18,7 @@ MAX_LEVEL_DB = 300.0
 def measure_of(scenario: Scenario) -> MeasureConfig:
     """The `measure:` part of a scenario; ValueError if it has none."""
     if scenario.measure is None:
-        raise ValueError(f"scenario {scenario.name} has no measure: section; add one")
+        raise ConflictError("", f"scenario {scenario.name} has no measure: section", Say("add one"))
     return scenario.measure
 
 
@@ -35,16 +35,18 @@ def find_link_conflicts(scenario: Scenario) -> Iterator[Conflict]:
         yield Conflict(
             "link.modulation link.mcs link",
             "modulation auto follows the learning scheme, and a link study has none",
-            "write for example modulation: qpsk, or an mcs",
+            Write({"modulation": "qpsk"}, example=True),
+            Say("an mcs"),
         )
         return
-    wrong = {"access superposition": "access: orthogonal"} if link.access == "superposition" else {}
-    wrong |= {"modulation analog": "modulation: qpsk"} if link.modulation == "analog" else {}
+    wrong = {"access": "orthogonal"} if link.access == "superposition" else {}
+    wrong |= {"modulation": "qpsk"} if link.modulation == "analog" else {}
     if wrong:
+        first = next(iter(wrong))
         yield Conflict(
             "link.access link.modulation",
-            f"under {next(iter(wrong))} no device's bits are detected, so there is no error rate to measure",
-            f"write {' and '.join(wrong.values())}",
+            f"under {first} {getattr(link, first)} no device's bits are detected, so there is no error rate to measure",
+            Write(wrong),
         )
         return
     packet_bits = 8 * link.packet_size_bytes
@@ -56,20 +58,22 @@ def find_link_conflicts(scenario: Scenario) -> Iterator[Conflict]:
         yield Conflict(
             "link.error_model",
             "an error rate is measured on the simulated link, not on a model of its errors",
-            "write error_model: measured, or leave it out",
+            Write({"error_model": "measured"}),
+            LeaveOut(),
         )
     if link.control.closed_loop:
         yield Conflict(
             "link.power.policy",
             "a closed loop changes the power in every round of learning, so that no level on the axis can hold",
-            "write policy: fixed",
+            Write({"policy": "fixed"}),
         )
     yield from _level_conflicts(scenario)
     if measure.bits_per_batch != "auto" and measure.bits_per_batch < packet_bits:
         yield Conflict(
             "measure.bits_per_batch link.packet_size_bytes",
             f"less than one packet of {plural(packet_bits, 'bit')}",
-            f"write {packet_bits}, or auto",
+            Write({"": packet_bits}),
+            Say("auto"),
         )
 
 
@@ -84,6 +88,6 @@ def _level_conflicts(scenario: Scenario) -> Iterator[Conflict]:
                 "measure.values link.channel.gain",
                 f"{measure.over} {value:g} needs a transmit power of {level:.0f} dB over N0, "
                 f"at most {MAX_LEVEL_DB:.0f} dB either way can be simulated",
-                "write link.channel.gain: 1.0",
+                Write({"link.channel.gain": 1.0}),
             )
             return

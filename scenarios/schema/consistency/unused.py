@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from pydantic import BaseModel
 
-from fl.config.codec import codecs
-from fl.learning.fedavg import FedAvgConfig
+from fl.algorithms.fedavg.config import FedAvgConfig
+from fl.schemes.codecs.codec import codecs
 from phy.config.by_word import by_words_in
 from phy.config.link import LinkConfig
 from scenarios.schema.consistency.resolve import links_of

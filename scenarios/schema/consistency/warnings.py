@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from fl.algorithms.fedavg.config import FedAvgConfig
+from fl.algorithms.fedavg.footprint import energy_of_round, samples_per_device
+from fl.algorithms.fedavg.upload import training_of, upload_plan
 from fl.attacks.attacks import number_of
-from fl.config.codec import Codec, codecs
-from fl.footprint import energy_of_round, samples_per_device
-from fl.learning.fedavg import FedAvgConfig
-from fl.learning.upload import training_of, upload_plan
+from fl.base.words import plural
+from fl.schemes.codecs.codec import Codec, codecs
 from fl.uplink.budgets import upload_parameters
 from fl.uplink.channel_credit import errors_together, law_of_errors
-from fl.words import plural
 from phy.coding.plan import plan_packet
 from phy.config import LinkConfig
 from phy.engines.choice import has_bfloat16
@@ -192,9 +192,9 @@ def _beyond_codec(learning: FedAvgConfig, noise: float) -> Iterator[str]:
 
 def _data(learning: FedAvgConfig) -> Iterator[str]:
     """Images that are not on this machine, or fewer of them than the scenario asks for."""
+    from fl.base.errors import LearningError
     from fl.data.images import available_images
     from fl.data.whereabouts import missing_data
-    from fl.tasks.base import LearningError
 
     missing = missing_data(learning.data.name)
     if missing is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from pydantic import BaseModel
 
-from fl.config.scheme import schemes
+from fl.schemes.scheme import schemes
 from phy.config.by_word import registry_in
 from scenarios.schema.schema_keys import SECTIONS, TAGS, schema_keys
 

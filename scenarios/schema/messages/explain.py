@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from copy import deepcopy
 from typing import Any, NamedTuple
@@ -15,8 +14,8 @@ from scenarios.schema.errors import (
     KeyPath,
     Mark,
     ScenarioError,
+    conflict_of,
     dotted,
-    has_parts,
     mapping,
     mark_of,
     names_of,
@@ -24,6 +23,7 @@ from scenarios.schema.errors import (
     together,
     value_at,
 )
+from scenarios.schema.messages.following import follow
 from scenarios.schema.messages.forms import FORMS, Answer
 from scenarios.schema.messages.kinds import of_other_kinds
 from scenarios.schema.messages.nearest import nearest
@@ -116,19 +116,19 @@ def examine(
             and path not in dropped
             and path[:-1] not in dropped
             and not any((path[:at], "") in reported for at in range(1, len(path)) if type(path[at]) is int)
-            and not _follows(path, _sentence(item), lost)
+            and not _follows(path, item, lost)
         }
         answers, more = _answers(fresh, answer=answer, document=corrected, marks=places, prefer=prefer)
         errors += [_as_error(one, marks=places) for one in answers]
         unseen += more
         reported |= {(path, _sentence(item)) for path, item in fresh.items()}
         for change in (one.change for one in answers):
-            _follow(change, corrected, places)
+            follow(change, corrected, places, tags=OWNERS)
             lost |= set() if change.sure else set(change.gone)
             dropped |= set() if change.sure else {_around(path) for path in change.gone}
         for path in found.keys() - fresh.keys():
             path = path if value_at(corrected, path) is not None else path[:-1] or path
-            _follow(Change(gone=(path or (str(next(iter(corrected))),),)), corrected, places)
+            follow(Change(gone=(path or (str(next(iter(corrected))),),)), corrected, places, tags=OWNERS)
             dropped.add(path)
             lost.add(path)
         normalise(corrected, left_out=left_out_keys())
@@ -145,37 +145,16 @@ def _sentence(item: Mapping[str, Any]) -> str:
     return str(item["msg"]) if item["type"] == "value_error" else ""
 
 
-def _follows(path: KeyPath, sentence: str, lost: Collection[KeyPath]) -> bool:
-    """Return True for a conflict within a section whose sentence names a lost key inside, or a section around it."""
-    words = set(re.findall(r"\w+", sentence))
-    return any(one[: len(path)] == path and not words.isdisjoint(map(str, one[len(path) :])) for one in lost)
+def _follows(path: KeyPath, item: Mapping[str, Any], lost: Collection[KeyPath]) -> bool:
+    """Return True for a conflict within a section that names a lost key inside, or a section around it."""
+    keys = conflict_of(item["ctx"]["error"]).named if item["type"] == "value_error" else ()
+    named = {part for key in keys for part in key.split(".")}
+    return any(one[: len(path)] == path and not named.isdisjoint(map(str, one[len(path) :])) for one in lost)
 
 
 def _around(path: KeyPath) -> KeyPath:
     """The section that lacks a key once its value is left out; an unknown key itself, which no section lacks."""
     return path[:-1] if names_of(path) in schema_keys() else path
-
-
-def _follow(change: Change, document: dict[str, Any], marks: dict[KeyPath, Mark]) -> None:
-    """Change a document as a remedy says; the place of what comes is that of what goes."""
-    old = next((path for path in change.gone if path in marks), None)
-    for path in change.gone:
-        around = mapping(value_at(document, path[:-1]))
-        section = mapping(around.pop(path[-1], None))
-        if kind := {tag: section[tag] for tag in OWNERS if tag in section}:
-            around[path[-1]] = kind
-    for path, value in change.new:
-        inside: Any = document
-        for part in path[:-1]:
-            if isinstance(inside, list) and not isinstance(part, int):  # a key of a list, such as figures.x
-                return
-            if not has_parts(value_at(inside, (part,))):
-                inside[part] = {}
-            inside = inside[part]
-        if isinstance(inside, dict) or isinstance(path[-1], int):
-            inside[path[-1]] = deepcopy(value)
-        if old is not None and path not in marks:
-            marks.update({(*path, *at[len(old) :]): marks[at] for at in [*marks] if at[: len(old)] == old})
 
 
 def _by_path(error: ValidationError, document: dict[str, Any]) -> dict[KeyPath, dict[str, Any]]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from operator import ge, gt, le, lt
 from typing import Any, NamedTuple
 
-from fl.words import plural
+from fl.base.words import plural
+from phy.config.conflict import LeaveOut, Remedy, Write
 from scenarios.schema.errors import Change, KeyPath
 from scenarios.schema.labels.units import in_unit_of
 
@@ -63,11 +64,9 @@ LIMITS = {
     "less_than_equal": ("le", "at most", "less", le),
 }
 
+NAME = "must be 1 to 80 letters, digits, dots, dashes or underscores, the first a letter or digit"
+
 LENGTHS = {
-    "string_pattern_mismatch": (
-        "must be 1 to 80 letters, digits, dots, dashes or underscores, the first a letter or digit",
-        "write for example my-study_2",
-    ),
     "too_short": ("must have at least {min_length} entries", "write at least {min_length}"),
     "too_long": ("must have at most {max_length} entries", "shorten it"),
     "string_too_long": ("must have at most {max_length} characters", "shorten it"),
@@ -85,10 +84,10 @@ class Answer(NamedTuple):
     value: object = None
 
 
-def share_of_devices(value: object, num_devices: object) -> str | None:
+def share_of_devices(value: object, num_devices: object) -> Remedy | None:
     """Return the remedy for a share in place of a number of devices; None for other values."""
     if value == "all":
-        return "leave it out: all devices take part"
+        return LeaveOut(note=": all devices take part")
     try:
         share = float(in_unit_of("share", value) or str(value))
     except ValueError:
@@ -96,4 +95,4 @@ def share_of_devices(value: object, num_devices: object) -> str | None:
     if not 0.0 < share < 1.0:
         return None
     number = num_devices if type(num_devices) is int and num_devices > 0 else 20
-    return f"write {max(1, round(share * number))} for {100.0 * share:g} % of {plural(number, 'device')}"
+    return Write({"": max(1, round(share * number))}, note=f"for {100.0 * share:g} % of {plural(number, 'device')}")

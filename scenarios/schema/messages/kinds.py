@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from scenarios.schema.errors import Change, KeyPath, listing, names_of
+from phy.config.conflict import listing
+from scenarios.schema.errors import Change, KeyPath, names_of
 from scenarios.schema.messages.forms import Answer
 from scenarios.schema.schema import num_errors
 from scenarios.schema.schema_keys import SECTIONS, belongs, owner_of, schema_keys

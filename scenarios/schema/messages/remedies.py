@@ -10,15 +10,14 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from phy.config.conflict import problem_and_remedy
+from phy.config.conflict import Remedy, Say, Write, flow, listing, sentence_of
 from scenarios.schema.errors import (
     Change,
     KeyPath,
     Mark,
+    conflict_of,
     dotted,
-    flow,
     has_parts,
-    listing,
     mapping,
     mark_of,
     names_of,
@@ -26,18 +25,20 @@ from scenarios.schema.errors import (
     value_at,
 )
 from scenarios.schema.labels.units import in_unit_of, number_in, numbers_in, range_in
+from scenarios.schema.messages.following import change_of
 from scenarios.schema.messages.forms import (
     FORMS,
     LENGTHS,
     LIMITS,
+    NAME,
     TYPES,
     Answer,
     share_of_devices,
 )
-from scenarios.schema.messages.lines import change_in
 from scenarios.schema.messages.nearest import nearest, nearest_words
 from scenarios.schema.messages.values import (
     MOST_ROUNDED,
+    an_example,
     beyond,
     broken_limit,
     by_example,
@@ -84,15 +85,12 @@ def answer(
     """
     kind, value = item["type"], value_at(document, path)
     if kind == "value_error":
-        problem, remedy = problem_and_remedy(item["ctx"]["error"])
-        # Of several keys in the sentence, name the first that the user wrote, swept keys before others.
-        words = re.findall(r"[a-z_0-9]+(?:\.[a-z_0-9]+)*", problem)
-        keys = [key for word in words if (key := (*path, *word.split("."))) in written]
+        conflict = conflict_of(item["ctx"]["error"])
+        # Of several keys, name the first that the user wrote, swept keys before others.
+        keys = [key for one in conflict.keys if (key := (*path, *one.split("."))) in written]
         named = min(keys, key=lambda one: one not in prefer, default=path)
-        word = remedy.removeprefix("did you mean ")
-        change = Change(new=((named, word),)) if word != remedy else change_in(remedy, named, known=schema_keys())
-        change = Change(gone=(named,), sure=False) if change is None else change
-        return Answer(named, problem, remedy, change, _scalar(value_at(document, named)))
+        change = change_of(conflict.remedies, named, known=schema_keys()) or Change(gone=(named,), sure=False)
+        return Answer(named, conflict.problem, conflict.remedy, change, _scalar(value_at(document, named)))
     if kind == "no_word":
         return _without_kind(path, item["ctx"], value)
     if kind == "union_tag_invalid":
@@ -108,9 +106,9 @@ def answer(
         example = example_of(names_of(path))
         change = Change(sure=False) if example is None or type(path[-1]) is int else Change(new=((path, example),))
         return Answer(path, "the key is missing", _addition(path), change)
-    problem, remedy, new = _wrong_value(kind, path, item, document)
-    change = Change(new=((path, new),)) if new is not None else stand_in(remedy, path)
-    return Answer(path, problem, remedy, change, value)
+    problem, remedies, new = _wrong_value(kind, path, item, document)
+    change = Change(new=((path, new),)) if new is not None else stand_in(remedies, path)
+    return Answer(path, problem, sentence_of(remedies), change, value)
 
 
 def _scalar(value: object) -> object:
@@ -138,8 +136,9 @@ def _wrong_kind(
     at = next((one for name in (*TAGS, named) if (one := (*path, name)) in written), path)
     tag = named if named.isidentifier() else SECTIONS[str(path[0])][0]
     place = path if isinstance(value_at(document, path), str) else (*path, tag)
-    problem, remedy, near = _choice(context["expected_tags"], given, place, document)
-    change = Change(new=((place, near),)) if near else stand_in(remedy, place)
+    problem, remedies, near = _choice(context["expected_tags"], given, place, document)
+    change = Change(new=((place, near),)) if near else stand_in(remedies, place)
+    remedy = sentence_of(remedies)
     if near is None and (found := _selector(f"{names_of(path)}.{tag}", given)) is not None:
         key, _ = found
         around = next(iter(schema_keys()[f"{names_of(path)}.{key}"].variants), "")
@@ -263,91 +262,102 @@ def _addition(path: KeyPath) -> str:
     return f"add {leaf}: {listing(words)}{' ' * bool(words)}{where}"
 
 
-def _wrong_value(kind: str, path: KeyPath, item: dict[str, Any], document: dict[str, Any]) -> tuple[str, str, Any]:
-    """Problem, remedy, and the value that the remedy writes; None for the last where it is up to the user."""
+def _wrong_value(
+    kind: str, path: KeyPath, item: dict[str, Any], document: dict[str, Any]
+) -> tuple[str, tuple[Remedy, ...], Any]:
+    """Problem, remedies, and the value that the first remedy writes; None where it is up to the user."""
     name, value, leaf = names_of(path), item["input"], str(path[-1]) if path else ""
     kind = kind.replace("_parsing", "_type")  # a section that is read in pydantic's lax mode
     if name.endswith(".devices_per_round"):
         remedy = share_of_devices(value, value_at(document, ("learning", "num_devices")))
-        return f"must be {FORMS[name][0]}", remedy or "write for example 6 for 30 % of 20 devices", None
+        typical = Write({"": 6}, example=True, note="for 30 % of 20 devices")
+        return f"must be {FORMS[name][0]}", (remedy or typical,), None
     fields = schema_keys()[name].definitions if name in schema_keys() else ()
     fits = isinstance(value, dict) or any(allows(one, [value]) for one in fields)
     if kind in ("tuple_type", "list_type") and (fits or name not in FORMS) and not isinstance(value, list):
-        return TYPES[kind][0], f"write [{flow(value)}]", [value]
+        return TYPES[kind][0], (Say(f"write [{flow(value)}]"),), [value]
     if isinstance(value, list) and value and dotted(path) == name and name.startswith(SETTINGS):
         words = [word for tag in ("", *(f".{one}" for one in TAGS)) for word in choices(f"{name}{tag}")]
         fitting = [item for item in value if item in words or any(allows(one, item) for one in fields)]
         if fitting:
-            return "must be one value", f"move the list into the sweep: {name}: {shorten(value)}", fitting[0]
+            remedy = Say(f"move the list into the sweep: {name}: {shorten(value)}")
+            return "must be one value", (remedy,), fitting[0]
     allowed = f"must be {FORMS[name][0]}" if name in FORMS else TYPES["model_type"][0]
     levels = range_in(value) or numbers_in(value)
     if levels is not None and any(allows(one, levels) for one in fields):
-        return allowed, f"write {flow(levels)}", levels
+        return allowed, (Write({"": levels}),), levels
     if "none" in choices(name) and (value is False or str(value).lower() in ("no", "off")):
-        return allowed, "write none", "none"
+        return allowed, (Write({"": "none"}),), "none"
     if (form := in_a_mapping(path, value, document)) is not None:
-        return allowed, f"write {flow(form)}", form
+        return allowed, (Write({"": form}),), form
     converted = in_unit_of(leaf, value) if isinstance(value, str) else None
     if name in FORMS and converted is not None and any(allows(one, number_in(converted)) for one in fields):
-        return allowed, f"write {converted}", number_in(converted)
+        return allowed, (Say(f"write {converted}"),), number_in(converted)
     if name in FORMS and (broken := broken_limit(fields, value)) is not None:
         return beyond(broken["type"], name, broken, _field(path, document))
     if name in FORMS and (path[-1] == leaf or isinstance(value, list)):
         example = example_of(name, document, path)
-        alone = f", or {known[0]}" if len(known := choices(name)) == 1 and example != known[0] else ""
-        return allowed, f"write for example {flow(example)}{alone}", example if path[-1] == leaf else None
+        alone = (Say(known[0]),) if len(known := choices(name)) == 1 and example != known[0] else ()
+        return allowed, (an_example(example), *alone), example if path[-1] == leaf else None
     if kind == "literal_error":
-        problem, remedy, near = _choice(item["ctx"]["expected"], value, path, document)
+        problem, remedies, near = _choice(item["ctx"]["expected"], value, path, document)
         if (beside := _selector(name, value)) is not None:
-            return problem, f"write {beside[0]}: {value} in place of {leaf}: {value}", None
-        return problem, remedy, near
+            return problem, (Say(f"write {beside[0]}: {value} in place of {leaf}: {value}"),), None
+        return problem, remedies, near
+    if kind == "string_pattern_mismatch":
+        return NAME, (an_example("my-study_2"),), None
     if kind in LENGTHS:
-        problem, remedy = (one.format(**item["ctx"]) for one in LENGTHS[kind])
-        return problem, remedy, None
+        problem, advice = (one.format(**item["ctx"]) for one in LENGTHS[kind])
+        return problem, (Say(advice),), None
     field = _field(path, document)
     default = getattr(field, "default", None)
     usual = isinstance(default, int | float | str) and default != ""
     if kind in LIMITS:
         return beyond(kind, name, item, field)
     if kind not in TYPES:
-        return item["msg"][:1].lower() + item["msg"][1:], "see the documentation of this key", None
-    problem, remedy = TYPES[kind]
+        return item["msg"][:1].lower() + item["msg"][1:], (Say("see the documentation of this key"),), None
+    problem, advice = TYPES[kind]
     number = number_before(value) if kind in ("float_type", "int_type") else None
     if number is not None and any(allows(one, number) for one in fields):
-        return problem, f"write {flow(number)}", number
+        return problem, (Write({"": number}),), number
     if kind in ("float_type", "int_type") and (converted := in_unit_of(leaf, value)) is not None:
-        return f"{problem} without a unit", f"write {converted}", number_in(converted)
+        return f"{problem} without a unit", (Say(f"write {converted}"),), number_in(converted)
     if kind == "bool_type" and str(value).lower() in ("yes", "on", "no", "off"):
         meant = str(value).lower() in ("yes", "on")
-        return problem, f"write {flow(meant)}", meant
+        return problem, (Write({"": meant}),), meant
     if isinstance(value, str) and kind in ("float_type", "int_type"):
         if (numbers := numbers_in(value)) and "," in value:
-            return problem, f"write {flow(numbers)}", None
+            return problem, (Write({"": numbers}),), None
         if numbers:
-            return problem, f"put commas between the values: {', '.join(map(flow, numbers))}", None
+            return problem, (Say(f"put commas between the values: {', '.join(map(flow, numbers))}"),), None
         if (number := number_in(value)) is not None:
             if "/" in value:
                 number = float(f"{number:.6g}")
-                return problem, f"write {flow(number)}", number if kind == "float_type" else None
-            return f"{problem}, not text", f"write {value.strip()} without quotes", number
+                return problem, (Write({"": number}),), number if kind == "float_type" else None
+            return f"{problem}, not text", (Say(f"write {value.strip()} without quotes"),), number
     if kind in ("int_type", "int_from_float") and isinstance(value, float) and isfinite(value):
         if (broken := broken_limit(fields if field is None else (field,), round(value))) is not None:
             return beyond(broken["type"], name, {**broken, "input": value}, field)
         if abs(value) < MOST_ROUNDED:
-            return problem, f"write {round(value)}", round(value)
+            return problem, (Write({"": round(value)}),), round(value)
     quotable = not fields or any(allows(one, flow(value)) for one in fields)
     if kind == "string_type" and not has_parts(value) and quotable and not is_reference(name):
-        return problem, f'put it in quotes: "{flow(value)}"', flow(value)
-    others = by_example(path, remedy, document) if remedy == "write one" or words_of_kinds(name) else remedy
-    return problem, f"write for example {flow(default)}" if usual else others, None
+        return problem, (Say(f'put it in quotes: "{flow(value)}"'),), flow(value)
+    if usual:
+        return problem, (an_example(default),), None
+    open_to_any = advice == "write one" or words_of_kinds(name)
+    return problem, by_example(path, Say(advice), document) if open_to_any else (Say(advice),), None
 
 
-def _choice(expected: str, given: object, path: KeyPath, document: dict[str, Any]) -> tuple[str, str, str | None]:
-    """Problem and remedy for a wrong word, and the word that was likely meant: of several, one with fewest errors."""
+def _choice(
+    expected: str, given: object, path: KeyPath, document: dict[str, Any]
+) -> tuple[str, tuple[Remedy, ...], str | None]:
+    """Problem and remedies for a wrong word, and the word that was likely meant: of several, one with fewest errors."""
     # A privacy section without `mechanism` has the tag `amplitude`, which nobody writes.
     words = [word for word in re.findall(r"'([^']*)'", expected) if word != "amplitude" and " " not in word]
     if not words:  # numbers, which pydantic does not quote
-        return f"must be {expected}", f"write for example {re.split(r',| or ', expected)[0]}", None
+        first = re.split(r",| or ", expected)[0]
+        return f"must be {expected}", (an_example(number_in(first)),), None
     near = nearest_words(given, words)
     if len(near) > 1:
         errors = {word: num_errors(with_value(document, path, word)) for word in near}
@@ -357,8 +367,8 @@ def _choice(expected: str, given: object, path: KeyPath, document: dict[str, Any
     if not near:  # the word to which the keys beside it belong
         errors = {word: num_errors(with_value(document, path, word)) for word in dict.fromkeys([usual, *words])}
         usual = min(errors, key=errors.__getitem__)
-    remedy = f"did you mean {listing(near)}" if near else f"write for example {usual}"
-    return f"must be {listing(words)}", remedy, next(iter(near), None)
+    remedy = Say(f"did you mean {listing(near)}") if near else an_example(usual)
+    return f"must be {listing(words)}", (remedy,), next(iter(near), None)
 
 
 def _field(path: KeyPath, document: dict[str, Any]) -> FieldInfo | None:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Annotated, Any
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from scenarios.schema.errors import Change, KeyPath, ScenarioError, flow, items_of, listing, mapping, names_of, value_at
+from phy.config.conflict import LeaveOut, Remedy, Say, Write, flow, listing
+from scenarios.schema.errors import Change, KeyPath, ScenarioError, items_of, mapping, names_of, value_at
 from scenarios.schema.labels.units import likely_unit, number_in, unit_of
+from scenarios.schema.messages.following import change_of
 from scenarios.schema.messages.forms import FORMS, LIMITS
-from scenarios.schema.messages.lines import change_in
 from scenarios.schema.messages.nearest import nearest
 from scenarios.schema.schema import validate_quickly
 from scenarios.schema.schema_keys import TAGS, allows, choices, left_out_keys, owner_of, schema_keys
@@ -89,20 +90,20 @@ def _item_of(name: str) -> Any:
     return next((one[0] for one in lists if isinstance(one, tuple | list) and one), None)
 
 
-def by_example(path: KeyPath, remedy: str, document: Mapping[str, Any]) -> str:
-    """Return the remedy for a wrong type by an example; without one, leave out a key that needs no value."""
+def by_example(path: KeyPath, remedy: Remedy, document: Mapping[str, Any]) -> tuple[Remedy, ...]:
+    """Return the remedies for a wrong type by an example; without one, leave out a key that needs no value."""
     name = names_of(path)
     if type(path[-1]) is int:
         item = example_of(name, document, path) if name == "report.figures.series" else _item_of(name)
-        return remedy if item is None else f"write for example {flow(item)}"
+        return (remedy,) if item is None else (an_example(item),)
     if words := words_of_kinds(name):
-        return f"write for example {words[0]}"
+        return (an_example(words[0]),)
     if (example := example_of(name, document, path)) is not None:
-        return f"write for example {flow(example)}"
+        return (an_example(example),)
     key = schema_keys().get(name)
     if key is None or any(one.is_required() for one in key.definitions):
-        return remedy
-    return f"{'write none' if _has_none(name) else 'leave it out'}, or {remedy}"
+        return (remedy,)
+    return (Write({"": "none"}) if _has_none(name) else LeaveOut()), remedy
 
 
 def _has_none(name: str) -> bool:
@@ -110,9 +111,14 @@ def _has_none(name: str) -> bool:
     return name in left_out_keys() and name.partition(".")[0] in ("link", "learning", "privacy", "tune")
 
 
-def stand_in(remedy: str, path: KeyPath) -> Change:
+def an_example(value: Any) -> Write:
+    """Return the remedy that writes an example of a value in place of the wrong one."""
+    return Write({"": value}, example=True)
+
+
+def stand_in(remedies: Sequence[Remedy], path: KeyPath) -> Change:
     """The change of a remedy that leaves the value to the user: its example, or no value, in place of the wrong one."""
-    change = change_in(remedy, path, known=schema_keys())
+    change = change_of(remedies, path, known=schema_keys())
     new = tuple(one for one in change.new if one[0] == path) if change is not None else ()
     return Change(gone=(path,), new=new, sure=False)
 
@@ -170,32 +176,32 @@ def without_value(error: ScenarioError, read: Callable[[], Mapping[str, Any]]) -
     return error
 
 
-def beyond(kind: str, name: str, item: dict[str, Any], field: FieldInfo | None) -> tuple[str, str, Any]:
-    """Problem and remedy for a number beyond a limit, and the number that was likely meant."""
+def beyond(kind: str, name: str, item: dict[str, Any], field: FieldInfo | None) -> tuple[str, tuple[Remedy, ...], Any]:
+    """Problem and remedies for a number beyond a limit, and the number that was likely meant."""
     leaf, default, example = name.rpartition(".")[2], getattr(field, "default", None), example_of(name)
     entry, bound, direction, holds = LIMITS[kind]
     limit, value = item["ctx"][entry], item["input"]
     limit = int(limit) if float(limit).is_integer() else limit
     problem, number = f"must be {bound} {limit}{unit_of(leaf)}", default if isinstance(default, float | int) else None
     if (near := likely_unit(leaf, value, holds=lambda one: holds(one, limit), usual=number)) is not None:
-        return problem, f"write {near}", float(near.partition(" ")[0])
+        return problem, (Say(f"write {near}"),), float(near.partition(" ")[0])
     words = [word for word in choices(name) if word in ("auto", "none", "measured")] if name in FORMS else []
     absent = field is not None and allows(field, None) and _has_none(name)
     words += ["none"] if absent and "none" not in words else []
-    alone = f", or {listing(words)}" if words else ""
+    alone = (Say(listing(words)),) if words else ()
     if "none" in words and default is None and value == 0:  # 0 for none
-        return problem, "write none", None
+        return problem, (Write({"": "none"}),), None
     example = number if example is None else example
     far = isinstance(value, float | int) and abs(value) > 100.0 * max(abs(limit), 1.0)  # a quotient is text
     if "none" in words and example is None and far:
-        return problem, f"write none, or {limit} or {direction}", None
+        return problem, (Write({"": "none"}), Say(f"{limit} or {direction}")), None
     if isinstance(example, float | int) and holds(example, limit) and far:
-        return problem, f"write for example {flow(example)}{alone}", None
+        return problem, (an_example(example), *alone), None
     if isinstance(example, float | int) and holds(example, limit) and not (type(number) is int and holds(limit, limit)):
-        return problem, f"write for example {flow(example)}{alone}", None
+        return problem, (an_example(example), *alone), None
     if holds(limit, limit):
-        return problem, f"write {limit} or {direction}{alone}", None
-    return problem, f"write for example {limit + 1 if holds(limit + 1, limit) else limit - 1}{alone}", None
+        return problem, (Write({"": limit}, note=f"or {direction}"), *alone), None
+    return problem, (an_example(limit + 1 if holds(limit + 1, limit) else limit - 1), *alone), None
 
 
 def in_a_mapping(path: KeyPath, value: Any, document: dict[str, Any]) -> dict[str, Any] | None:

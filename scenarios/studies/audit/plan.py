@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from fl.words import plural
+from fl.base.words import plural
 from scenarios.plan.points import Plan, Point
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_jsonable_python
 
-from fl.words import plural
+from fl.base.words import plural
 from privacy.audit.attack import Audited
 from privacy.events.claims import Claim
 from scenarios.files.replacement import replace_text, writing

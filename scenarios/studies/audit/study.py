@@ -12,9 +12,8 @@ from typing import Any, Self
 
 from pydantic import TypeAdapter
 
-from fl.tasks.base import LearningError
-from fl.words import plural
-from phy.config.conflict import problem_and_remedy
+from fl.base.errors import LearningError
+from fl.base.words import plural
 from privacy.audit.attack import Audited
 from privacy.errors import PrivacyError
 from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
@@ -24,7 +23,7 @@ from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan, Point
 from scenarios.report.figures.style import write_picture
 from scenarios.report.tables.table import say
-from scenarios.schema.errors import ScenarioError
+from scenarios.schema.errors import ScenarioError, told_by
 from scenarios.schema.loader import LoadedScenario, as_yaml, resolved_root
 from scenarios.store.rows import Batch, Row
 from scenarios.store.store import Store, telling_damage
@@ -146,7 +145,7 @@ class AuditStudy(Study):
                 rounds=options.rounds,
             )
         except (LearningError, PrivacyError) as error:
-            problem, remedy = problem_and_remedy(error, usual="change it")
+            problem, remedy = told_by(error)
             problem = f"point {point.index + 1}: {problem}"
             raise ScenarioError(file=self.loaded.source, problem=problem, remedy=remedy) from error
         return audit(

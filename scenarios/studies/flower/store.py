@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.accounting.fedavg import fedavg_account
-from fl.learning.fedavg import FedAvgConfig
-from fl.results import LINK_COUNTS, PrivacyAccount, TrialResult
-from fl.words import plural
+from fl.algorithms.fedavg.account import fedavg_account
+from fl.algorithms.fedavg.config import FedAvgConfig
+from fl.base.results import LINK_COUNTS, PrivacyAccount, TrialResult
+from fl.base.words import plural
 from scenarios.files.provenance import collect_provenance
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import as_yaml

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from fl.config.measured import PRIVACY
+from fl.base.measured import PRIVACY
 from scenarios.engine.study import ReportPaths
 from scenarios.plan.points import Plan, Point
 from scenarios.report.figures.draw import write_figures

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.words import plural
+from fl.base.words import plural
 from scenarios.report.figures.curves import applies, labels_of
 from scenarios.report.settings import said
 from scenarios.schema.labels.labels import axis_label

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.words import plural
+from fl.base.words import plural
+from phy.config.conflict import listing
 from scenarios.engine.start import prepare_tensorflow
 from scenarios.files.plain_files import RESULTS
 from scenarios.files.replacement import replace_text, writing
@@ -27,7 +28,7 @@ from scenarios.report.html import PAGE, Head, Part, counted, pictures, render_pa
 from scenarios.report.rows import geometric_shares
 from scenarios.report.settings import computed_by, said
 from scenarios.report.tables.table import Table
-from scenarios.schema.errors import ScenarioError, listing
+from scenarios.schema.errors import ScenarioError
 from scenarios.schema.schema import Axis, FigureConfig
 from scenarios.schema.yaml_marks import parse_yaml
 from scenarios.studies.link.plan import Curve, LinkPlan, LinkPoint

@@ -8,7 +8,7 @@ from functools import cached_property
 from math import log10
 from typing import Any, NamedTuple
 
-from fl.words import plural
+from fl.base.words import plural
 from phy.config import LinkConfig
 from phy.measure.monte_carlo import Independent
 from scenarios.plan.identity import (

@@ -9,8 +9,8 @@ from typing import cast, get_args
 
 import numpy as np
 
-from fl.config.measured import LINK_RATES
-from fl.words import plural
+from fl.base.measured import LINK_RATES
+from fl.base.words import plural
 from phy.measure.independence import FEWEST_ERRORS, FEWEST_PACKETS_IN_ERROR, assess, verdict
 from scenarios.engine.study import ReportPaths
 from scenarios.report.figures.curves import Shown, looks_of, sort_into_panels

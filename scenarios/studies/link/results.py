@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 from pydantic import PlainValidator, TypeAdapter
 from pydantic_core import to_jsonable_python
 
-from phy.config.conflict import problem_and_remedy
 from phy.measure.burstiness import Burstiness
 from phy.measure.counts import LinkCounts
 from phy.measure.monte_carlo import ClusteredCounts, LinkTally, RateEstimate, Stop, estimate_rates
 from scenarios.engine.start import prepare_tensorflow
-from scenarios.schema.errors import ScenarioError
+from scenarios.schema.errors import ScenarioError, told_by
 from scenarios.store.rows import Batch, Row
 from scenarios.store.store import Store, telling_damage
 from scenarios.studies.link.level import AMOUNTS, COUNTS
@@ -146,7 +145,7 @@ class PointRadio:
         try:
             self._uplink = compile_digital(point.link, num_devices=curve.num_devices, num_bits=curve.shape.num_bits)
         except LinkError as error:
-            problem, remedy = problem_and_remedy(error, usual="choose another link")
+            problem, remedy = told_by(error)
             problem = f"{problem} (on the curve {curve.label})"
             raise ScenarioError(problem=problem, remedy=remedy, key="link") from error
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
-from fl.words import plural
+from fl.base.words import plural
 from phy.measure.monte_carlo import Stop, StopReason, StopRule, why_stop
 from scenarios.engine.compiling import compiling_s, told
 from scenarios.engine.interruption import stop_if_asked

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from fl.words import plural
+from fl.base.words import plural
 from scenarios.report.html import PAGE
 from scenarios.report.settings import columns_of_settings
 from scenarios.report.tables.summaries import rate_text

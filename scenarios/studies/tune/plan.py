@@ -17,13 +17,14 @@ from typing import Annotated, Any, Literal, get_args
 import numpy as np
 from pydantic import Field, ValidationError
 
-from fl.config.base import Frozen
-from fl.config.learning import Learning
-from fl.config.measured import LINK_RATES, Measured, joined
+from fl.algorithms.learning import Learning
+from fl.base.fields import Frozen
+from fl.base.measured import LINK_RATES, Measured, joined
+from phy.config.conflict import flow, listing
 from scenarios.plan.plan import expand, sweep_axes
 from scenarios.plan.points import Plan, swept_keys
 from scenarios.report.tables.quantities import sense
-from scenarios.schema.errors import KeyPath, Mark, ScenarioError, flow, listing, mark_of, together
+from scenarios.schema.errors import KeyPath, Mark, ScenarioError, mark_of, together
 from scenarios.schema.labels.labels import axis_label, setting_label
 from scenarios.schema.loader import LoadedScenario, validated
 from scenarios.schema.messages.nearest import nearest_words

@@ -9,7 +9,8 @@ from math import isfinite, isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fl.words import plural
+from fl.base.words import plural
+from phy.config.conflict import flow, listing
 from scenarios.engine.study import ReportPaths
 from scenarios.files.provenance import PACKAGES, find_version
 from scenarios.files.replacement import replace_text, writing
@@ -19,7 +20,6 @@ from scenarios.report.figures.drawing import Curve, Drawing, Spot
 from scenarios.report.figures.learning import MOST_CURVES
 from scenarios.report.html import Head, Part, counted, pictures, render_page
 from scenarios.report.tables.table import Table, csv_text
-from scenarios.schema.errors import flow, listing
 from scenarios.schema.labels.labels import axis_label, setting_cell, setting_label
 from scenarios.schema.loader import LIBRARY, as_yaml
 from scenarios.schema.overrides import set_path

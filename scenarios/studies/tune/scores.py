@@ -8,8 +8,8 @@ from math import isfinite, nan
 
 import numpy as np
 
-from fl.config.measured import LINK_RATES
-from fl.words import plural
+from fl.base.measured import LINK_RATES
+from fl.base.words import plural
 from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, Point
 from scenarios.report.answers.differences import Difference

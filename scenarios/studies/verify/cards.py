@@ -13,12 +13,13 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from fl.words import plural
+from fl.base.words import plural
 from phy.config import Frozen
+from phy.config.conflict import listing
 from phy.config.registry import Registry
 from phy.measure.monte_carlo import ClusteredCounts, estimate_rate
 from scenarios.report.tables.table import Table
-from scenarios.schema.errors import ScenarioError, listing
+from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario, load_scenario
 from scenarios.schema.messages.explain import explain
 from scenarios.schema.messages.remedies import answer

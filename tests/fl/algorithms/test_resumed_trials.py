@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from flmc_setting import RAYLEIGH, paper_config, paper_link
 
-from fl.checkpoints import Saved, State
-from fl.config.learning import Learning
-from fl.learning.fedavg import FedAvgConfig
-from fl.learning.reconstruction import ReconstructionConfig
-from fl.results import TrialResult
-from fl.run import run_trials
+from fl.algorithms.fedavg.config import FedAvgConfig
+from fl.algorithms.learning import Learning
+from fl.algorithms.reconstruction.config import ReconstructionConfig
+from fl.algorithms.run import run_trials
+from fl.base.checkpoints import Saved, State
+from fl.base.results import TrialResult
 from phy.config import LinkConfig
 from phy.config.power import PowerConfig
 from privacy.config import BitFlippingConfig, GaussianConfig, PrivacyConfig

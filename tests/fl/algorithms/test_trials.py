@@ -11,10 +11,10 @@ from flmc_setting import SEED, assert_same_bits, metric, paper_config, paper_lin
 import phy.engines.sionna.flat
 import phy.fading.block_taps
 import phy.links.orthogonal
-from fl.algorithms import one_bit
-from fl.results import TrialResult
-from fl.run import run_trials
-from fl.tasks.regression import GaussianLinear
+from fl.algorithms.flmc import one_bit
+from fl.algorithms.flmc.tasks.regression import GaussianLinear
+from fl.algorithms.run import run_trials
+from fl.base.results import TrialResult
 from phy.config import CsiError
 from privacy.config import PrivacyConfig
 

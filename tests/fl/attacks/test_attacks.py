@@ -9,10 +9,10 @@ import pytest
 from attack_setting import attack_of
 from baseline_setting import round_of
 
+from fl.attacks.attack import Attack
 from fl.attacks.attacks import Attackers, choose_attackers
 from fl.attacks.kinds import known
-from fl.config.attack import Attack
-from fl.tasks.base import LearningError
+from fl.base.errors import LearningError
 
 UPDATE_KINDS = ("gaussian", "sign-flip", "scale", "zero-gradient", "duplicate")
 BIT_KINDS = ("ones", "invert", "random")

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from fl.algorithms.fedavg.config import FedAvgConfig
+from fl.algorithms.flmc.config import FlmcConfig
 from fl.audit.flmc_game import FlmcGame
 from fl.audit.upload_game import build_game
-from fl.learning.fedavg import FedAvgConfig
-from fl.learning.flmc import FlmcConfig
-from fl.tasks.base import LearningError
+from fl.base.errors import LearningError
 from fl.uplink import protection
 from phy.config import LinkConfig
 from phy.fading.block_taps import Numbers

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from attack_setting import attack_of
 
+from fl.algorithms.fedavg.config import FedAvgConfig
+from fl.algorithms.flmc.config import FlmcConfig
+from fl.algorithms.reconstruction.config import ReconstructionConfig
 from fl.audit.flmc_game import FlmcGame
 from fl.audit.game import weakest_rounds
 from fl.audit.upload_game import build_game
-from fl.learning.fedavg import FedAvgConfig
-from fl.learning.flmc import FlmcConfig
-from fl.learning.reconstruction import ReconstructionConfig
-from fl.tasks.base import LearningError
+from fl.base.errors import LearningError
 from fl.uplink import protection
 from phy.config import LinkConfig
 from privacy.audit.attack import Audited, Game, audit

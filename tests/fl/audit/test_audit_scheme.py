@@ -8,10 +8,10 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.checkpoints import State
-from fl.config.scheme import Response, Scheme, flip_target
+from fl.base.checkpoints import State
 from fl.models.federated import Piece
 from fl.schemes.coders.coder import Coder, Gathering, Senders
+from fl.schemes.scheme import Response, Scheme, flip_target
 from phy.fading.block_taps import UplinkContext
 from scenarios.contracts.scheme import audit_scheme
 

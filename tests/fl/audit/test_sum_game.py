@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from superposed import PROBIT, SIGN
 
+from fl.algorithms.fedavg.config import FedAvgConfig
 from fl.audit.upload_game import build_game
-from fl.learning.fedavg import FedAvgConfig
 from fl.schemes.coders.air import Amplitudes
 from fl.uplink.receiver_noise import NoiseOfSum
 from phy.config import LinkConfig

@@ -14,11 +14,11 @@ import pytest
 from image_files import cifar_files, images_of, write_archive, write_folder, write_idx
 
 import fl.data.images
-from fl.config.data import DataName, data_sets
+from fl.base.errors import LearningError
 from fl.data.arrays import ImageData, image_facts
+from fl.data.data_set import DataName, data_sets
 from fl.data.images import available_images, load_images
 from fl.data.whereabouts import find_data, missing_data
-from fl.tasks.base import LearningError
 
 GREY = images_of((28, 28), num_classes=10, num_train=30, num_test=20)
 COLOUR = images_of((32, 32, 3), num_classes=10)
@@ -295,7 +295,7 @@ def test_files_are_found_and_read_while_tensorflow_sleeps(folder: Path) -> None:
     np.savez(folder / "mnist.npz", **GREY)
     write_archive(folder / "cifar-10-python.tar.gz", cifar_files(COLOUR, fine=False), folder="cifar-10-batches-py")
     program = (
-        "import sys; from fl.config.data import data_sets; from fl.data.images import load_images\n"
+        "import sys; from fl.data.data_set import data_sets; from fl.data.images import load_images\n"
         "from fl.data.whereabouts import missing_data\n"
         f"print(*(missing_data(name) and name for name in {ALL}))\n"
         "for name in ('mnist', 'cifar10'): load_images(data_sets.read(name), seed=1, trial=0)\n"

@@ -23,11 +23,11 @@ from image_files import (
     write_idx,
 )
 
-from fl.config.data import DataName, data_sets
+from fl.base.errors import LearningError
 from fl.data.arrays import ImageData
+from fl.data.data_set import DataName, data_sets
 from fl.data.formats import FILES
 from fl.data.images import load_images
-from fl.tasks.base import LearningError
 
 GREY = images_of((28, 28), num_classes=10)
 LETTERS = images_of((28, 28), num_classes=62)

@@ -8,13 +8,13 @@ from local_setting import images, network, pixels, trainer
 from oracles.per_sample import sample_gradients
 from pydantic import ValidationError
 
-from fl.config.data import data_sets
-from fl.config.local import LocalConfig
+from fl.base.errors import LearningError
+from fl.data.data_set import data_sets
 from fl.data.images import load_images
+from fl.data.partition.split import Partition
+from fl.local.config import LocalConfig
 from fl.local.evaluation import evaluate
 from fl.models.federated import federated
-from fl.partition.split import Partition
-from fl.tasks.base import LearningError
 
 ROUNDING = 2.0**-8
 """Distance of neighbouring bfloat16 numbers, relative; a product has two roundings of half of it at most."""

@@ -38,7 +38,7 @@ def both(model: FederatedModel, **config: Any) -> tuple[LocalTrainer, LocalTrain
     data, partition = images(SIZES, shape=SHAPE)
     ours, theirs = (trainer(model, data, partition, **config) for _ in range(2))
     assert ours._classes is not None
-    theirs._classes = None
+    theirs._classes = theirs._stack = None
     return ours, theirs
 
 

@@ -9,12 +9,12 @@ import pytest
 from local_setting import CLASSES, SCALE, SEED, TRIAL, images, network
 
 import fl.local.evaluation as evaluation
-from fl.config.local import LocalConfig
+from fl.base.errors import LearningError
 from fl.data.arrays import ImageData
+from fl.data.partition.split import Partition
+from fl.local.config import LocalConfig
 from fl.local.evaluation import PersonalModels, evaluate, evaluate_stacked, hold_out
 from fl.local.trainer import LocalTrainer
-from fl.partition.split import Partition
-from fl.tasks.base import LearningError
 
 SIZES = [5, 3, 18, 5, 2, 40]
 

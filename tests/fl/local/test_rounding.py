@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from fl.config.local import LocalConfig
+from fl.local.config import LocalConfig
 from fl.local.gradients import number_format
 from fl.local.rounding import rounded, rounded_weights
 from phy.engines import choice

@@ -8,11 +8,11 @@ import sys
 import numpy as np
 import pytest
 
-from fl.config.model import Model
+from fl.base.errors import LearningError
 from fl.models.build import build_model
 from fl.models.kinds.networks import ModelConfig
 from fl.models.layers import activation_bytes, num_parameters
-from fl.tasks.base import LearningError
+from fl.models.model import Model
 
 MNIST, EMNIST, CIFAR10, CIFAR100 = (
     ((28, 28, 1), 10),

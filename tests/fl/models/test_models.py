@@ -17,11 +17,11 @@ import pytest
 from keras import layers as kinds
 from local_setting import assign
 
-from fl.config.model import Model
+from fl.base.errors import LearningError
 from fl.models.build import build_model, keras_on_tensorflow
 from fl.models.federated import FederatedModel, federated
 from fl.models.kinds.networks import ModelConfig
-from fl.tasks.base import LearningError
+from fl.models.model import Model
 
 DIGITS: dict[str, Any] = {"image_shape": (8, 8, 1), "num_classes": 10}
 

@@ -10,10 +10,10 @@ import pytest
 from cpa_setting import FORMS, KEEP, ROUND, build, quantised, through
 from oracles.cpa_error import mean_squared_error, second_moment, theorem_bound
 
-from fl.config.scheme import flip_target
 from fl.schemes.cpa import cpa_theory as theory
 from fl.schemes.cpa.cpa_theory import Codebook
 from fl.schemes.cpa.scheme import CpaScheme
+from fl.schemes.scheme import flip_target
 from phy.numerics.random import Purpose
 
 GAINS = {

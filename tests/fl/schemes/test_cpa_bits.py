@@ -12,10 +12,10 @@ from cpa_setting import FORMS, KEEP, ROUND, build, quantised
 from oracles import loop_cpa
 from oracles.cpa_error import second_moment
 
+from fl.base.errors import LearningError
 from fl.schemes.coders.coder import Senders
 from fl.schemes.cpa import codebooks, cpa
 from fl.schemes.cpa import cpa_theory as theory
-from fl.tasks.base import LearningError
 from phy.numerics.random import Purpose
 
 ORACLE_CASES: list[dict[str, Any]] = [

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fl.algorithms.fedavg.config import FedAvgConfig
+from fl.algorithms.run import run_trials
 from fl.data.whereabouts import missing_data
-from fl.learning.fedavg import FedAvgConfig
-from fl.run import run_trials
 from phy.config import LinkConfig
 
 pytestmark = pytest.mark.slow

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from cpa_setting import KEEP, ROUND, build, quantised
 
-from fl.config.scheme import flip_target
 from fl.models.federated import Piece
 from fl.schemes.coders.coder import Senders
 from fl.schemes.cpa.cpa import Cpa
 from fl.schemes.cpa.scheme import CpaScheme
+from fl.schemes.scheme import flip_target
 from phy.numerics.bit_flips import flip_bits
 from phy.numerics.random import Purpose
 

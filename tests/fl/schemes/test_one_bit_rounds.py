@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from fl.algorithms.fedavg import Federation
-from fl.config.scheme import Scheme
-from fl.learning.fedavg import FedAvgConfig
-from fl.results import TrialResult
-from fl.run import run_trials
+from fl.algorithms.fedavg.config import FedAvgConfig
+from fl.algorithms.fedavg.federation import Federation
+from fl.algorithms.run import run_trials
+from fl.base.results import TrialResult
+from fl.schemes.scheme import Scheme
 from phy.config import LinkConfig
 
 NO_RADIO = LinkConfig.model_validate({"error_model": "error_free"})

@@ -9,9 +9,9 @@ import pytest
 from oracles.probit_estimate import error_bound, estimate_variance, influence_bound, printed_error
 from probit_setting import CONTEXT, DEVICES, MANY, Array, equal, probit, some_updates
 
+from fl.base.errors import LearningError
 from fl.schemes.coders import stochastic_bits as kernels
 from fl.schemes.coders.coder import Senders
-from fl.tasks.base import LearningError
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.bit_flips import flip_bits
 from phy.numerics.random import Purpose, threefry

@@ -10,10 +10,10 @@ import pytest
 from oracles.probit_estimate import estimate_variance, influence_bound
 from probit_setting import CONTEXT, MANY, Array, equal, probit
 
+from fl.base.errors import LearningError
 from fl.schemes.coders.coder import Senders
 from fl.schemes.probit.probit import Probit
 from fl.schemes.probit.scheme import ProbitScheme
-from fl.tasks.base import LearningError
 from phy.numerics.bit_flips import flip_bits
 from phy.numerics.random import Purpose
 from privacy.mechanisms.probit import dp_bound, privacy_loss

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import pytest
 
-from fl.config.scheme import Scheme, schemes
+from fl.schemes.scheme import Scheme, schemes
 
 PRIVATE: dict[str, dict[str, Any]] = {"probit": {"epsilon": 1.0, "l1_clip": 0.01}, "sign": {"epsilon": 0.5}}
 WITH_EPSILON = [

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fl.config.scheme import flip_target
 from fl.models.federated import Piece
 from fl.schemes.coders.coder import Senders
+from fl.schemes.scheme import flip_target
 from fl.schemes.sign import SignScheme, SignVote
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.bit_flips import flip_bits

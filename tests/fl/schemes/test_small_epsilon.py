@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fl.aggregation.estimates import SMALLEST_DEBIAS_FACTOR
-from fl.config.scheme import ChannelUse, Response
 from fl.models.federated import Piece
+from fl.schemes.aggregation.estimates import SMALLEST_DEBIAS_FACTOR
 from fl.schemes.coders.coder import Coder, Senders
 from fl.schemes.cpa.cpa import Cpa
 from fl.schemes.cpa.scheme import CpaScheme
+from fl.schemes.scheme import ChannelUse, Response
 from fl.schemes.sign import SignScheme
 from fl.uplink.protection import RandomizedResponse
 from phy.compile import compile_digital

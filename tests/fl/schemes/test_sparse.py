@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fl.config.scheme import schemes
-from fl.learning.fedavg import FedAvgConfig
+from fl.algorithms.fedavg.config import FedAvgConfig
+from fl.algorithms.run import run_trials
+from fl.base.results import TrialResult
 from fl.models.federated import Piece
-from fl.results import TrialResult
-from fl.run import run_trials
 from fl.schemes.coders.coder import Coder, Senders
+from fl.schemes.scheme import schemes
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from baseline_setting import NUM_VALUES, PIECES, round_of, updates
 
-from fl.aggregation.estimates import weighted_mean
+from fl.base.errors import LearningError
+from fl.schemes.aggregation.estimates import weighted_mean
 from fl.schemes.coders import value_coder
 from fl.schemes.coders.coder import Senders
 from fl.schemes.coders.value_coder import TensorScaling, ValueCoder
 from fl.schemes.jopeq import JopeqScheme
 from fl.schemes.laplace import LaplaceScheme
 from fl.schemes.mvu import MvuScheme
-from fl.tasks.base import LearningError
 from phy.numerics.draws import device_words, laplace, normals, uniforms
 from phy.numerics.random import Purpose, threefry
 

@@ -13,10 +13,10 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 from scipy.stats import norm
 from superposed import PROBIT, SIGN, Air, updates_of
 
-from fl.learning.fedavg import FedAvgConfig
-from fl.learning.upload import training_of
-from fl.results import CAP_NAMES, TrialResult
-from fl.run import run_trials
+from fl.algorithms.fedavg.config import FedAvgConfig
+from fl.algorithms.fedavg.upload import training_of
+from fl.algorithms.run import run_trials
+from fl.base.results import CAP_NAMES, TrialResult
 from fl.schemes.coders.coder import Senders
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext

@@ -10,12 +10,12 @@ import pytest
 from scipy.stats import norm
 from superposed import PROBIT, SIGN, Air, updates_of
 
+from fl.algorithms.fedavg.config import FedAvgConfig
+from fl.algorithms.fedavg.upload import upload_plan
 from fl.attacks.attacks import Attackers
-from fl.learning.fedavg import FedAvgConfig
-from fl.learning.upload import upload_plan
+from fl.base.errors import LearningError
 from fl.models.federated import Piece
 from fl.schemes.coders.coder import Senders
-from fl.tasks.base import LearningError
 from fl.uplink.air import SuperposedUplink
 from fl.uplink.protection import Protection, own_flips
 from fl.uplink.senders import SenderIndex

@@ -7,8 +7,8 @@ import pytest
 from numpy.typing import NDArray
 from transport_setting import CONTEXT, link
 
-from fl.aggregation.estimates import weighted_mean
-from fl.codecs.partwise import Binary32, FixedPoint
+from fl.schemes.aggregation.estimates import weighted_mean
+from fl.schemes.codecs.partwise import Binary32, FixedPoint
 from fl.uplink.protection import BitFlipping, GaussianNoise, Protection, RoundPlan
 from fl.uplink.transport import NumberTransport, Upload, believe
 from phy.config import LinkConfig

@@ -9,9 +9,9 @@ import pytest
 from numpy.typing import NDArray
 from transport_setting import CONTEXT, link
 
-from fl.codecs.partwise import FixedPoint
-from fl.learning.codec_studies import FlipMomentsConfig
-from fl.run import run_trials
+from fl.algorithms.codec_studies.config import FlipMomentsConfig
+from fl.algorithms.run import run_trials
+from fl.schemes.codecs.partwise import FixedPoint
 from fl.uplink.protection import BitFlipping, Protection, RoundPlan
 from fl.uplink.transport import NumberTransport, Upload
 from phy.config import LinkConfig

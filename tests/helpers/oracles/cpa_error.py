@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.config.scheme import keep_factor
 from fl.schemes.cpa.cpa_theory import Codebook, Decode, decode_scale, gain
+from fl.schemes.scheme import keep_factor
 
 
 def second_moment(

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fl.tasks.base import LearningError
+from fl.base.errors import LearningError
 
 
 def estimate_variance(

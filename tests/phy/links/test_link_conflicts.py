@@ -42,84 +42,14 @@ def conflicts_of(config: LinkConfig, *, num_devices: int = 4, payload_bits: int 
     return list(link_conflicts(config, num_devices=num_devices, payload_bits=payload_bits))
 
 
-# First key to blame, a word of the problem, a word of the remedy.
+# First key to blame, a word of the problem, a word of the remedy; `conflicts.yaml` has those of whole scenarios.
 IMPOSSIBLE: dict[str, tuple[LinkConfig, str, str, str]] = {
-    "positions of other devices": (
-        link(channel={"cell": {"positions_m": [[1, 2]]}}),
-        *("channel.cell.positions_m", "has length 1, num_devices is 4", "write num_devices: 1"),
-    ),
-    "a frequency beyond the path loss": (
-        link(channel={"cell": {"scenario": "rma"}, "carrier_frequency_hz": 31e9}),
-        "channel.carrier_frequency_hz",
-        "above 3e+10",
-        "write carrier_frequency_hz: 30000000000",
-    ),
-    "pilots for a channel that is gone": (
-        link(channel={"fading": "rayleigh", "coherence": "symbol"}, csi={"estimator": "ls"}, ofdm=GRID),
-        "channel.coherence",
-        "coherence symbol",
-        "coherence: packet, or coherence: round",
-    ),
-    "an estimator without pilots": (
-        link(csi={"estimator": "lmmse"}, ofdm={**GRID, "pilot_symbols": []}),
-        "csi.estimator",
-        "lmmse needs pilots",
-        "ofdm.pilot_symbols: ",
-    ),
-    "delays without a grid": (link(channel=TDL), "channel.model", "single carrier", "write ofdm: {"),
-    "an estimator without a grid": (link(csi={"estimator": "ls"}), "csi.estimator", "pilots", "ofdm: {"),
-    "a timing offset without a grid": (
-        link(impairments={"timing_offset_s": 1e-6}),
-        "impairments.timing_offset_s",
-        "the link has none",
-        "ofdm: {",
-    ),
-    "OFDMA without a grid": (link(multiplexing="ofdma"), "multiplexing", "the link has none", "tdma"),
-    "OFDMA under NOMA": (link("noma", multiplexing="ofdma", ofdm=GRID), "multiplexing", "access is noma", "orthogonal"),
-    "more devices than carriers": (
-        link(multiplexing="ofdma", ofdm={**GRID, "guard_carriers": [6, 7]}),
-        "multiplexing",
-        "4 devices cannot share 3 carriers",
-        "larger ofdm.num_subcarriers",
-    ),
-    "a code for a sum": (link("superposition", "bpsk", coding={"code": "turbo"}), "coding", "add up", "coding: none"),
-    "an MCS for a sum": (link("superposition", "auto", mcs=3), "mcs", "add up", "leave mcs out"),
-    "packets of a sum": (link("superposition", packets={"policy": "drop"}), "packets.policy", "no packets", "leave"),
     "a check sum of a sum": (link("superposition", packets={"crc": "crc16"}), "packets.policy", "no packets", "leave"),
-    "a loop on a sum": (link("superposition", power=LOOP), "power.policy", "does not measure", "inversion"),
-    "a window that a device misses": (
-        link("superposition", ofdm={**GRID, "domain": "time"}, impairments={"timing_offset_s": 7e-5}),
-        *("impairments.timing_offset_s", "70 us late", "write ofdm.subcarrier_spacing_hz: "),
-    ),
-    "offsets estimated with no channel to undo": (
-        link(ofdm=GRID, impairments={"estimated": True}),
-        "impairments.estimated",
-        "undo their own channel",
-        "leave estimated out",
-    ),
-    "Doppler on a sum without a grid": (
-        link("superposition", channel={"fading": "rayleigh", "coherence": "doppler", "speed_m_s": 1}),
-        "channel.coherence",
-        "block fading only",
-        "ofdm: {",
-    ),
-    "groups that do not come out even": (
-        link("noma", noma={"group_size": 3}),
-        "noma.group_size",
-        "4 devices cannot form groups of 3",
-        "write num_devices: 6, or another group_size",
-    ),
     "users that cannot be separated": (
         link("noma", noma={"ladder_db": [0, 0]}),
         "noma.ladder_db",
         "within 0 dB",
         "leave noma.ladder_db out",
-    ),
-    "more users than antennas": (
-        link("noma", noma={"detector": "lmmse"}),
-        "noma.detector",
-        "2 is more NOMA users",
-        "write receiver.num_antennas: 2",
     ),
     "a rate that a code has not": (
         link(coding={"code": "convolutional", "rate": 0.6}),
@@ -141,29 +71,6 @@ IMPOSSIBLE: dict[str, tuple[LinkConfig, str, str, str]] = {
     ),
     "a closed form of a closed loop": (link(error_model="analytic", power=LOOP), "power.policy", "no closed", "fixed"),
     "a closed loop on flips": (link(error_model="iid", power=LOOP), "power.policy", "no measurement", "fixed"),
-    "flips of packets that stay silent": (
-        link(error_model="iid", coding={"code": "convolutional"}, power={"policy": "truncated-inversion"}),
-        "power.policy",
-        "does not know",
-        "fixed",
-    ),
-    "a bandwidth beside that of OFDM": (link(bandwidth_hz=2e6, ofdm={}), "bandwidth_hz", "single carrier", "leave"),
-    "carriers that run away": (
-        link(
-            ofdm={"subcarrier_spacing_hz": 1000.0},
-            channel={"model": "tdl-a", "speed_m_s": 150.0, "carrier_frequency_hz": 28e9},
-        ),
-        "channel.speed_m_s",
-        "half the subcarrier spacing",
-        "write speed_m_s: 4.28",
-    ),
-    "a closed form of NOMA": (link("noma", error_model="analytic"), "error_model", "no closed form", "iid"),
-    "a loop on intact packets": (
-        link(power=LOOP, packets={"policy": "drop"}),
-        "power.loop.target",
-        "intact packets only",
-        "bler",
-    ),
 }
 
 SILENT = {"policy": "truncated-inversion"}

@@ -88,7 +88,7 @@ def test_users_that_cannot_be_separated_are_an_error_with_value_limit_and_remedy
     config, expected = IMPOSSIBLE[case]
     problem = receiver_problem(config)
     assert problem is not None
-    sentence = "; ".join(problem)
+    sentence = str(problem)
     for words in expected:
         assert words in sentence
 

@@ -12,7 +12,7 @@ pytest.importorskip("flwr")
 from flower_app import ERROR_FREE, FADING, FIXED, NODES, MemoryGrid, adds, arrays, instructions
 
 import phyloop
-from fl.config.scheme import schemes
+from fl.schemes.scheme import schemes
 from phyloop.flower import AirGrid
 from privacy.accounting import account
 from privacy.events.events import Ledger, Spending

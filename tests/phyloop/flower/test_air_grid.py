@@ -14,8 +14,8 @@ from flwr.app import Error, Message, RecordDict
 from flwr.serverapp.strategy import FedAvg
 
 import phyloop
-from fl.codecs.partwise import FixedPoint
-from fl.tasks.base import LearningError
+from fl.base.errors import LearningError
+from fl.schemes.codecs.partwise import FixedPoint
 from phy.config import LinkConfig
 from phyloop.flower import LOST, NOT_FINITE, AirGrid
 from scenarios.schema.errors import ScenarioError

@@ -13,7 +13,7 @@ pytest.importorskip("flwr")
 from flower_app import FADING, FIXED, MemoryGrid, adds, arrays, instructions
 
 import phyloop
-from fl.tasks.base import LearningError
+from fl.base.errors import LearningError
 from phyloop.flower import AirGrid
 from scenarios.studies.comparing import compare_folders
 from scenarios.studies.flower.store import FlowerStore

@@ -11,10 +11,10 @@ import pytest
 pytest.importorskip("flwr")
 from flower_app import ERROR_FREE, FADING, FIXED, NODES, MemoryGrid, adds, arrays, instructions
 
-from fl.config.scheme import schemes
+from fl.base.errors import LearningError
 from fl.models.federated import Piece
 from fl.schemes.coders.coder import Senders
-from fl.tasks.base import LearningError
+from fl.schemes.scheme import schemes
 from fl.uplink.build import build_response
 from fl.uplink.transport import BitTransport
 from phy.config import LinkConfig

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from command import COMMAND, SMALL, exported, phyloop, write_scenario
 
-from fl.config.measured import MIXING
+from fl.base.measured import MIXING
 from scenarios.files.plain_files import RESULTS
 
 

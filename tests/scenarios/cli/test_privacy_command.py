@@ -17,7 +17,7 @@ from fake_runs import make_plan
 from learning_run import reload, run_scenario
 from tampered import change_heads
 
-from fl.results import PrivacyAccount
+from fl.base.results import PrivacyAccount
 from privacy.accounting import account, spendings
 from privacy.events.events import Ledger
 from privacy.events.noise_events import GaussianNoise
@@ -258,7 +258,7 @@ def test_a_run_that_breaks_its_budget_says_so(tmp_path: Path, capsys: pytest.Cap
     for counts, words in ((True, 0), (False, 1)):
         with pytest.MonkeyPatch.context() as patch:
             if not counts:
-                patch.setattr("fl.accounting.fedavg.rate_moves_by_round", lambda _: False)
+                patch.setattr("fl.algorithms.fedavg.account.rate_moves_by_round", lambda _: False)
             options: dict[str, Any] = {"overrides": (), "trials": None, "seed": None}
             assert run_scenario(str(tmp_path / "s.yaml"), out=tmp_path / str(counts), **options) == 0
         told = capsys.readouterr().err

@@ -9,8 +9,9 @@ from importlib import resources
 import pytest
 import yaml
 
-from fl.config.attack import attacks
+from fl.attacks.attack import attacks
 from phy.config.coding import CodingConfig
+from phy.config.conflict import listing
 from phy.config.fading import fading_laws
 from phy.config.registry import registries
 from scenarios.cli.words.meanings import (
@@ -25,7 +26,7 @@ from scenarios.cli.words.meanings import (
 )
 from scenarios.cli.words.show import show
 from scenarios.plan.plan import expand
-from scenarios.schema.errors import ScenarioError, listing
+from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario
 from scenarios.schema.schema_keys import choices, description_of
 from scenarios.studies.check import check

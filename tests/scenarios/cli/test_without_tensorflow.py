@@ -59,9 +59,16 @@ sweep:
   - learning.aggregation: [{name: probit, b: 0.05}, {name: sign, epsilon: none, vote: mean, step: 0.01}]
 """
 
+_MLP = """\
+model: {name: mlp, hidden: [8], activation: tanh}
+  local: {optimizer: adam, batch_size: 32, decay_steps: 5}
+  personal: {lam: 0.1}"""
+
 
 @pytest.mark.parametrize(
-    ("command", "text"), [("run", SMALL), ("run", _FEDAVG), ("link", _LINK)], ids=["flmc", "fedavg", "link"]
+    ("command", "text"),
+    [("run", SMALL), ("run", _FEDAVG), ("run", _FEDAVG.replace("model: linear", _MLP)), ("link", _LINK)],
+    ids=["flmc", "fedavg", "mlp", "link"],
 )
 def test_fused_kernels_run_without_tensorflow(command: str, text: str, tmp_path: Path) -> None:
     scenario = write_scenario(tmp_path, text)

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from attack_setting import attack_of
 
-from fl.codecs.partwise import Uniform
-from fl.config.attack import Attack, HonestRound, Place, attacks
-from fl.config.codec import Codec, Encoded, codecs
-from fl.config.data import ImageFacts, data_sets
-from fl.config.model import Model, models
+from fl.attacks.attack import Attack, HonestRound, Place, attacks
+from fl.data.data_set import ImageFacts, data_sets
+from fl.models.model import Model, models
+from fl.schemes.codecs.codec import Codec, Encoded, codecs
+from fl.schemes.codecs.partwise import Uniform
 from scenarios.contracts import attack as attack_contract
 from scenarios.contracts import codec as codec_contract
 from scenarios.contracts import data as data_contract

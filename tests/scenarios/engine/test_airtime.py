@@ -11,8 +11,8 @@ from fake_runs import make_plan
 from learning_run import export, run_plan
 from matplotlib.collections import PolyCollection
 
-from fl.results import TrialResult
-from fl.run import run_trials
+from fl.algorithms.run import run_trials
+from fl.base.results import TrialResult
 from scenarios.engine.batch import InProcess
 from scenarios.engine.study import Progress
 from scenarios.plan.plan import expand

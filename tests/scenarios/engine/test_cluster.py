@@ -18,7 +18,7 @@ from dask_processes import PATIENCE_S, running_cluster
 from small_jobs import rows_of
 
 import scenarios.engine.cluster.engine as engine_module
-from fl.tasks.base import LearningError
+from fl.base.errors import LearningError
 from scenarios.engine.batch import Finished, Job
 from scenarios.engine.cluster.compatibility import SOURCE, refuse_other_versions, source_digest, versions
 from scenarios.engine.cluster.connection import own_workers

@@ -15,8 +15,8 @@ import pytest
 from command import ENVIRONMENT, SMALL, phyloop, write_scenario
 from learning_run import run_plan
 
-from fl.results import TrialResult
-from fl.tasks.base import LearningError
+from fl.base.errors import LearningError
+from fl.base.results import TrialResult
 from phy.links.link import LinkError
 from privacy.errors import PrivacyError
 from scenarios.engine import interruption
@@ -139,7 +139,7 @@ def test_memory_that_was_refused_is_given_back_before_the_halves_are_tried() -> 
     body = """
     import resource, sys
     import numpy as np
-    from fl.results import TrialResult
+    from fl.base.results import TrialResult
     from scenarios.engine.failures import results_or_failures
 
     MIB = 1 << 20
@@ -194,7 +194,7 @@ def small_plan(folder: Path) -> tuple[Any, Plan]:
 
 def with_a_fault(monkeypatch: pytest.MonkeyPatch, *, scheme: str, trial: int) -> None:
     """Let one trial at one point meet what nobody foresaw."""
-    from fl import run
+    from fl.algorithms import run
 
     whole = run.run_trials
 

@@ -173,11 +173,38 @@ def test_those_at_equal_privacy_are_ranked_among_themselves(tmp_path: Path) -> N
     assert [row[5] for row in rows] == ["not at equal privacy", "yes"]
 
 
+@pytest.mark.parametrize(
+    ("epsilons", "words"),
+    [
+        ((math.inf, math.inf, math.inf), "no ε proved"),
+        ((math.inf, math.inf, 10.0), "not at equal privacy: proved ε from 10 to ∞"),
+        ((10.0, 10.0, 11.0), ""),
+    ],
+)
+def test_leaders_that_are_not_told_apart_are_said_to_have_no_proof_or_other_privacy_than_the_rest(
+    epsilons: tuple[float, float, float], words: str, tmp_path: Path
+) -> None:
+    settings = [{SNR: 0.0, "label": label, "privacy": {"epsilon": 5.0}} for label in ("first", "second", "behind")]
+    plan = plan_of(settings, series="label")
+    noisy = 1.01 + NOISE - NOISE.mean()
+    values = {0: 1 + 0.01 * NOISE, 1: noisy, 2: 9 + 0.01 * NOISE}
+    said, _ = answered(tmp_path, plan, values, proved=dict(enumerate(epsilons)))
+    assert said[""].startswith("no clear best at P₀/N₀ = 0 dB: ")
+    assert said[""].endswith(f"], {words}; clearly behind: behind." if words else "]; clearly behind: behind.")
+
+
+def test_a_clear_win_of_schemes_without_any_proof_says_so(tmp_path: Path) -> None:
+    said, _ = answered(tmp_path, plan_of(PRIVATE), BETTER, proved={0: math.inf, 1: math.inf})
+    assert said[""].startswith("analog is better at P₀/N₀ = 0 dB, by 1")
+    assert said[""].endswith(", no ε proved.")
+
+
 def test_schemes_with_and_without_privacy_are_ranked_apart(tmp_path: Path) -> None:
     free = [{SNR: 0.0, SCHEME: scheme, "privacy": "none"} for scheme in ("analog", "digital")]
     plan = plan_of(PRIVATE + free)
     values = {**BETTER, 2: 0.5 + 0.01 * NOISE, 3: 0.2 + 0.01 * NOISE}
-    said, _ = answered(tmp_path, plan, values, proved={0: 10.0, 1: 10.0})
+    said, rows = answered(tmp_path, plan, values, proved={0: 10.0, 1: 10.0})
+    assert [row[0].split(",")[0] for row in rows] == ["with privacy", "without privacy"]
     assert said["ε = 5"].startswith("analog is better at P₀/N₀ = 0 dB, by 1")
     assert said["no privacy"].startswith("digital is better at P₀/N₀ = 0 dB, by 0.3")
 

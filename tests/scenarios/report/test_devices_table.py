@@ -11,7 +11,7 @@ import pytest
 from fake_runs import make_plan, make_trial, store_trials
 from learning_run import export, table_of
 
-from fl.results import TrialResult
+from fl.base.results import TrialResult
 from phy.measure.counts import rate_interval
 from scenarios.plan.points import Plan
 from scenarios.report.figures.curves import arrange

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fl.config.measured import SAMPLE
+from fl.base.measured import SAMPLE
 from scenarios.report.figures.ensembles import ensemble_distances, ensemble_spots, samples_of
 
 

@@ -12,7 +12,7 @@ from fake_runs import make_plan, make_trial, store_trials
 from own_network import own_network
 from sentences import sentence_about
 
-from fl.learning.fedavg import FedAvgConfig
+from fl.algorithms.fedavg.config import FedAvgConfig
 from phy.config import LinkConfig
 from phy.links.airtime import upload_airtime_s
 from scenarios.cli.describe import describe, listings
@@ -67,7 +67,7 @@ def test_check_tells_of_codec_studies_and_of_several_algorithms_at_once(tmp_path
     assert cells(moments)[0]["bits"] == "2,300"
     both = planned("name: a\nsweep: {learning: [{scheme: digital, step_size: 1e-4}, {algorithm: fedavg}]}\n", tmp_path)
     assert [one.title for one in listings(both)] == [
-        "Receive amplitude A is limited by the LMC cap at 1 of 1 sweep points.",
+        "Receive amplitude A is limited by the LMC cap at 1 of 1 sweep point.",
         "What one device sends in a round:",
     ]
     assert listings(planned("name: a\nlearning: {algorithm: bit-distance}\n", tmp_path)) == []
@@ -182,7 +182,7 @@ def test_settings_of_the_mechanisms_are_said_as_people_say_them() -> None:
 def test_a_bad_partition_of_one_sweep_point_is_told_with_its_line(tmp_path: Path) -> None:
     text = f"{FEDAVG}  partition: {{samples_per_device: 50}}\nsweep:\n  learning.num_devices: [20, 50]\n"
     said = sentence_about(text, tmp_path)
-    assert said.startswith("s.yaml:5: learning.partition.samples_per_device = 50: 50 devices of 50 samples need 2500")
+    assert said.startswith("s.yaml:5: learning.partition.samples_per_device = 50: 50 devices of 50 samples need 2,500")
     assert "(at the sweep point learning.num_devices = 50)" in said
 
 
@@ -193,7 +193,7 @@ def test_label_counts_are_those_that_the_run_deals() -> None:
         learning={"algorithm": "fedavg", "num_devices": 7, "partition": {"kind": "dirichlet", "alpha": 0.3}},
     )
     scenario = plan.points[0].scenario
-    from fl.algorithms.fedavg import Federation
+    from fl.algorithms.fedavg.federation import Federation
 
     assert isinstance(scenario.learning, FedAvgConfig)
     federation = Federation(scenario.learning, link=scenario.link, privacy=None, seed=scenario.seed, trial=0)

@@ -11,7 +11,7 @@ from command import write_scenario
 from learning_run import run_scenario
 from one_bit_learning import scenario
 
-from fl.config.learning import PointFacts
+from fl.algorithms.learning import PointFacts
 from scenarios.report.findings import failed_trials
 from scenarios.schema.schema import validate_quickly
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from fake_runs import make_plan
 
-from fl.results import TrialResult
+from fl.base.results import TrialResult
 from scenarios.cli.describe import describe, listings
 from scenarios.engine.limits import estimate
 from scenarios.plan.plan import expand

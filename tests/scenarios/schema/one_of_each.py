@@ -7,15 +7,15 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from scipy import special
 
-from fl.aggregation.estimates import weighted_mean
-from fl.codecs.partwise import Uniform
-from fl.config.attack import Attack, HonestRound, Place, attacks
-from fl.config.codec import codecs
-from fl.config.data import DataSet, ImageFacts, Pair, data_sets
-from fl.config.model import Model, models
-from fl.config.scheme import Scheme, schemes
-from fl.learning.flmc_schemes import Noiseless, flmc_schemes
+from fl.algorithms.flmc.schemes import Noiseless, flmc_schemes
+from fl.attacks.attack import Attack, HonestRound, Place, attacks
+from fl.data.data_set import DataSet, ImageFacts, Pair, data_sets
 from fl.models.layers import Dense, Function, Layer
+from fl.models.model import Model, models
+from fl.schemes.aggregation.estimates import weighted_mean
+from fl.schemes.codecs.codec import codecs
+from fl.schemes.codecs.partwise import Uniform
+from fl.schemes.scheme import Scheme, schemes
 from phy.config.fading import FadingLaw, fading_laws
 from phy.config.power import PowerPolicy, power_policies
 

@@ -21,8 +21,8 @@ from scenarios.studies.tables import export
 CODEC = """\
 from typing import Literal
 
-from fl.codecs.partwise import Uniform
-from fl.config.codec import codecs
+from fl.schemes.codecs.partwise import Uniform
+from fl.schemes.codecs.codec import codecs
 
 
 @codecs.register
@@ -39,7 +39,7 @@ class Own(Uniform):
 MODEL = """\
 from typing import Literal
 
-from fl.config.model import Model, models
+from fl.models.model import Model, models
 
 
 @models.register
@@ -62,7 +62,7 @@ def build(image_shape, num_classes):
 SCHEME = """\
 from typing import Literal
 
-from fl.config.scheme import schemes
+from fl.schemes.scheme import schemes
 from fl.schemes.sign import SignScheme, SignVote
 
 
@@ -240,21 +240,21 @@ def test_a_package_can_be_checked(
 @pytest.mark.parametrize(
     ("module", "base", "registry", "body", "lacks"),
     [
-        ("fl.config.scheme", "Scheme", "schemes", "", "scheme own lacks build and upload_bits"),
-        ("fl.config.scheme", "Scheme", "schemes", "uses_codec = True", "scheme own lacks aggregate"),
+        ("fl.schemes.scheme", "Scheme", "schemes", "", "scheme own lacks build and upload_bits"),
+        ("fl.schemes.scheme", "Scheme", "schemes", "uses_codec = True", "scheme own lacks aggregate"),
         (
-            "fl.config.codec",
+            "fl.schemes.codecs.codec",
             "Codec",
             "codecs",
             "def encode(self, values, *, keys): ...",
             "codec own lacks bits_per_value and",
         ),
-        ("fl.config.attack", "Attack", "attacks", "", "attack own lacks acts_on"),
-        ("fl.config.attack", "Attack", "attacks", "acts_on = 'bits'", "attack own lacks of_bits"),
+        ("fl.attacks.attack", "Attack", "attacks", "", "attack own lacks acts_on"),
+        ("fl.attacks.attack", "Attack", "attacks", "acts_on = 'bits'", "attack own lacks of_bits"),
         ("phy.config.fading", "FadingLaw", "fading_laws", "label = 'own'", "fading law own lacks quantile"),
         ("phy.config.power", "PowerPolicy", "power_policies", "", "power policy own lacks amplitude"),
-        ("fl.config.model", "Model", "models", "", "model own lacks network"),
-        ("fl.config.data", "DataSet", "data_sets", "", "data set own lacks facts and read"),
+        ("fl.models.model", "Model", "models", "", "model own lacks network"),
+        ("fl.data.data_set", "DataSet", "data_sets", "", "data set own lacks facts and read"),
     ],
 )
 def test_a_class_that_lacks_a_method_is_refused_where_it_is_registered(

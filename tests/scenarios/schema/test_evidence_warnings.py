@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fl.learning.fedavg import FedAvgConfig
+from fl.algorithms.fedavg.config import FedAvgConfig
 from phy.config import LinkConfig
 from privacy.config import BitFlippingBudget, BitFlippingConfig, SchemeBudget
 from scenarios.schema.consistency.warnings import find_warnings

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from own_network import own_network
 
-from fl.codecs.partwise import FixedPoint, Uniform
-from fl.learning.fedavg import FedAvgConfig
+from fl.algorithms.fedavg.config import FedAvgConfig
+from fl.schemes.codecs.partwise import FixedPoint, Uniform
 from scenarios.schema.consistency.conflicts import find_conflicts
 from scenarios.schema.consistency.resolve import resolve_auto
 from scenarios.schema.consistency.warnings import find_warnings
@@ -87,8 +87,8 @@ IMPOSSIBLE: list[tuple[str, str, Scenario]] = [
     ("link.modulation", "sends bits", scenario(link={"modulation": "analog"})),
     ("learning.downlink.modulation", "sends bits", scenario({"downlink": {"modulation": "analog"}})),
     ("link.access", "on its own", scenario({"algorithm": "flip-moments"}, link={"access": "superposition"})),
-    ("link.channel.gain", "lists 2", scenario(link={"channel": {"gain": [1, 2]}})),
-    ("learning.downlink.channel.gain", "lists 2", scenario({"downlink": {"channel": {"gain": [1, 2]}}})),
+    ("link.channel.gain", "has length 2", scenario(link={"channel": {"gain": [1, 2]}})),
+    ("learning.downlink.channel.gain", "has length 2", scenario({"downlink": {"channel": {"gain": [1, 2]}}})),
     ("link.error_model", "perfect csi", scenario(link={"error_model": "analytic", "csi": {"error_variance": 0.1}})),
     ("learning.downlink_codec", "ideal", scenario({"downlink_codec": "uniform"})),
     ("learning.data.train_samples", "1437", scenario({"data": {"name": "digits", "train_samples": 1438}})),
@@ -103,7 +103,7 @@ IMPOSSIBLE: list[tuple[str, str, Scenario]] = [
         scenario({"data": {"name": "digits", "validation_samples": 1437}}),
     ),
     ("learning.partition.samples_per_device", "72", scenario({"partition": {"samples_per_device": 72}})),
-    ("learning.num_devices", "1438", scenario({"num_devices": 1438})),
+    ("learning.num_devices", "1,438", scenario({"num_devices": 1438})),
     (
         "learning.partition.labels_per_device",
         "11",

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from sentences import sentence_about
 
-from fl.codecs.partwise import FixedPoint
-from fl.config.codec import codecs
-from fl.config.data import PartitionConfig
-from fl.learning.codec_studies import FlipMomentsConfig
-from fl.learning.fedavg import FedAvgConfig
-from fl.learning.flmc import FlmcConfig
+from fl.algorithms.codec_studies.config import FlipMomentsConfig
+from fl.algorithms.fedavg.config import FedAvgConfig
+from fl.algorithms.flmc.config import FlmcConfig
+from fl.data.data_set import PartitionConfig
 from fl.models.kinds.networks import ModelConfig
+from fl.schemes.codecs.codec import codecs
+from fl.schemes.codecs.partwise import FixedPoint
+from phy.config.conflict import listing
 from privacy.config import BitFlippingConfig, GaussianConfig, PrivacyConfig
 from scenarios.plan.plan import expand
-from scenarios.schema.errors import listing
 from scenarios.schema.loader import LoadedScenario, as_yaml, load_scenario, resolved_data
 from scenarios.schema.schema import Scenario
 
@@ -140,7 +140,7 @@ def test_another_kind_drops_the_keys_of_the_base(tmp_path: Path) -> None:
         ),
         (
             f"{FEDAVG}  codec: {{name: fixed-point, fraction_bits: 24}}\n",
-            "s.yaml:4: learning.codec.fraction_bits = 24: must be 10, 23 or 52; write one of these numbers.",
+            "s.yaml:4: learning.codec.fraction_bits = 24: must be 10, 23 or 52; write for example 10.",
         ),
         (f"{FEDAVG}  model: mlq\n", "s.yaml:4: learning.model = mlq: must be cnn2, cnn3, emnist-cnn, "),
         (f"{FEDAVG}  model: my.nets:build\n", "s.yaml:4: learning.model = my.nets:build: must be cnn2, "),

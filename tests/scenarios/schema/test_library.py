@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from learning_run import run_plan
 
-from fl.config.data import data_sets
+from fl.data.data_set import data_sets
 from phy.config.registry import registries
 from phy.measure.monte_carlo import StopRule
 from scenarios.engine.batch import InProcess

@@ -60,7 +60,7 @@ MISTAKES = {
     "privacy of amplitudes for averaging": (
         FEDAVG.replace("local: {optimizer: gd, clip: 1,", "local: {optimizer: sgd, batch_size: 8,")
         + "privacy: {epsilon: 100, delta: 0.25}\n",
-        "write for example {mechanism: gaussian, epsilon: 100, delta: 0.25} and learning.local: "
+        "write for example privacy: {mechanism: gaussian, epsilon: 100, delta: 0.25} and learning.local: "
         "{optimizer: gd, clip: 1, steps: 1}.",
     ),
     "keys of a figure beside the list of figures": (

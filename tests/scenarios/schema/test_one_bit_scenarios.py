@@ -9,10 +9,11 @@ from learning_run import run_plan
 from one_bit_learning import FEDAVG, learnt, scenario, with_scheme
 from sentences import sentence_about
 
-from fl.config.attack import attacks
-from fl.config.scheme import schemes
+from fl.attacks.attack import attacks
 from fl.schemes.cpa.scheme import CpaScheme
+from fl.schemes.scheme import schemes
 from fl.schemes.sign import SignScheme
+from phy.config.conflict import listing
 from scenarios.cli.describe import describe
 from scenarios.engine.batch import InProcess
 from scenarios.engine.study import Progress
@@ -21,7 +22,6 @@ from scenarios.plan.plan import expand
 from scenarios.schema.consistency.conflicts import find_conflicts
 from scenarios.schema.consistency.resolve import resolve_auto
 from scenarios.schema.consistency.warnings import find_warnings
-from scenarios.schema.errors import listing
 from scenarios.schema.loader import as_yaml, load_scenario, resolved_data
 from scenarios.schema.schema import Scenario, validate_quickly
 
@@ -83,7 +83,7 @@ def test_epsilon_none_survives_a_round_trip(tmp_path: Path) -> None:
         ),
         (
             "aggregation: {name: probit, epsilon: 1}",
-            "s.yaml:5: learning.aggregation.epsilon = 1: epsilon needs l1_clip; add l1_clip: 1.0 and bound: "
+            "s.yaml:5: learning.aggregation.epsilon = 1: epsilon needs l1_clip; write l1_clip: 1.0 and bound: "
             "adaptive, or leave epsilon out.",
         ),
         (

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from learning_run import run_scenario
 
-from fl.config.codec import codecs
+from fl.schemes.codecs.codec import codecs
 from scenarios.cli.check import check_scenario
 from scenarios.cli.new import KINDS, write_new
 from scenarios.contracts import broken_checks
@@ -29,8 +29,8 @@ from typing import Literal
 
 import numpy as np
 
-from fl.codecs.partwise import Uniform
-from fl.config.codec import codecs
+from fl.schemes.codecs.partwise import Uniform
+from fl.schemes.codecs.codec import codecs
 
 
 @codecs.register
@@ -102,8 +102,8 @@ def test_what_a_plugin_registers_can_be_named_with_its_parameters(written: Path)
 def test_figures_may_draw_what_a_scheme_of_a_plugin_says_that_it_measures(written: Path) -> None:
     measured = 'measured = Measured(per_round=("residual",), per_trial=("rank",))'
     (written.parent / "halved.py").write_text(
-        "from typing import Literal\nfrom fl.config.measured import Measured\n"
-        "from fl.config.scheme import schemes\nfrom fl.schemes.mean import MeanScheme\n\n\n"
+        "from typing import Literal\nfrom fl.base.measured import Measured\n"
+        "from fl.schemes.scheme import schemes\nfrom fl.schemes.mean import MeanScheme\n\n\n"
         f'@schemes.register\nclass Own(MeanScheme):\n    name: Literal["own"] = "own"\n    {measured}\n'
     )
     own = ("learning.codec=binary32", "learning.aggregation=own")

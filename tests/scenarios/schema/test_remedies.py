@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from sentences import sentence_about
 
-from fl.config.scheme import schemes
-from scenarios.schema.errors import listing
+from fl.schemes.scheme import schemes
+from phy.config.conflict import listing
 from scenarios.studies.check import check
 
 SENTENCES = {

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 from sentences import sentence_about
 
-from fl.config.data import data_sets
-from fl.config.model import models
-from fl.config.scheme import schemes
-from fl.learning.fedavg import FedAvgConfig
+from fl.algorithms.fedavg.config import FedAvgConfig
+from fl.data.data_set import data_sets
+from fl.models.model import models
 from fl.schemes.probit.scheme import ProbitScheme
+from fl.schemes.scheme import schemes
 from phy.config import LinkConfig
+from phy.config.conflict import listing
 from privacy.config import SchemeBudget
 from scenarios.plan.plan import expand
 from scenarios.report.settings import setting_in_words
-from scenarios.schema.errors import listing
 from scenarios.schema.loader import load_scenario
 from scenarios.studies.check import check
 
@@ -126,7 +126,8 @@ SENTENCES = {
     "privacy of uploads without a mechanism": (
         "name: a\nlearning: {algorithm: fedavg}\nprivacy: {epsilon: 2}\n",
         "s.yaml:3: privacy: privacy without a mechanism bounds the amplitudes of flmc, the algorithm is fedavg; write "
-        "for example {mechanism: gaussian, epsilon: 2, delta: 1e-05} and learning.local: {optimizer: gd, clip: 1}.",
+        "for example privacy: {mechanism: gaussian, epsilon: 2, delta: 1e-05} and learning.local: {optimizer: gd, "
+        "clip: 1}.",
     ),
     "values in another unit without its name": (
         "name: a\nlink:\n  channel: {model: tdl-a, delay_spread_s: 100}\n  ofdm: {subcarrier_spacing_hz: 15}\n"
@@ -141,7 +142,7 @@ SENTENCES = {
         "privacy: {budget: {epsilon: 1, delta: 2}}\n",
         "s.yaml:2: link.coding.rate = 1.2: must be at most 1; write for example 0.5.\n"
         "s.yaml:3: learning.num_devices = 10000000: must be at most 100000; write 100000 or less.\n"
-        "s.yaml:4: privacy.budget.delta = 2: must be below 1; write for example 1e-05.",
+        "s.yaml:4: privacy.budget.delta = 2: must be below 1; write for example 1e-5.",
     ),
     "a scheme that nobody wrote yet": (
         "name: a\nlearning: {algorithm: fedavg, aggregation: krum}\n",
@@ -282,7 +283,7 @@ SENTENCES = {
         "name: a\nlearning: {algorithm: fedavg, aggregation: probit}\n"
         "privacy: {mechanism: scheme, budget: {epsilon: 9}}\n",
         "s.yaml:2: learning.aggregation: aggregation probit without a limit of the l1 norm protects nothing, and no "
-        "budget holds that; write for example aggregation: {name: probit, l1_clip: 1.0}.",
+        "budget holds that; write aggregation: {name: probit, l1_clip: 1.0}.",
     ),
     "PRoBit with a limit and no epsilon": (
         "name: a\nlearning: {algorithm: fedavg, aggregation: {name: probit, l1_clip: 1}}\n",

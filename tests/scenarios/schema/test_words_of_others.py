@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from sentences import sentence_about
 
-from fl.config.attack import attacks
-from fl.config.model import models
+from fl.attacks.attack import attacks
+from fl.models.model import models
+from phy.config.conflict import listing
 from phy.config.power import power_policies
-from scenarios.schema.errors import listing
 
 SENTENCES = {
     "a key of another section by a part of its name": (

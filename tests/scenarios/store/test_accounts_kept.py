@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tampered import flip_arrays
 
-from fl.results import PrivacyAccount, TrialResult
+from fl.base.results import PrivacyAccount, TrialResult
 from privacy.errors import PrivacyError
 from privacy.events.events import Ledger
 from privacy.events.merging import side_by_side

@@ -15,7 +15,7 @@ import pytest
 from forged_blobs import ARRAY, digest, forged, forged_array
 from tampered import change_heads, change_row, replace_batches
 
-from fl.results import TrialResult
+from fl.base.results import TrialResult
 from scenarios.files.plain_files import RESULTS
 from scenarios.files.provenance import collect_provenance
 from scenarios.store.blobs import EXPANSION, Blob, Part, pack

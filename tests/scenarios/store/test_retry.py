@@ -12,7 +12,7 @@ from known_engine import Known
 from learning_run import run_plan, run_scenario
 from tampered import change_row, flip_arrays
 
-from fl.results import TrialResult
+from fl.base.results import TrialResult
 from scenarios.engine.study import Outcome, Progress
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan

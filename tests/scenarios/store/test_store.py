@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from tampered import flip_arrays
 
-from fl.results import TrialResult
+from fl.base.results import TrialResult
 from scenarios.files.plain_files import RESULTS
 from scenarios.files.provenance import collect_provenance
 from scenarios.schema.errors import ScenarioError
@@ -299,7 +299,7 @@ WRITER = textwrap.dedent(
     import sys
     from pathlib import Path
     import numpy as np
-    from fl.results import TrialResult
+    from fl.base.results import TrialResult
     from scenarios.store.store import Store
 
     start = int(sys.argv[2])

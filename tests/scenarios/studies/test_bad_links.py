@@ -300,7 +300,7 @@ SENTENCES = {
     "an MCS for a sum": (
         "name: a\nlink:\n  mcs: 3\n",
         "s.yaml:3: link.mcs = 3: symbols that add up in the air cannot be decoded, so superposition carries no "
-        "code; leave mcs out, or access: orthogonal (under flmc "
+        "code; leave mcs out, or write access: orthogonal (under flmc "
         "learning.scheme: digital-orthogonal).",
     ),
     "packets of a sum": (
@@ -332,7 +332,7 @@ SENTENCES = {
         "name: a\nlink:\n  ofdm: {domain: time}\n  impairments: {timing_offset_s: 7.0e-5}\n",
         "s.yaml:4: link.impairments.timing_offset_s = 7e-05: a device may arrive 70 us late, more than an OFDM symbol "
         "without its prefix (66.7 us), whose window it then misses; write "
-        "ofdm.subcarrier_spacing_hz: 1.29e+04, or a smaller timing_offset_s or delay_spread_s.",
+        "ofdm.subcarrier_spacing_hz: 12900, or a smaller timing_offset_s or delay_spread_s.",
     ),
     "Doppler on a sum over a single carrier": (
         "name: a\nlink:\n  channel: {fading: rayleigh, coherence: doppler, speed_m_s: 3}\n",

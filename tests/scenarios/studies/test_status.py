@@ -233,7 +233,7 @@ def test_the_command_tells_a_script_all_it_tells_a_reader_and_loads_no_tensorflo
         text=True,
         check=True,
     ).stderr
-    for library in ("tensorflow", "scipy", "matplotlib", "fl.config"):
+    for library in ("tensorflow", "scipy", "matplotlib", "fl.schemes"):
         assert f" {library}\n" not in loaded
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fl.learning.flmc import FlmcConfig
+from fl.algorithms.flmc.config import FlmcConfig
 from scenarios.plan.plan import expand
 from scenarios.schema.consistency.resolve import resolve_auto
 from scenarios.schema.loader import LoadedScenario
@@ -109,8 +109,8 @@ class AmplitudeCaps(Expected):
         for name, cap in {"power": caps.power, "lmc": caps.lmc, "privacy": caps.privacy}.items():
             yield exact(f"{name} cap", cap, known[name][0], tolerance=known[name][1])
         prepare_tensorflow()
-        from fl.results import CAP_NAMES
-        from fl.run import run_trials
+        from fl.algorithms.run import run_trials
+        from fl.base.results import CAP_NAMES
 
         privacy = scenario.mechanism
         (result,) = run_trials(_flmc(scenario), link=scenario.link, privacy=privacy, seed=scenario.seed, trials=(0,))
@@ -122,7 +122,7 @@ class AmplitudeCaps(Expected):
 
 
 def _flmc(scenario: Scenario) -> FlmcConfig:
-    from fl.learning.flmc import FlmcConfig
+    from fl.algorithms.flmc.config import FlmcConfig
 
     if not isinstance(scenario.learning, FlmcConfig):
         raise ValueError(f"this answer is about flmc, the algorithm is {scenario.learning.algorithm}")

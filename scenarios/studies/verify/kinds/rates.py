@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
 from phy.config import LinkConfig
+from phy.config.conflict import ConflictError, Say
 from scenarios.plan.points import value_of
 from scenarios.studies.link.level import theory
 from scenarios.studies.link.plan import Curve, LinkPoint
@@ -66,7 +67,7 @@ class Rates(KnownRate):
     def _falls(self) -> Rates:
         values_db, rates = np.array(self.points).T
         if (np.diff(values_db) <= 0).any() or (np.diff(rates) >= 0).any():
-            raise ValueError("points must go up in value_db and down in rate; sort them")
+            raise ConflictError("points", "points must go up in value_db and down in rate", Say("sort them"))
         return self
 
     def is_about(self, curve: Curve) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from fl.words import plural
+from fl.base.words import plural
 from scenarios.schema.loader import LoadedScenario
 from scenarios.studies.verify.cards import EXPECTED, Check, Expected, exact
 from scenarios.studies.verify.code_words import read_words

@@ -1,1 +1,0 @@
-"""Ledgers: what each round released. Budgets: what each round may still release."""

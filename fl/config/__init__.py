@@ -1,1 +1,0 @@
-"""Parts of the `learning:` section of a scenario, checked once, immutable, free of TensorFlow."""

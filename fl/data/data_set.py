@@ -1,0 +1,123 @@
+"""Images to learn from, the devices that hold them, and the devices that take part in a round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from fl.base.fields import Count, Frozen, Probability
+from phy.config.conflict import ConflictError, LeaveOut, Write
+from phy.config.registry import Registry, defines
+
+Pair = tuple[NDArray[Any], NDArray[Any]]
+
+DataName = str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageFacts:
+    """Shape (height, width, channels), classes, and images of the complete set; pixels count up to `largest_pixel`."""
+
+    image_shape: tuple[int, int, int]
+    num_classes: int
+    num_train: int
+    num_test: int
+    largest_pixel: int = 255
+
+
+class DataSet(Frozen):
+    """A set of labelled images, `learning.data` of a scenario. A set is a class in the registry `data_sets`.
+
+    A set of one's own defines `facts` and `read`.
+    """
+
+    name: str
+    train_samples: Count | None = Field(default=None, description="the first N of a seeded shuffle; left out: all")
+    test_samples: Count | None = Field(default=None, description="the first N of a seeded shuffle; left out: all")
+    validation_samples: Count | None = Field(
+        default=None, description="training images held out, to choose the best round on"
+    )
+    pixels: Literal["unit", "symmetric"] = Field(
+        default="unit", description="from 0 (unit) or -1 (symmetric) to 1; unit is usual"
+    )
+
+    facts: ClassVar[ImageFacts | None] = None
+    comes_with: ClassVar[str] = "its own reader"
+    """What brings the images of a set with `read`."""
+
+    @classmethod
+    def facts_of(cls, name: DataName) -> ImageFacts:
+        """Return what every complete copy of the set `name` of this class has."""
+        del name
+        assert cls.facts is not None
+        return cls.facts
+
+    @classmethod
+    def undefined(cls) -> tuple[str, ...]:
+        """Return what a set must define and this one does not, for its registry."""
+        return tuple(name for name in ("facts", "read") if not defines(cls, DataSet, name))
+
+    if TYPE_CHECKING:  # absent for the sets that phyloop finds by their names
+
+        def read(self) -> tuple[Pair, Pair]:
+            """Return images `[N, height, width, channels]` uint8 and labels `[N]`, to train on and to test on."""
+
+
+data_sets: Registry[DataSet] = Registry("data set", DataSet, package="fl.data.sets", default="digits")
+"""All sets of images, by the word in `learning.data.name`."""
+
+
+class PartitionConfig(Frozen):
+    """Samples that each device holds."""
+
+    kind: Literal["iid", "labels", "dirichlet"] = Field(
+        default="iid",
+        description="iid: devices differ by chance alone, the usual baseline; labels: few labels per device; "
+        "dirichlet: shares of labels follow Dirichlet(alpha)",
+    )
+    samples_per_device: Count | None = Field(default=None, description="|D_n|; left out: the devices share all samples")
+    labels_per_device: Count | None = Field(default=None, examples=[2], description="labels of a device (kind labels)")
+    alpha: Annotated[float, Field(ge=1e-3, le=1e6, allow_inf_nan=False)] | None = Field(
+        default=None, examples=[0.3], description="concentration, a small one is far from IID (kind dirichlet)"
+    )
+    disjoint: bool = Field(
+        default=True,
+        description="no two devices hold the same sample; false: each draws from the whole set; true: data of "
+        "devices are their own",
+    )
+
+    @model_validator(mode="after")
+    def _a_parameter_belongs_to_its_kind(self) -> PartitionConfig:
+        for key, kind in (("labels_per_device", "labels"), ("alpha", "dirichlet")):
+            given = getattr(self, key) is not None
+            if given != (self.kind == kind):
+                if given:
+                    problem = f"{key} belongs to kind {kind}, the kind is {self.kind}"
+                    raise ConflictError(f"{key} kind", problem, LeaveOut(), Write({"kind": kind}))
+                usual = {"kind": kind, key: 2 if kind == "labels" else 0.5}
+                remedy = Write({"partition": usual}, example=True)
+                raise ConflictError(f"kind {key}", f"kind {self.kind} needs {key}", remedy)
+        if not self.disjoint and self.samples_per_device is None:
+            raise ConflictError(
+                "disjoint", "without disjoint every device draws from the whole set", Write({"samples_per_device": 50})
+            )
+        return self
+
+
+class ParticipationConfig(Frozen):
+    """Devices that take part in a round."""
+
+    devices_per_round: Count | None = Field(
+        default=None, description="number of devices drawn for each round; left out: all"
+    )
+    dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = Field(
+        default=0.0, description="probability that a device that trained never sends; 0: all of them send"
+    )
+    straggling: Probability = Field(
+        default=0.0,
+        description="probability that a device finishes only 1 .. E - 1 of its E steps, uniformly; 0: all of them "
+        "finish",
+    )

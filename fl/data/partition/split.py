@@ -1,0 +1,178 @@
+"""Who holds which samples: IID, by label, or by Dirichlet proportions; and who takes part in a round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.base.arrays import I64, Bools
+from fl.base.errors import LearningError
+from fl.base.words import plural
+from fl.data.data_set import ParticipationConfig, PartitionConfig
+from fl.data.partition.by_label import deal_by_dirichlet, deal_by_labels
+from phy.config.conflict import Conflict, Say, Write
+from phy.numerics.draws import round_generator
+from phy.numerics.random import Purpose
+
+
+@dataclass(frozen=True, kw_only=True)
+class Partition:
+    """Positions in the training set that each device holds.
+
+    `devices` K arrays of int64, none empty; `labels` int64 `[N]` of the whole training set.
+    """
+
+    devices: tuple[I64, ...]
+    labels: I64
+    num_classes: int
+
+    @property
+    def sizes(self) -> I64:
+        """|D_n|, `[K]` int64."""
+        return np.array([len(device) for device in self.devices], np.int64)
+
+    def label_counts(self) -> I64:
+        """Samples of each label on each device, `[K, num_classes]` int64."""
+        num_devices = len(self.devices)
+        owner = np.repeat(np.arange(num_devices), self.sizes)
+        cell = owner * self.num_classes + self.labels[np.concatenate(self.devices)]
+        counts = np.bincount(cell, minlength=num_devices * self.num_classes)
+        return counts.reshape(num_devices, self.num_classes).astype(np.int64)
+
+
+def partition(
+    labels: NDArray[np.integer[Any]],
+    *,
+    config: PartitionConfig,
+    num_devices: int,
+    num_classes: int,
+    generator: np.random.Generator,
+) -> Partition:
+    """Samples with `labels` `[N]` dealt to devices; the same for the same state of `generator`.
+
+    `iid`: a random `samples_per_device` of all, or all in sizes that differ by one at most. `labels`, `dirichlet`: see
+    `fl.data.partition.by_label`. Not `disjoint`, every device draws from the whole set, each sample once at most.
+    LearningError, one sentence, if the samples do not suffice.
+    """
+    numbers = np.asarray(labels, np.int64)
+    by_label = [np.flatnonzero(numbers == label) for label in range(num_classes)]
+    problem = partition_problem(
+        config, num_devices=num_devices, num_samples=len(numbers), num_classes=sum(map(bool, map(len, by_label)))
+    )
+    if problem is not None:
+        raise LearningError(problem)
+    match config.kind:
+        case "iid":
+            devices = _deal_at_random(len(numbers), config=config, num_devices=num_devices, generator=generator)
+        case "labels":
+            devices = deal_by_labels(by_label, config=config, num_devices=num_devices, generator=generator)
+        case "dirichlet":
+            devices = deal_by_dirichlet(by_label, config=config, num_devices=num_devices, generator=generator)
+    return Partition(devices=tuple(devices), labels=numbers, num_classes=num_classes)
+
+
+_SHARES = "partition.samples_per_device partition.labels_per_device num_devices data.train_samples data"
+_LABELS = "partition.labels_per_device partition.samples_per_device num_devices data.train_samples data"
+
+
+def partition_problem(
+    config: PartitionConfig, *, num_devices: int, num_samples: int, num_classes: int
+) -> Conflict | None:
+    """Return why no set of `num_samples` with `num_classes` labels can be dealt so, of keys below `learning`."""
+    size, labels = config.samples_per_device, config.labels_per_device
+    if num_samples == 0:
+        keys = "data.train_samples data partition num_devices"
+        return Conflict(keys, "there are no training samples to deal to devices", Say("raise train_samples"))
+    if size is None and num_devices > num_samples:
+        problem = f"{plural(num_devices, 'device')} cannot share {plural(num_samples, 'training sample')}"
+        return Conflict(
+            f"num_devices {_SHARES}",
+            problem,
+            Write({"num_devices": num_samples}, note="or less"),
+            Say("samples_per_device and disjoint: false"),
+        )
+    if size is not None and size > num_samples:
+        problem = f"samples_per_device {size} exceeds the {plural(num_samples, 'training sample')}"
+        return Conflict(_SHARES, problem, Write({"": num_samples}, note="or less"))
+    if size is not None and config.disjoint and num_devices * size > num_samples:
+        most = num_samples // num_devices
+        fewer = {"partition.samples_per_device": most} if most else {"num_devices": num_samples}
+        problem = (
+            f"{plural(num_devices, 'device')} of {plural(size, 'sample')} need {num_devices * size:,}, there are "
+            f"{num_samples:,} training samples"
+        )
+        keys = _SHARES if most else f"num_devices {_SHARES}"
+        return Conflict(keys, problem, Write(fewer), Write({"disjoint": False}))
+    if labels is None:
+        return None
+    if labels > num_classes:
+        problem = f"labels_per_device {labels} exceeds the {plural(num_classes, 'label')} of the set"
+        return Conflict(_LABELS, problem, Write({"": num_classes}, note="or less"))
+    if size is not None and size < labels:
+        enough = Write({"partition.samples_per_device": labels}, note="or more")
+        return Conflict(_SHARES, f"{size} samples_per_device cannot show {plural(labels, 'label')}", enough)
+    if size is None and num_devices * labels < num_classes:
+        return Conflict(
+            _LABELS,
+            f"{plural(num_devices, 'device')} of {plural(labels, 'label')} leave "
+            f"{num_classes - num_devices * labels} of {num_classes} labels to nobody",
+            Write({"partition.labels_per_device": -(-num_classes // num_devices)}, note="or more"),
+            Say("samples_per_device to leave them out"),
+        )
+    if size is None and num_devices * labels > num_samples:
+        problem = (
+            f"{plural(num_devices, 'device')} of {plural(labels, 'label')} need {num_devices * labels:,} samples, "
+            f"there are {num_samples:,}"
+        )
+        return Conflict(
+            f"num_devices {_LABELS}",
+            problem,
+            Write({"num_devices": num_samples // labels}),
+            Say("fewer labels_per_device"),
+        )
+    return None
+
+
+def _deal_at_random(
+    num_samples: int, *, config: PartitionConfig, num_devices: int, generator: np.random.Generator
+) -> list[I64]:
+    size = config.samples_per_device
+    if size is None:
+        return np.array_split(generator.permutation(num_samples), num_devices)
+    if config.disjoint:
+        return list(generator.permutation(num_samples)[: num_devices * size].reshape(num_devices, size))
+    return [generator.choice(num_samples, size, replace=False) for _ in range(num_devices)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Participants:
+    """The devices of one round.
+
+    - `devices` int64 `[K']`: who trains, ascending;
+    - `sends` bool `[K']`: who of them uploads in the end;
+    - `steps` int64 `[K']`: local iterations that each gets through.
+    """
+
+    devices: I64
+    sends: Bools
+    steps: I64
+
+
+def draw_participants(
+    config: ParticipationConfig, *, num_devices: int, steps: int, seed: int, trial: int, round_index: int
+) -> Participants:
+    """Who takes part in round `round_index`; E = `steps` for all but stragglers, who get 1 .. E - 1 of them.
+
+    Every draw is made for all devices, so that another probability of one thing does not shift the others.
+    """
+    drawn = round_generator(seed, trial, Purpose.PARTICIPATION, round_index)
+    order = drawn.permutation(num_devices)
+    dropped, straggling, done = drawn.random((3, num_devices))
+    chosen = np.sort(order[: config.devices_per_round or num_devices])
+    late = straggling[chosen] < config.straggling
+    partial = 1 + np.floor(done[chosen] * (steps - 1)).astype(np.int64)
+    sends = dropped[chosen] >= config.dropout
+    return Participants(devices=chosen, sends=sends, steps=np.where(late, partial, steps))

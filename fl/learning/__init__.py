@@ -1,1 +1,0 @@
-"""Learning algorithms as the user writes them, one class each, registered by name."""

@@ -1,0 +1,266 @@
+"""All local steps of a stack of dense layers in one kernel: matrix products by BLAS, all else in loops of its own.
+
+What `fl.local.gradients` and `fl.local.trainer` compute in TensorFlow: the same sums and the same random numbers, with
+roundings of their own. A device is trained alone, in slices whose size depends on its number of samples, so that its
+numbers depend on its samples, their order and its weights alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.base.arrays import F32, F64, I64, U8, U32, Bools
+from fl.local.config import LocalConfig
+from fl.local.dense_passes import MOST_ROWS, backward, clip_gradients, forward, net_of, scratch_of, sum_gradients
+from fl.models.dense_stack import DenseStack
+from phy.numerics.compiled import inlined, lean_kernel, read_only
+from phy.numerics.vectors import copy, dot, load_line, softmax_residual
+from phy.numerics.workers import of_thread, run_tasks
+
+_PLAIN, _MOMENTUM, _ADAM = 0, 1, 2
+"""Ways to step."""
+_ADAM_EPSILON = np.float32(1e-7)
+"""As in Keras."""
+
+
+class DenseRule(NamedTuple):
+    """One step, see `fl.local.trainer.compile_update`; no clipping: `clip` inf; no decay: `decay_steps` 0.
+
+    Pixels are `scale` u + `shift`; `way` is `_PLAIN`, `_MOMENTUM` or `_ADAM`.
+    """
+
+    rate: np.float32
+    decay_steps: np.float32
+    momentum: np.float32
+    beta1: np.float32
+    rest1: np.float32
+    beta2: np.float32
+    rest2: np.float32
+    l2: np.float32
+    proximal: np.float32
+    clip: np.float32
+    scale: np.float32
+    shift: np.float32
+    way: int
+
+
+def rule_of(config: LocalConfig, *, scale: float, shift: float) -> DenseRule:
+    """The steps of `config` on pixels `scale` u + `shift`."""
+    way = _ADAM if config.optimizer == "adam" else _MOMENTUM if config.states else _PLAIN
+    return DenseRule(
+        rate=np.float32(config.learning_rate),
+        decay_steps=np.float32(config.decay_steps or 0.0),
+        momentum=np.float32(config.momentum),
+        beta1=np.float32(config.beta1),
+        rest1=np.float32(1.0 - config.beta1),
+        beta2=np.float32(config.beta2),
+        rest2=np.float32(1.0 - config.beta2),
+        l2=np.float32(config.l2),
+        proximal=np.float32(config.proximal),
+        clip=np.float32(np.inf if config.clip is None else config.clip),
+        scale=np.float32(scale),
+        shift=np.float32(shift),
+        way=way,
+    )
+
+
+class DenseTask(NamedTuple):
+    """Who trains on what: `images` `[N, P]` uint8, `labels` `[N]` int32, and per device
+
+    - `start` `[1 or D, M]`: the same weights for all, or each its own;
+    - `samples` `[1 or steps, D, width]`, of which the first `counts` `[1 or steps, D]` are a batch: the same in every
+      step, or each its own; `steps` `[D]` taken, `taken` `[D]` before;
+    - `keys` `[steps, D, 2]` of dropout, `[0, D, 2]` without;
+    - `rows` `[D]` of the device in arrays of moments.
+    """
+
+    images: U8
+    labels: NDArray[np.int32]
+    start: F32
+    samples: I64
+    counts: I64
+    steps: I64
+    taken: I64
+    keys: U32
+    rows: I64
+
+
+_of_training, _of_scoring = of_thread(scratch_of), of_thread(scratch_of)
+
+
+@inlined
+def _mean_gradient(rule: Any, per_sample: Any, pull: Any, anchor: Any, weights: Any, gradient: Any) -> None:
+    for p in range(len(weights)):
+        mean = (gradient[p] + pull * weights[p]) * per_sample
+        gradient[p] = mean + rule.proximal * (weights[p] - anchor[p])
+
+
+@inlined
+def _move(rate: Any, gradient: Any, weights: Any) -> None:
+    for p in range(len(weights)):
+        weights[p] -= rate * gradient[p]
+
+
+@inlined
+def _move_on(rate: Any, momentum: Any, gradient: Any, velocity: Any, weights: Any) -> None:
+    for p in range(len(weights)):
+        velocity[p] = momentum * velocity[p] + gradient[p]
+        weights[p] -= rate * velocity[p]
+
+
+@inlined
+def _move_by_moments(rate: Any, rule: Any, gradient: Any, first: Any, second: Any, weights: Any) -> None:
+    for p in range(len(weights)):
+        first[p] = rule.beta1 * first[p] + rule.rest1 * gradient[p]
+        second[p] = rule.beta2 * second[p] + rule.rest2 * (gradient[p] * gradient[p])
+        weights[p] -= rate * first[p] / (np.sqrt(second[p]) + _ADAM_EPSILON)
+
+
+@lean_kernel
+def _train(
+    rule: Any, task: Any, net: Any, moments: Any, out: Any, losses: Any, clipped: Any, first: Any, last: Any,
+    scratch: Any,
+) -> None:  # fmt: skip
+    """Devices `first` to `last`: `out` `[D, M]`, `losses`, `clipped` `[D]`; two `moments` `[K or 0, M]` move."""
+    clips, drops = rule.clip < np.float32(np.inf), len(task.keys) > 0
+    pixels = task.images.shape[1]
+    for device in range(first, last):
+        weights, anchor = out[device], task.start[0 if len(task.start) == 1 else device]
+        copy(anchor, weights)
+        longer, seen = 0, 0
+        for step in range(task.steps[device]):
+            place = min(step, len(task.samples) - 1)
+            count = task.counts[place, device]
+            key0, key1 = np.uint32(0), np.uint32(0)
+            if drops:
+                key0, key1 = task.keys[step, device, 0], task.keys[step, device, 1]
+            loss, share, square = 0.0, np.float32(0.0), 0.0
+            if rule.l2 > np.float32(0.0):
+                square = np.float64(dot(weights, weights))
+            slices = max((count + MOST_ROWS - 1) // MOST_ROWS, 1)
+            height = (count + slices - 1) // slices
+            for begin in range(0, count, height):
+                rows = min(height, count - begin)
+                # The pixels of a batch that never changes stay where they are, unless dropout left some out.
+                if step == 0 or slices > 1 or len(task.samples) > 1 or (drops and net.limits[0] > np.uint32(0)):
+                    for row in range(rows):
+                        image = task.images[task.samples[place, device, begin + row]]
+                        load_line(image, rule.scale, rule.shift, scratch.pixels[row * pixels : (row + 1) * pixels])
+                forward(net, weights, rows, key0, key1, begin, drops, scratch)
+                units = net.units[-1]
+                at = rows * net.units_at[-1]
+                copy(scratch.outputs[at : at + rows * units], scratch.backs[at : at + rows * units])
+                for row in range(rows):
+                    label = task.labels[task.samples[place, device, begin + row]]
+                    loss += softmax_residual(scratch.backs[at + row * units : at + (row + 1) * units], label)
+                backward(net, weights, rows, scratch)
+                if clips:
+                    factors, beyond = clip_gradients(net, rule, rows, square, scratch)
+                    share += factors
+                    longer += beyond
+                sum_gradients(net, rows, begin == 0, scratch)
+            if step == 0:
+                losses[device] = loss / count + 0.5 * rule.l2 * square
+            seen += count
+            samples, before = np.float32(count), np.float32(task.taken[device] + step)
+            pull = rule.l2 * (share if clips else samples)
+            _mean_gradient(rule, np.float32(1.0) / samples, pull, anchor, weights, scratch.gradient)
+            rate, kept = rule.rate, task.rows[device]
+            if rule.decay_steps > np.float32(0.0):
+                rate *= rule.decay_steps / (before + rule.decay_steps)
+            if rule.way == _ADAM:
+                times = before + np.float32(1.0)
+                rate *= np.sqrt(np.float32(1.0) - rule.beta2**times) / (np.float32(1.0) - rule.beta1**times)
+                _move_by_moments(rate, rule, scratch.gradient, moments[0][kept], moments[1][kept], weights)
+            elif rule.way == _MOMENTUM:
+                _move_on(rate, rule.momentum, scratch.gradient, moments[0][kept], weights)
+            else:
+                _move(rate, scratch.gradient, weights)
+        clipped[device] = longer / seen
+
+
+def train_dense(
+    rule: DenseRule, task: DenseTask, *, stack: DenseStack, moments: Sequence[F32], out: F32
+) -> tuple[F64, F64]:
+    """Mean losses `[D]` of the first batch, and the share `[D]` of gradients longer than G, over all steps.
+
+    Weights after all steps go into `out` `[D, M]`; `moments` are the velocity, or both of Adam, `[K, M]`
+    each, and move at the `rows` of these devices.
+    """
+    devices = task.samples.shape[1]
+    losses, clipped = np.zeros(devices), np.zeros(devices)
+    given, net = DenseTask(*(read_only(part) for part in task)), net_of(stack)
+    none = np.zeros((0, stack.num_parameters), np.float32)
+    moving = (*moments, none, none)[:2]
+    rows = min(MOST_ROWS, int(task.counts.max()))
+    run_tasks(
+        lambda first, last: _train(
+            rule, given, net, moving, out, losses, clipped, first, last, _of_training(stack, rows, stack.num_parameters)
+        ),
+        num_tasks=devices,
+    )
+    return losses, clipped
+
+
+@lean_kernel
+def _score(
+    data: Any, weights: Any, net: Any, samples: Any, bounds: Any, owners: Any, losses: Any, hits: Any, first: Any,
+    last: Any, scratch: Any,
+) -> None:  # fmt: skip
+    images, labels, scale, shift = data
+    pixels, units = images.shape[1], net.units[-1]
+    for part in range(first, last):
+        begin, rows = bounds[part], bounds[part + 1] - bounds[part]
+        for row in range(rows):
+            own = scratch.pixels[row * pixels : (row + 1) * pixels]
+            load_line(images[samples[begin + row]], scale, shift, own)
+        given = weights[0 if len(weights) == 1 else owners[part]]
+        forward(net, given, rows, np.uint32(0), np.uint32(0), 0, False, scratch)
+        for row in range(rows):
+            at = rows * net.units_at[-1] + row * units
+            logits, label = scratch.outputs[at : at + units], labels[samples[begin + row]]
+            best = 0
+            for c in range(units):
+                if logits[c] > logits[best]:
+                    best = c
+            hits[begin + row] = best == label
+            losses[begin + row] = softmax_residual(logits, label)
+
+
+def score_dense(
+    stack: DenseStack,
+    weights: F32,
+    images: U8,
+    labels: NDArray[np.int32],
+    *,
+    samples: I64,
+    sizes: I64,
+    line: tuple[float, float],
+) -> tuple[F32, Bools]:
+    """Cross-entropy of each sample, and True where its label has the highest logit, the first of equals.
+
+    `weights` `[D, M]`, or `[1, M]` for all, score `samples` in turn, `sizes` `[D]` each; `line` is scale and shift of
+    pixels scale u + shift.
+    """
+    parts = -(-sizes // MOST_ROWS)
+    owners = np.repeat(np.arange(len(sizes)), parts)
+    order = np.arange(len(owners)) - np.repeat(np.cumsum(parts) - parts, parts)
+    height = -(-sizes // np.maximum(parts, 1))
+    ends = np.minimum((order + 1) * height[owners], sizes[owners]) + (np.cumsum(sizes) - sizes)[owners]
+    bounds = np.concatenate([[0], ends])
+    losses, hits, net = np.empty(len(samples), np.float32), np.empty(len(samples), np.bool_), net_of(stack)
+    data = read_only(images), read_only(labels), *(np.float32(one) for one in line)
+    given = tuple(read_only(part) for part in (samples, bounds, owners))
+    run_tasks(
+        lambda first, last: _score(
+            data, read_only(weights), net, *given, losses, hits, first, last,
+            _of_scoring(stack, MOST_ROWS, 0),
+        ),
+        num_tasks=len(owners),
+        cost_us=5e-5 * len(samples) * stack.num_parameters,
+    )  # fmt: skip
+    return losses, hits

@@ -1,1 +1,0 @@
-"""Convergence bounds, and the optimum of softmax regression."""
