@@ -50,8 +50,7 @@ SetOption = Annotated[
     option(
         "--set",
         "PATH=VALUE",
-        "Override one key, e.g. link.power.snr_max_db=20, or what is swept, sweep.PATH=[0, 10]; "
-        "repeatable.",
+        "Override one key, e.g. link.power.snr_max_db=20, or what is swept, sweep.PATH=[0, 10]; repeatable.",
     ),
 ]
 WorkersOption = Annotated[

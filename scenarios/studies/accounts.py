@@ -63,8 +63,8 @@ def account(
     """Account for a run from its ledgers, without running anything again.
 
     `delta` None: that of the scenario, or 1e-5; no accountant: all of them; `relation` None: that of each ledger. With
-    `most_rounds` above 0 also the epsilon of all rounds so far, at that many rounds at most. Raises ScenarioError for other names and values, and
-    for a folder without a ledger.
+    `most_rounds` above 0 also the epsilon of all rounds so far, at that many rounds at most. Raises ScenarioError for
+    other names and values, and for a folder without a ledger.
     """
     relations = () if relation is None else (relation,)
     for key, given, known in (
