@@ -1,4 +1,4 @@
-"""Devices that do not do as they should: who they are, and what they send in one trial.
+"""Attackers among the devices: their choice, and what they send in one trial.
 
 Attackers know all honest updates of the round and send over the same link as everybody. `fl.attacks.kinds` has the
 attacks themselves. Trials side by side, and jammers, are in `fl.algorithms.flmc.attackers`.

@@ -154,7 +154,7 @@ class FlmcGame:
         return np.asarray(honest & (before == before[:, first]))
 
     def _payload(self, worlds: Bools, audited: Bools, context: UplinkContext) -> NDArray[np.generic]:
-        """What devices send, clipped and encoded; those that are not audited stand at +l, or attack."""
+        """Return the clipped and encoded updates. Devices that are not audited send +l, or what their attack sends."""
         shape = (len(worlds), self._config.num_devices, self._dimension)
         attacks = self._attackers.who(context)
         signs: F64 = np.where(worlds | (~audited if self._air is not None else attacks), 1.0, -1.0)

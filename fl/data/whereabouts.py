@@ -60,7 +60,7 @@ def missing_data(name: DataName) -> str | None:
 
 
 def find_data(name: DataName) -> Whereabouts:
-    """Where `name` would be taken from; file names are looked at, no file is opened, TensorFlow stays asleep."""
+    """Return the place from which `name` is read. Opens no file and imports no TensorFlow."""
     if data_sets[name].facts is not None:
         return Whereabouts(place="bundled", sentence=f"{name} comes with {data_sets[name].comes_with}")
     folder, nowhere = os.environ.get(_VARIABLE, ""), partial(Whereabouts, place="nowhere")

@@ -84,7 +84,7 @@ _MOST_CREWS = 4
 _PLACES_AT_ONCE = 1 << 21
 """Positions of samples that a kernel is given at once."""
 _CREW_BYTES = 16 << 20
-"""What a crew works on at least: below, a call costs more than what is in it."""
+"""Least memory for several workers [B]: below, a call costs more than its work."""
 
 
 @dataclass(frozen=True, kw_only=True)

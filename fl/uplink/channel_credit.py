@@ -14,7 +14,7 @@ def sure_noise_power(link: LinkConfig, *, privacy: ReceiverMechanism | None) -> 
 
 
 def errors_arrive(link: LinkConfig) -> bool:
-    """Whether the server keeps packets with errors; else what it holds is wrong on purpose alone."""
+    """Return True if the server keeps packets with errors. Otherwise only deliberate flips are wrong."""
     return link.packets.policy == "accept"
 
 

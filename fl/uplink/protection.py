@@ -51,7 +51,7 @@ class RoundPlan:
 
 
 class Protection:
-    """What stands between a device's numbers and what the server makes of them; this base does nothing but flip bits.
+    """Privacy protection of an upload. The base class only flips bits as planned.
 
     `plan`: what a base decides in every round; `block_bits`: bits on the air that stand or fall together, 1 without a
     block cipher.

@@ -86,6 +86,6 @@ class SenderIndex:
 
 
 def exchangeable(link: LinkConfig) -> bool:
-    """Whether any device on any seat in any round meets the same law, whatever was before."""
+    """Return True if all devices have the same channel law in every round, independent of earlier rounds."""
     own_gain = isinstance(link.channel.gain, tuple)
     return not (link.lasting or own_gain or link.access == "noma")

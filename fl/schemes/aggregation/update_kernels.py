@@ -26,7 +26,7 @@ def _square(values: Any) -> Any:
 
 @inlined
 def _beyond(values: Any, limit: Any) -> Any:
-    """How many numbers are not below the limit, those that are none among them."""
+    """Count numbers of at least the limit in size, NaN included."""
     count = np.int64(0)
     for i in range(len(values)):
         count += not abs(values[i]) < limit
@@ -54,7 +54,7 @@ def _sum_up(weights: Any, values: Any, out: Any, first: Any, last: Any) -> None:
 
 
 def look_at_rows(values: F32, *, limit: float) -> tuple[Bools, F64]:
-    """Which rows `[K]` of `[K, M]` have a number that is not below `limit` in size, or is none; and their ||.||^2."""
+    """Return a mask `[K]` of the rows of `[K, M]` with a magnitude of `limit` or more, or NaN, and ||.||^2 of each."""
     rows, seen = read_only(values), len(values)
     beyond, squares = np.zeros(seen, np.int64), np.zeros(seen)
     run_tasks(

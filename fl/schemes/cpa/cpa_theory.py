@@ -122,7 +122,7 @@ def _log10(ratio: float, factor: float) -> float:
 
 
 FIRST_SCALE = 1e-3
-"""Where scales start. Too small costs a few rounds of growth; too large would throw the model about."""
+"""First scale. A smaller one costs a few rounds of growth; a larger one makes the first steps too long."""
 
 _MOST_CHANGE = 4.0
 _STANDARD_ERRORS = 2.0

@@ -51,7 +51,7 @@ STEPS = 4.0
 MESSAGE_MAX = np.int8(31)
 MAGNITUDE_MAX = np.int8(63)
 _REACH = np.int8(12)
-"""4 c(0): c(d) is a quarter of what d leaves of it."""
+"""4 c(0) in steps: the correction is c(d) = max(4 c(0) - d, 0) / 4."""
 _KNOWN = np.int8(127)
 INPUT_MAX = 31.0
 """Channel values, like messages: two checks outvote a bit that was received wrong with certainty."""

@@ -26,7 +26,7 @@ ALLOWED_LOSSES = 1
 _ANSWER_S = 10.0
 """A scheduler that is there answers within this time."""
 _STOP_S = 5.0
-"""How long the end of what was told to end is waited for."""
+"""Time to wait until a stopped cluster has ended [s]."""
 
 
 @contextmanager
@@ -46,7 +46,7 @@ def own_workers(number: int, *, worker_bytes: int | None = None) -> Iterator[Cli
         "distributed.worker.memory.target": False,
         "distributed.worker.memory.spill": False,
         "distributed.worker.memory.pause": False,
-        # Looks at all threads a hundred times a second, for a page that nobody opens.
+        # Dask's profiler looks at all threads a hundred times a second, for its dashboard, which is off.
         "distributed.worker.profile.enabled": False,
     }
     with (

@@ -68,7 +68,7 @@ class DaskEngine:
 
 @dataclass(kw_only=True)
 class _Flight:
-    """A job in the hands of the scheduler, and the trial-rounds of it that were told; `alone`: no other job was out."""
+    """A submitted job and its trial-rounds reported so far. `alone`: no other job was submitted."""
 
     job: Job
     computed: int = 0

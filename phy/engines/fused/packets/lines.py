@@ -44,7 +44,7 @@ def whole_vectors(count: Any) -> Any:
 
 @inlined
 def drawn(count: Any) -> Any:
-    """Whole vectors, for what is dear."""
+    """Round `count` up to a multiple of 8, for expensive loops."""
     return (count + VECTOR // 2 - 1) // (VECTOR // 2) * (VECTOR // 2)
 
 
