@@ -148,6 +148,10 @@ class Link:
     def closed_form(self, *, device: int | None = None) -> float:
         """Bit error rate of the link in closed form at its power, as `phyloop link` draws it beside measured rates.
 
+        In fading it is the mean over all fades. The measured rate of one call has the fades of that call: few under
+        coherence `packet`, one per device under `round` and `run`. Average calls with other values of `round`, or of
+        `trial`, to compare the two.
+
         Args:
             device: sender index; None: the mean over all devices.
 

@@ -20,7 +20,7 @@ class Received:
     - `bits`: received bits in the form in which they were sent. Bits of lost packets and of silent devices are 0;
     - `bit_errors` `[K]` int64: wrong bits of each device among those that the receiver holds;
     - `ber`: bit error rate over all devices, with `value`, `low` and `high` of its 95 % Clopper-Pearson interval, which
-      takes errors as independent. None if no bit met a radio, or none was kept;
+      takes errors as independent and holds for the fades of this call. None if no bit met a radio, or none was kept;
     - `ber_by_device`: the same of each device, K entries;
     - `snr_db` `[K]`: received signal energy over noise energy [dB], NaN for a silent device;
     - `airtime_s` `[K]` [s], `energy_j` `[K]` [J]: time on the air and transmit energy of each device;

@@ -149,12 +149,12 @@ def audit(
     scenario: ScenarioArgument,
     games: Annotated[int, option("--games", "N", "Games per point, half of them to judge by.")] = 100_000,
     delta: Annotated[
-        float | None, option("--delta", "D", "delta of the bound [default: the scenario's own, or 0 where pure].")
+        float | None, option("--delta", "D", "delta of the bound (default: the scenario's own, or 0 where pure).")
     ] = None,
     confidence: Annotated[float, option("--confidence", "C", "Confidence of each lower bound.")] = 0.999,
     attack: Annotated[
         str | None,
-        option("--attack", "lr|classifier", "Likelihood ratio or a trained classifier [default: lr if known]."),
+        option("--attack", "lr|classifier", "Likelihood ratio or a trained classifier (default: lr if known)."),
     ] = None,
     rounds: Annotated[int, option("--rounds", "R", "Rounds that one game lasts.")] = 1,
     out: OutOption = None,
@@ -184,7 +184,7 @@ def verify(
     ] = None,
     listed: Annotated[bool, flag("--list", "Show the claim of each reference check, run none.")] = False,
     seed: SeedOption = None,
-    out: Annotated[Path | None, option("--out", "DIR", "Folder for verify.csv [default: none].", parser=named)] = None,
+    out: Annotated[Path | None, option("--out", "DIR", "Folder for verify.csv (default: none).", parser=named)] = None,
     debug: DebugOption = False,
 ) -> None:
     """Measure reference checks, scenarios with known answers: exit code 1 if one is off."""
@@ -304,7 +304,7 @@ def compare(
         list[Path], typer.Argument(metavar="RUN RUN..", parser=named, help="The folders of two runs or more.")
     ],
     by: Annotated[
-        str | None, option("--by", "KEY", "Axis of the figures, a key that all sweep, or round [default: the first].")
+        str | None, option("--by", "KEY", "Axis of the figures, a key that all sweep, or round (default: the first).")
     ] = None,
     out: Annotated[Path, option("--out", "FILE", "Where the page goes.", parser=named)] = Path("compare.html"),
     allow_code: AllowCodeOption = False,
@@ -331,7 +331,7 @@ def index(
 @app.command()
 def privacy(
     folder: FolderArgument,
-    delta: Annotated[float | None, option("--delta", "D", "delta of the run [default: its own, or 1e-5].")] = None,
+    delta: Annotated[float | None, option("--delta", "D", "delta of the run (default: its own, or 1e-5).")] = None,
     accountant: Annotated[
         list[str] | None, option("--accountant", "NAME", "basic, advanced, renyi, pld or exact; repeatable.")
     ] = None,

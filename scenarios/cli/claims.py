@@ -19,6 +19,9 @@ from scenarios.report.tables.table import Table, csv_text, say
 from scenarios.schema.errors import ScenarioError
 from scenarios.studies.accounts import Accounts, account
 
+ROUNDS_SHOWN, ROUNDS_WRITTEN = 6, 25
+"""Rounds at which a terminal, and a CSV file, have the epsilon of all rounds so far."""
+
 
 def account_run(
     folder: Path,
@@ -35,7 +38,8 @@ def account_run(
     """
     if by not in (None, "round"):
         raise ScenarioError(file=folder, key="--by", value=by, problem="is not known", remedy="write --by round")
-    accounts = account(folder, accountants=accountants, by_round=by == "round", **options)
+    most = 0 if by is None else ROUNDS_SHOWN if csv_file is None else ROUNDS_WRITTEN
+    accounts = account(folder, accountants=accountants, most_rounds=most, **options)
     if by == "round":
         _show_rounds(accounts)
         if csv_file is not None:
@@ -111,7 +115,9 @@ def _show_flipping(plan: Plan, one: FlippingTable) -> None:
 def _show_rounds(accounts: Accounts) -> None:
     """A row per sweep point: the epsilon of all rounds up to some of them."""
     plan, spent = accounts.plan, accounts.spent
-    numbers = sorted({number for one in spent for number in one.rounds})
+    known_rounds = sorted({number for one in spent for number in one.rounds})
+    steps = min(ROUNDS_SHOWN, len(known_rounds)) - 1
+    numbers = [known_rounds[round(i * (len(known_rounds) - 1) / max(steps, 1))] for i in range(steps + 1)]
     heads = ("setting", "δ", *(f"round {number}" for number in numbers))
     rows = []
     for one in spent:
@@ -122,6 +128,8 @@ def _show_rounds(accounts: Accounts) -> None:
         rows.append((setting_in_words(plan, one.point) or plan.points[0].scenario.name, delta, *cells))
     say(f"{plan.points[0].scenario.name}: ε proved for all rounds so far, of the worst device of all trials")
     Table(columns=heads, rows=tuple(rows), left=heads[:1], wrapped=heads[:1]).print()
+    if len(numbers) < numbers[-1]:
+        say(f"{len(numbers)} of {numbers[-1]} rounds are shown; --csv FILE writes up to {ROUNDS_WRITTEN} of them.")
     if any("∞" in row for row in rows):
         say("∞: no guarantee at this δ.")
 

@@ -41,7 +41,7 @@ ScenarioArgument = Annotated[
 FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", parser=named, help="The folder of a run.")]
 OutOption = Annotated[
     Path | None,
-    option("--out", "DIR", "Folder for the results [default: runs/NAME, runs/NAME-audit for an audit].", parser=named),
+    option("--out", "DIR", "Folder for the results (default: runs/NAME, runs/NAME-audit for an audit).", parser=named),
 ]
 TrialsOption = Annotated[int | None, option("--trials", "N", "Trials per point.")]
 SeedOption = Annotated[int | None, option("--seed", "N", "Seed of every random draw.")]
@@ -50,16 +50,15 @@ SetOption = Annotated[
     option(
         "--set",
         "PATH=VALUE",
-        "Override one key, e.g. link.power.snr_max_db=20, or what is swept, sweep.link.power.snr_max_db=[0, 10]; "
-        "repeatable.",
+        "Override one key, e.g. link.power.snr_max_db=20, or what is swept, sweep.PATH=[0, 10]; repeatable.",
     ),
 ]
 WorkersOption = Annotated[
-    int | None, option("--workers", "N", "Compute in N processes [default: in this one, on all cores].")
+    int | None, option("--workers", "N", "Compute in N processes (default: in this one, on all cores).")
 ]
 AllowCodeOption = Annotated[bool, flag("--allow-code", "Run plug-ins: this code has all your rights.")]
 MemoryOption = Annotated[
-    str | None, option("--memory-limit", "SIZE", "Memory of all processes, e.g. 4GB [default: what is free].")
+    str | None, option("--memory-limit", "SIZE", "Memory of all processes, e.g. 4GB (default: what is free).")
 ]
 LevelOption = Annotated[
     str,

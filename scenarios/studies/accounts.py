@@ -16,9 +16,6 @@ from scenarios.report.figures.privacy import Spent, spent_by_round
 from scenarios.schema.errors import ScenarioError
 from scenarios.studies.folders import study_in
 
-MOST_ROUNDS = 6
-"""Rounds at which a terminal has the epsilon so far."""
-
 CSV_COLUMNS = (
     *("scope", "epsilon", "delta", "delta_evidence", "renyi_order", "accountant", "unit", "relation"),
     *("channel_credited", "sampling_credited", "standing", "source", "assumptions", "trials"),
@@ -61,13 +58,13 @@ class Accounts:
 
 
 def account(
-    folder: Path, *, delta: float | None, accountants: Sequence[str], relation: str | None, by_round: bool = False
+    folder: Path, *, delta: float | None, accountants: Sequence[str], relation: str | None, most_rounds: int = 0
 ) -> Accounts:
     """Account for a run from its ledgers, without running anything again.
 
     `delta` None: that of the scenario, or 1e-5; no accountant: all of them; `relation` None: that of each ledger. With
-    `by_round` also the epsilon of all rounds up to some of them. Raises ScenarioError for other names and values, and
-    for a folder without a ledger.
+    `most_rounds` above 0 also the epsilon of all rounds so far, at that many rounds at most. Raises ScenarioError for
+    other names and values, and for a folder without a ledger.
     """
     relations = () if relation is None else (relation,)
     for key, given, known in (
@@ -90,7 +87,7 @@ def account(
         try:
             found = tuple(gather_claims(store, plan, **options))
             flipping = tuple(flipping_tables(store, plan, delta=delta))
-            rounds = tuple(spent_by_round(store, plan, most=MOST_ROUNDS, **options)) if by_round else ()
+            rounds = tuple(spent_by_round(store, plan, most=most_rounds, **options)) if most_rounds else ()
         except PrivacyError as error:
             raise ScenarioError(file=folder, problem=str(error), remedy="choose other options") from error
     if not found:
