@@ -8,7 +8,7 @@ the interval of the error rate.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import hypot, inf, isfinite
@@ -28,8 +28,11 @@ if TYPE_CHECKING:
     from scenarios.studies.link.plan import LinkPlan
     from scenarios.studies.link.results import PointResult, Results
 
-TARGETS = {"packet_error_rate": 1e-2, "bit_error_rate": 1e-3}
-"""Error rates at which curves are compared: the usual targets of a link with packets, and of one without a code."""
+TARGETS = {"packet_error_rate": (1e-2, 1e-1), "bit_error_rate": (1e-3, 1e-2, 1e-1)}
+"""Error rates at which curves are compared, the first that two curves meet: the usual target of a link with packets, or
+of one without a code, and larger ones."""
+Point = tuple[float, float | None, float, float]
+"""Value [dB], rate (None without an error), and its lower and upper limit."""
 MOST_CURVES = 8
 """Curves that a sentence names."""
 
@@ -43,10 +46,10 @@ class Crossing:
     high_db: float
 
 
-def crossing(points: Sequence[tuple[float, float | None, float, float]], *, target: float) -> Crossing | None:
+def crossing(points: Sequence[Point], *, target: float) -> Crossing | None:
     """Return where a falling curve meets `target`; None if no two neighbours with errors lie on its two sides.
 
-    `points`: value [dB], rate (None without an error), and its lower and upper limit, in ascending order of values.
+    `points` are in ascending order of values.
     """
     from scipy.interpolate import PchipInterpolator  # slow to import
     from scipy.optimize import brentq
@@ -98,31 +101,51 @@ def gap(one: Crossing, other: Crossing) -> Crossing:
 
 def gap_sentences(plan: LinkPlan, results: Results, figures: Sequence[FigureConfig]) -> Iterator[tuple[str, str]]:
     """Yield head and sentence for every panel and error rate at which two curves can be compared."""
-    for quantity, target in TARGETS.items():
+    for quantity, targets in TARGETS.items():
         config = next((one for one in figures if one.y == quantity), None)
         if config is None:
             config = FigureConfig(x=plan.measure.over, y=quantity)
         labels = labels_of(config, plan.swept_paths, [curve.point for curve in plan.curves])
-        panels: dict[str, dict[str, Crossing | None]] = {}
+        panels: dict[str, dict[str, list[Point]]] = {}
         for curve, (label, _), points in zip(plan.curves, labels, results, strict=True):
             if quantity == "bit_error_rate" and curve.link.coding != "none":
                 continue
             path = config.panels
             panel = said(curve.point, path) if path is not None and applies(path, curve.point) else ""
             if measured := [row for one in points if (row := _row(one, quantity)) is not None]:
-                panels.setdefault(panel, {})[label or curve.label] = crossing(measured, target=target)
+                panels.setdefault(panel, {})[label or curve.label] = measured
         for panel, curves in panels.items():
-            head = f"{axis_label(quantity)} {target:g}".replace("e-0", "e-")
-            if text := _compared(curves, axis=PLAIN_LABELS[plan.measure.over].removesuffix(" [dB]")):
-                yield ", ".join(filter(None, (head, panel))), text
+            head, text = compared_at(
+                curves, targets=targets, axis=PLAIN_LABELS[plan.measure.over].removesuffix(" [dB]")
+            )
+            if text:
+                yield ", ".join(filter(None, (f"{axis_label(quantity)} {head}", panel))), text
 
 
-def _row(one: PointResult, quantity: str) -> tuple[float, float | None, float, float] | None:
+def compared_at(curves: Mapping[str, Sequence[Point]], *, targets: Sequence[float], axis: str) -> tuple[str, str]:
+    """Return the first error rate that two curves meet and how far apart they are, or why no rate is one.
+
+    `curves`: points by label; one curve has no sentence.
+    """
+    for target in targets:
+        if text := _compared({label: crossing(points, target=target) for label, points in curves.items()}, axis=axis):
+            return _short(target), text
+    rates = " or ".join(map(_short, targets))
+    why = f"met by no two curves between measured points; how many dB apart they are needs more values of {axis}."
+    return (rates, why) if len(curves) > 1 else ("", "")
+
+
+def _short(rate: float) -> str:
+    """`1e-2`."""
+    return f"{rate:.0e}".replace("e-0", "e-")
+
+
+def _row(one: PointResult, quantity: str) -> Point | None:
     estimate = one.rates()[quantity == "packet_error_rate"]
     return None if estimate is None else (one.point.value_db, estimate.rate, estimate.low, estimate.high)
 
 
-def _compared(curves: dict[str, Crossing | None], *, axis: str) -> str:
+def _compared(curves: Mapping[str, Crossing | None], *, axis: str) -> str:
     """The curve that needs least, and how much more every other one needs; empty without two that meet the rate."""
     known = {label: one for label, one in curves.items() if one is not None}
     if len(known) < 2:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import erfc
 
-from scenarios.studies.link.gaps import Crossing, crossing, gap
+from scenarios.studies.link.gaps import Crossing, compared_at, crossing, gap
 
 Law = Callable[[Any], Any]
 Rows = list[tuple[float, float | None, float, float]]
@@ -77,3 +77,26 @@ def test_the_gap_of_two_curves_has_the_interval_of_a_difference_of_independent_v
     assert found.value_db == pytest.approx(4.0)
     assert found.low_db == pytest.approx(4.0 - np.hypot(0.3, 0.3))
     assert found.high_db == pytest.approx(4.0 + np.hypot(0.4, 0.2))
+
+
+def two_curves(last: float) -> dict[str, Rows]:
+    """Return the curve of BPSK up to `last` dB, and one that is 2 dB behind."""
+    values = np.arange(0.0, last + 0.1, 1.0)
+    return {"first": rows(values, tail(values)), "second": rows(values, tail(values - 2.0))}
+
+
+@pytest.mark.parametrize(("last", "rate"), [(10.0, "1e-3"), (8.0, "1e-2")])
+def test_curves_are_compared_at_the_first_rate_that_two_meet(last: float, rate: str) -> None:
+    """BPSK meets 1e-3 at 6.8 dB: the second curve does so at 8.8."""
+    head, text = compared_at(two_curves(last), targets=(1e-3, 1e-2, 1e-1), axis="Eb/N0")
+    assert head == rate
+    assert text.startswith("first needs Eb/N0 = ")
+    apart = float(text.partition("second ")[2].split()[0])
+    assert apart == pytest.approx(2.0, abs=0.03)
+
+
+def test_curves_that_meet_no_rate_say_so_and_one_curve_alone_says_nothing() -> None:
+    head, text = compared_at(two_curves(1.0), targets=(1e-3, 1e-2), axis="Eb/N0")
+    assert head == "1e-3 or 1e-2"
+    assert text.endswith("needs more values of Eb/N0.")
+    assert compared_at({"first": two_curves(1.0)["first"]}, targets=(1e-3,), axis="Eb/N0") == ("", "")
