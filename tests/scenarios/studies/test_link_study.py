@@ -357,7 +357,7 @@ def test_a_link_that_cannot_be_built_is_bad_input(tmp_path: Path, monkeypatch: p
     from phy.links.link import LinkError
 
     def refuse(*_: object, **__: object) -> None:
-        raise LinkError("this link cannot be; choose another")
+        raise LinkError("this link cannot be", "choose another")
 
     monkeypatch.setattr("phy.compile.compile_digital", refuse)
     with pytest.raises(ScenarioError, match=r"this link cannot be .*no fading.*; choose another"):
