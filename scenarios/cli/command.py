@@ -17,6 +17,7 @@ from scenarios.engine.options import ClusterLostError
 from scenarios.engine.run import run_study
 from scenarios.engine.study import ReportPaths, Study
 from scenarios.files.log import LEVELS, USUAL, telling
+from scenarios.files.plain_files import RESULTS
 from scenarios.report.library import difference
 from scenarios.report.tables.table import say
 from scenarios.schema.permission import code_allowed, is_code_allowed
@@ -139,12 +140,15 @@ def print_unexpected(error: Exception) -> None:
 def _stopped(stop: BaseException, folder: Path | None) -> int:
     """Print why a study stopped and how it goes on; returns the exit code."""
     by_hand = isinstance(stop, KeyboardInterrupt)
-    print(f"\nphyloop: {_how_to_go_on('stopped' if by_hand else str(stop), folder)}", file=sys.stderr)
+    print(f"\nphyloop: {how_to_go_on('stopped' if by_hand else str(stop), folder)}", file=sys.stderr)
     return INTERRUPTED if by_hand else FAILED
 
 
-def _how_to_go_on(why: str, folder: Path | None) -> str:
+def how_to_go_on(why: str, folder: Path | None) -> str:
+    """Return why a study stopped, what of it is kept in its folder, and the command that goes on."""
     if folder is None:
         return f"{why}."
     command = " ".join(["phyloop", *map(shlex.quote, sys.argv[1:])])
+    if not (folder / RESULTS).is_file():
+        return f"{why} before anything was finished. Begin again with: {command}"
     return f"{why}; everything finished is kept in {folder}. Go on with: {command}"

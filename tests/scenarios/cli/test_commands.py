@@ -16,6 +16,7 @@ import pytest
 from command import COMMAND, SMALL, exported, phyloop, write_scenario
 
 from fl.base.measured import MIXING
+from scenarios.cli.command import how_to_go_on
 from scenarios.files.plain_files import RESULTS
 
 
@@ -242,3 +243,19 @@ def test_an_unknown_library_name_suggests_a_near_one() -> None:
     result = phyloop("run", "flmc-snrr")
     assert result.returncode == 2
     assert "flmc-snr" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("stored", "words"),
+    [
+        (True, "stopped; everything finished is kept in {folder}. Go on with: phyloop run a"),
+        (False, "stopped before anything was finished. Begin again with: phyloop run a"),
+    ],
+)
+def test_a_stop_says_what_is_kept_if_anything_is(
+    stored: bool, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["phyloop", "run", "a"])
+    if stored:
+        (tmp_path / RESULTS).touch()
+    assert how_to_go_on("stopped", tmp_path) == words.format(folder=tmp_path)
