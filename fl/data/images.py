@@ -58,7 +58,7 @@ def available_images(name: DataName) -> tuple[int, int]:
     """Train and test images of the copy that would be read, from its labels; those of the whole set if unknown."""
     where = find_data(name)
     if where.place == "nowhere":
-        raise LearningError(where.sentence)
+        raise LearningError(where.sentence, where.remedy)
     if where.found is not None and where.found.format == "npz":
         train, test = read_npz(where.found.paths[0], "y_train", "y_test")
         return len(train), len(test)
@@ -88,7 +88,7 @@ def _whole_set(config: DataSet) -> ImageData:
         return _read_by_itself(config.model_copy(update=dict.fromkeys(_PARTS) | {"pixels": "unit"}))
     where = find_data(config.name)
     if where.place == "nowhere":
-        raise LearningError(where.sentence)
+        raise LearningError(where.sentence, where.remedy)
     if where.found is None:
         return _fetched(config.name)
     # Time of change and size of every file, so that a replaced file is read again.

@@ -46,17 +46,18 @@ class Found:
 
 @dataclass(frozen=True, kw_only=True)
 class Whereabouts:
-    """Where a set is; `found` for a folder and the cache; `sentence` says it, for `nowhere` with the remedy."""
+    """Where a set is; `found` for a folder and the cache; `sentence` says it; `nowhere` has a `remedy`."""
 
     place: Literal["bundled", "folder", "cache", "download", "nowhere"]
     sentence: str
     found: Found | None = None
+    remedy: str = ""
 
 
 def missing_data(name: DataName) -> str | None:
     """None if the set can be had, if only by a download; else one sentence that says why not and what to do."""
     where = find_data(name)
-    return where.sentence if where.place == "nowhere" else None
+    return f"{where.sentence}; {where.remedy}" if where.place == "nowhere" else None
 
 
 def find_data(name: DataName) -> Whereabouts:
@@ -67,16 +68,17 @@ def find_data(name: DataName) -> Whereabouts:
     if folder:
         given = Path(folder).expanduser()
         if not given.is_dir():
-            return nowhere(sentence=f"{_VARIABLE} names {folder}, which is no folder; correct it, or unset it")
+            return nowhere(sentence=f"{_VARIABLE} names {folder}, which is no folder", remedy="correct it, or unset it")
         try:
             found = _find_in(name, given, variants=True)
         except LearningError as error:
-            return nowhere(sentence=str(error))
+            said = error.conflict
+            return nowhere(sentence=said.problem, remedy=", or ".join(map(str, said.remedies)))
         if found:
             return Whereabouts(place="folder", sentence=f"{name} is in {found.paths[0]} ({_VARIABLE})", found=found)
     if name == "emnist":
         absent = f"is not in {folder}" if folder else "was not found"
-        return nowhere(sentence=f"{name} {absent} and keras knows no download of it; {remedy(name)}")
+        return nowhere(sentence=f"{name} {absent} and keras knows no download of it", remedy=remedy(name))
     try:
         found = _find_in(name, keras_cache(), variants=False)
     except LearningError:  # keras fetches what is not there yet

@@ -162,9 +162,7 @@ def test_figures_and_sweep_are_checked_beside_an_unknown_key(section: str) -> No
     }
     scenario[section] = {**scenario.get(section, {}), "wrong": 1}
     keys = [error.key for error in phyloop.check(scenario).errors if error.problem != "the key is missing"]
-    # Of a privacy section without a mechanism nothing is known: it is wrong as a whole.
-    first = section if section == "privacy" else f"{section}.wrong"
-    assert keys == [first, "link.power.snr_db", "report.figures[0].y"]
+    assert keys == [f"{section}.wrong", "link.power.snr_db", "report.figures[0].y"]
 
 
 def test_a_bar_in_a_notebook_shows_the_tasks(monkeypatch: pytest.MonkeyPatch) -> None:

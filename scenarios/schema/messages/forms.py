@@ -84,7 +84,7 @@ class Answer(NamedTuple):
     value: object = None
 
 
-def share_of_devices(value: object, num_devices: object) -> Remedy | None:
+def share_of_devices(value: object, num_devices: object, *, example: bool = False) -> Remedy | None:
     """Return the remedy for a share in place of a number of devices; None for other values."""
     if value == "all":
         return LeaveOut(note=": all devices take part")
@@ -95,4 +95,8 @@ def share_of_devices(value: object, num_devices: object) -> Remedy | None:
     if not 0.0 < share < 1.0:
         return None
     number = num_devices if type(num_devices) is int and num_devices > 0 else 20
-    return Write({"": max(1, round(share * number))}, note=f"for {100.0 * share:g} % of {plural(number, 'device')}")
+    return Write(
+        {"": max(1, round(share * number))},
+        example=example,
+        note=f"for {100.0 * share:g} % of {plural(number, 'device')}",
+    )

@@ -269,9 +269,9 @@ def _wrong_value(
     name, value, leaf = names_of(path), item["input"], str(path[-1]) if path else ""
     kind = kind.replace("_parsing", "_type")  # a section that is read in pydantic's lax mode
     if name.endswith(".devices_per_round"):
-        remedy = share_of_devices(value, value_at(document, ("learning", "num_devices")))
-        typical = Write({"": 6}, example=True, note="for 30 % of 20 devices")
-        return f"must be {FORMS[name][0]}", (remedy or typical,), None
+        num_devices = value_at(document, ("learning", "num_devices"))
+        remedy = share_of_devices(value, num_devices) or share_of_devices(0.3, num_devices, example=True)
+        return f"must be {FORMS[name][0]}", () if remedy is None else (remedy,), None
     fields = schema_keys()[name].definitions if name in schema_keys() else ()
     fits = isinstance(value, dict) or any(allows(one, [value]) for one in fields)
     if kind in ("tuple_type", "list_type") and (fits or name not in FORMS) and not isinstance(value, list):

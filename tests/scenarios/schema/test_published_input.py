@@ -120,7 +120,7 @@ def test_a_bad_table_raises_one_sentence_with_its_line(line: str, sentence: str,
         ),
         (
             "{metric: test_accuracy, source: S, rounded_to: 0, published: [{values: 1}]}",
-            "report.tables[0].rounded_to = 0: must be above 0; write none.",
+            "report.tables[0].rounded_to = 0: must be above 0; write for example 1.",
         ),
         (
             "{metric: test_accuracy, source: S, unit: per cent, published: [{values: 1}]}",
