@@ -120,7 +120,7 @@ def in_groups(rows: Iterable[tuple[Sequence[str], Sequence[str]]]) -> Iterator[t
         if grouped := len(members) > 1 and bool(shared):
             yield ", ".join(shared), *("" for _ in members[0][1])
         for parts, cells in members:
-            yield f"  {parts[-1]}" if grouped else ", ".join(parts), *cells
+            yield f"  {parts[-1]}" if grouped else ", ".join(filter(None, parts)), *cells
 
 
 def say(text: str, *, markup: bool = False) -> None:

@@ -14,7 +14,7 @@ from scenarios.plan.points import Plan
 from scenarios.report.figures.learning import over_rounds
 from scenarios.report.rows import metrics_rows, rates_rows, results_table
 from scenarios.report.tables.summaries import mean_interval, rate_interval, summarise
-from scenarios.report.tables.table import Table
+from scenarios.report.tables.table import Table, in_groups
 from scenarios.schema.schema import FigureConfig
 from scenarios.store.store import Store
 
@@ -214,3 +214,8 @@ def test_a_table_whose_columns_may_break_fits_100_columns_in_a_pipe(capsys: pyte
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 100
     assert epsilon in lines[1]
+
+
+def test_a_setting_without_a_last_part_ends_without_a_comma() -> None:
+    rows = [(("digital", "0 dB"), ("1",)), (("digital", "10 dB"), ("2",)), (("noiseless", ""), ("3",))]
+    assert [*in_groups(rows)] == [("digital", ""), ("  0 dB", "1"), ("  10 dB", "2"), ("noiseless", "3")]
