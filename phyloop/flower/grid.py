@@ -121,11 +121,11 @@ class AirGrid(Grid):
         they are in `logged` alone.
 
         Args:
-            round: number of the round, from 1.
+            round: number of the round; 0 is before the first, when strategies of Flower evaluate as well.
             metrics: finite numbers by name. A later value of a round replaces an earlier one.
 
         Raises:
-            LearningError: the round is below 1, a value is no finite number, or a name is one that phyloop measures.
+            LearningError: the round is below 0, a value is no finite number, or a name is one that phyloop measures.
 
         Example:
             >>> air.log(1, accuracy=0.83)
@@ -285,8 +285,8 @@ class AirGrid(Grid):
 
 def _refuse_to_log(round: object, metrics: Mapping[str, object]) -> None:
     """Raise LearningError for a round or for metrics that cannot be logged."""
-    if isinstance(round, bool) or not isinstance(round, Integral) or int(round) < 1:
-        raise LearningError(f"round is {round!r}; write a whole number from 1")
+    if isinstance(round, bool) or not isinstance(round, Integral) or int(round) < 0:
+        raise LearningError(f"round is {round!r}", "write a whole number from 0, which is before the first round")
     for name, value in metrics.items():
         if isinstance(value, bool) or not isinstance(value, Real) or not isfinite(value):
             raise LearningError(f"{name} is {value!r} in round {round}; log finite numbers only")

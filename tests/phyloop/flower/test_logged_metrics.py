@@ -24,9 +24,10 @@ START = np.zeros(100, np.float32)
 
 
 def app_that_logs(folder: Path, *accuracies: float) -> AirGrid:
-    """Return the grid of an app that logs an accuracy after each round."""
+    """Return the grid of an app that logs an accuracy before the first round, as Flower evaluates, and after each."""
     updates = {node: np.full(100, 0.1, np.float32) for node in (1, 2)}
     air = AirGrid(MemoryGrid(adds(updates), nodes=(1, 2)), link=FADING, codec=FIXED, seed=1, out=folder)
+    air.log(0, accuracy=0.125)
     for number, accuracy in enumerate(accuracies, start=1):
         list(air.send_and_receive(instructions(arrays(w=START), (1, 2))))
         air.log(number, accuracy=accuracy)
@@ -37,12 +38,12 @@ def app_that_logs(folder: Path, *accuracies: float) -> AirGrid:
 def test_metrics_that_an_app_logs_are_drawn_exported_and_compared(tmp_path: Path) -> None:
     air = app_that_logs(tmp_path / "first", 0.25, 0.5)
     app_that_logs(tmp_path / "second", 0.25, 0.75)
-    assert air.logged == {"accuracy": {1: 0.25, 2: 0.5}}
+    assert air.logged == {"accuracy": {0: 0.125, 1: 0.25, 2: 0.5}}
     study = study_in(tmp_path / "first")
     assert len(write_report_of(study, tmp_path / "first").figures) == 5
     _, curves = export(study, tmp_path / "first", tmp_path)
     table = pandas.read_csv(curves)
-    assert table[table["quantity"] == "accuracy"]["mean"].tolist() == [0.25, 0.5]
+    assert table[table["quantity"] == "accuracy"]["mean"].tolist() == [0.125, 0.25, 0.5]
     assert phyloop.load(tmp_path / "first").planned == 2, "a call of log is no round"
     found = compare_folders([tmp_path / "first", tmp_path / "second"])
     assert found.results["accuracy"].rows[0][:3] == ("round 2", "0.5", "0.75")
@@ -62,7 +63,7 @@ def test_a_later_value_of_a_round_replaces_an_earlier_one(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("number", "metrics", "words"),
     [
-        (0, {"accuracy": 0.5}, "round is 0; write a whole number from 1"),
+        (-1, {"accuracy": 0.5}, "round is -1; write a whole number from 0, which is before the first round"),
         (1, {"accuracy": float("nan")}, "accuracy is nan in round 1; log finite numbers only"),
         (1, {"accuracy": "high"}, "accuracy is 'high' in round 1; log finite numbers only"),
         (1, {"bit_error_rate": 0.1}, "bit_error_rate is measured by phyloop; log yours under another name"),
