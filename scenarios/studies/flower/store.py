@@ -154,7 +154,7 @@ class FlowerStore(Store):
         self.finish_run(len(self.runs))
 
     def log(self, metrics: Mapping[str, float], *, after_round: int) -> None:
-        """Store metrics that the app has measured itself after a round, 0 before the first; later values replace earlier ones."""
+        """Store metrics that the app has measured after a round, 0 before the first; later values replace earlier."""
         number = sum(one.startswith(_LOG) for one in self.tasks)
         batch = Batch(ids=[f"{_LOG}{number:08d}"], numbers=[number], seconds=0.0)
         self.add(Row(batch=batch), {"round": after_round, "logged": dict(metrics)})
