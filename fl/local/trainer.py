@@ -111,12 +111,11 @@ class _Crew:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _KernelBatches:
-    """Batches of the devices `rows` of a round's list: `samples` `[1 or steps, D, width]`, `counts` of them count."""
+class _KernelBatch:
+    """What a kernel is given of the devices `rows` of a round's list: fields of `Task`, which `DenseTask` has too."""
 
     rows: slice
-    samples: I64
-    counts: I64
+    task: dict[str, Any]
 
 
 class LocalTrainer(Kept):
@@ -205,24 +204,15 @@ class LocalTrainer(Kept):
         from fl.local.linear_kernel import Rule, Task, train_linear
 
         config, data = self._config, self._data
-        weights = weights.astype(np.float32, copy=False)
         clip = np.inf if config.clip is None else config.clip
         rates = config.learning_rate, config.momentum, config.l2, config.proximal
         rule = Rule(*(np.float32(one) for one in (*rates, clip, data.scale, data.shift)))
         velocity = self._moments.get("momentum")
-        for batch in self._kernel_batches(devices, steps, round_index):
+        for batch in self._kernel_batches(weights, devices, steps, round_index):
             rows, mine = batch.rows, devices[batch.rows]
-            task = Task(
-                images=data.x_train.reshape(len(data.x_train), -1),
-                labels=self._labels,
-                start=weights[None] if weights.ndim == 1 else weights[rows],
-                samples=batch.samples,
-                counts=batch.counts,
-                steps=steps[rows],
-            )
             moving = None if velocity is None else velocity[mine]
             out.loss[rows], out.clipped_share[rows] = train_linear(
-                rule, task, classes=classes, velocity=moving, out=out.weights[rows]
+                rule, Task(**batch.task), classes=classes, velocity=moving, out=out.weights[rows]
             )
             if velocity is not None:
                 velocity[mine] = moving
@@ -234,33 +224,23 @@ class LocalTrainer(Kept):
         """Train a stack of dense layers in `fl.local.dense_kernel`, some devices at once."""
         from fl.local.dense_kernel import DenseTask, rule_of, train_dense
 
-        data, moments = self._data, tuple(self._moments.values())
-        weights = weights.astype(np.float32, copy=False)
-        rule = rule_of(self._config, scale=data.scale, shift=data.shift)
+        moments = tuple(self._moments.values())
+        rule = rule_of(self._config, scale=self._data.scale, shift=self._data.shift)
         dropout_key = self._round_key(Purpose.DROPOUT, round_index)
-        for batch in self._kernel_batches(devices, steps, round_index):
+        for batch in self._kernel_batches(weights, devices, steps, round_index):
             rows, mine = batch.rows, devices[batch.rows]
             count = int(steps[rows].max()) if stack.has_dropout else 0
             keys = folded_keys(dropout_key, np.repeat(np.arange(count), len(mine)), np.tile(mine, count))
-            task = DenseTask(
-                images=data.x_train.reshape(len(data.x_train), -1),
-                labels=self._labels,
-                start=weights[None] if weights.ndim == 1 else weights[rows],
-                samples=batch.samples,
-                counts=batch.counts,
-                steps=steps[rows],
-                taken=self._taken[mine],
-                keys=keys.reshape(count, len(mine), 2),
-                rows=mine,
-            )
+            task = DenseTask(**batch.task, taken=self._taken[mine], keys=keys.reshape(count, len(mine), 2), rows=mine)
             out.loss[rows], out.clipped_share[rows] = train_dense(
                 rule, task, stack=stack, moments=moments, out=out.weights[rows]
             )
         self._taken[devices] += steps
 
-    def _kernel_batches(self, devices: I64, steps: I64, round_index: int) -> Iterator[_KernelBatches]:
-        """The samples of all steps, for as many devices at once as their places fit in memory."""
-        config, sizes = self._config, self._sizes[devices]
+    def _kernel_batches(self, weights: F32, devices: I64, steps: I64, round_index: int) -> Iterator[_KernelBatch]:
+        """Yield what kernels are given, for as many devices at once as the places of their samples fit in memory."""
+        config, data, sizes = self._config, self._data, self._sizes[devices]
+        weights = weights.astype(np.float32, copy=False)
         if not len(devices):
             return
         key = self._round_key(Purpose.LOCAL_TRAINING, round_index)
@@ -274,8 +254,15 @@ class LocalTrainer(Kept):
             places, counts = zip(
                 *(batches.at(step, width=width) for step in range(1 if full else int(steps[rows].max()))), strict=True
             )
-            samples = self._samples[self._starts[mine][:, None] + np.stack(places)]
-            yield _KernelBatches(rows=rows, samples=samples, counts=np.stack(counts))
+            task = {
+                "images": data.x_train.reshape(len(data.x_train), -1),
+                "labels": self._labels,
+                "start": weights[None] if weights.ndim == 1 else weights[rows],
+                "samples": self._samples[self._starts[mine][:, None] + np.stack(places)],
+                "counts": np.stack(counts),
+                "steps": steps[rows],
+            }
+            yield _KernelBatch(rows=rows, task=task)
 
     def _train_crew(self, crew: _Crew, start: F32, devices: I64, steps: I64, round_index: int) -> tuple[F32, F64, F64]:
         """Weights, losses and shares of what is clipped; `start` `[1, M]` for all takes one step."""

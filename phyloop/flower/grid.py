@@ -289,6 +289,6 @@ def _refuse_to_log(round: object, metrics: Mapping[str, object]) -> None:
         raise LearningError(f"round is {round!r}", "write a whole number from 0, which is before the first round")
     for name, value in metrics.items():
         if isinstance(value, bool) or not isinstance(value, Real) or not isfinite(value):
-            raise LearningError(f"{name} is {value!r} in round {round}; log finite numbers only")
+            raise LearningError(f"{name} is {value!r} in round {round}", "log finite numbers only")
         if name in MEASURED:
-            raise LearningError(f"{name} is measured by phyloop; log yours under another name")
+            raise LearningError(f"{name} is measured by phyloop", "log yours under another name")

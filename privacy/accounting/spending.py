@@ -111,9 +111,9 @@ def check_alike(ledgers: Sequence[Ledger]) -> None:
         raise PrivacyError("there is no ledger, but a claim is made from at least one", "give what the run released")
     units, relations = {one.unit for one in ledgers}, {one.relation for one in ledgers}
     if len(units) > 1 or len(relations) > 1:
+        differ = f"{', '.join(sorted(units))}; {', '.join(sorted(relations))}"
         raise PrivacyError(
-            f"ledgers differ in neighbours ({', '.join(sorted(units))}",
-            f"{', '.join(sorted(relations))}), and their losses do not add up; account for each by itself",
+            f"ledgers differ in neighbours ({differ}), and their losses do not add up", "account for each by itself"
         )
 
 

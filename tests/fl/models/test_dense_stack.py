@@ -27,7 +27,7 @@ class Own(Model):
     name: str = "own"
     initial: str = "keras"
 
-    def layers(self, *, image_shape: tuple[int, ...], num_classes: int) -> tuple[Layer, ...]:  # noqa: ARG002
+    def layers(self, *, num_classes: int, **_: Any) -> tuple[Layer, ...]:
         return (Dropout(rate=0.2), FLATTEN, Dense(units=7), TANH, Dropout(rate=0.0), Dense(units=5, bias=False),
                 Dropout(rate=0.5), Dense(units=num_classes))  # fmt: skip
 
