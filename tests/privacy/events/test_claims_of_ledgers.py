@@ -125,8 +125,9 @@ def test_ledgers_side_by_side_add_up_over_rounds_and_take_the_worst_number() -> 
     laplace = Ledger(kind="laplace", parameter=np.full((3, 1), 0.8), coordinates=1, unit="device")
     found = claims([pure, laplace], delta=1e-5, accountants=("basic",))
     assert [claim.epsilon for claim in found] == pytest.approx([0.8, 1.8, 5.4])
-    with pytest.raises(PrivacyError, match=r"neighbours \(device, sample; [a-z-]+\), and .* do not add up; account for each by itself\.$"):
+    with pytest.raises(PrivacyError, match="do not add up") as raised:
         claims([pure, NOISE], delta=1e-5)
+    assert raised.value.remedies == ("account for each by itself",)
 
 
 def test_sampling_counts_for_the_run_alone_beside_the_run_without_it_and_is_an_assumption() -> None:
