@@ -207,6 +207,7 @@ def test_schemes_with_and_without_privacy_are_ranked_apart(tmp_path: Path) -> No
     assert [row[0].split(",")[0] for row in rows] == ["with privacy", "without privacy"]
     assert said["ε = 5"].startswith("analog is better at P₀/N₀ = 0 dB, by 1")
     assert said["no privacy"].startswith("digital is better at P₀/N₀ = 0 dB, by 0.3")
+    assert "proved" not in said["no privacy"]  # nobody asked for it there
 
 
 def test_sweep_points_with_the_same_values_are_best_together(tmp_path: Path) -> None:
