@@ -14,7 +14,7 @@ from fl.base.errors import LearningError
 from fl.data.arrays import ImageData, checked_images, image_facts
 from fl.data.data_set import DataName, DataSet
 from fl.data.formats import read_cifar, read_idx, read_idx_set, read_npz
-from fl.data.whereabouts import Found, find_data, keras_cache, remedy
+from fl.data.whereabouts import Found, keras_cache, place_of, remedy
 from phy.numerics.random import Purpose, generator
 
 _PARTS = ("train_samples", "test_samples", "validation_samples")
@@ -56,9 +56,7 @@ def load_images(config: DataSet, *, seed: int, trial: int) -> ImageData:
 
 def available_images(name: DataName) -> tuple[int, int]:
     """Train and test images of the copy that would be read, from its labels; those of the whole set if unknown."""
-    where = find_data(name)
-    if where.place == "nowhere":
-        raise LearningError(where.sentence, where.remedy)
+    where = place_of(name)
     if where.found is not None and where.found.format == "npz":
         train, test = read_npz(where.found.paths[0], "y_train", "y_test")
         return len(train), len(test)
@@ -86,9 +84,7 @@ def _first(whole: ImageData, part: str, count: int | None, *, generator: np.rand
 def _whole_set(config: DataSet) -> ImageData:
     if config.facts is not None:
         return _read_by_itself(config.model_copy(update=dict.fromkeys(_PARTS) | {"pixels": "unit"}))
-    where = find_data(config.name)
-    if where.place == "nowhere":
-        raise LearningError(where.sentence, where.remedy)
+    where = place_of(config.name)
     if where.found is None:
         return _fetched(config.name)
     # Time of change and size of every file, so that a replaced file is read again.

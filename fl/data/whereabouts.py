@@ -60,6 +60,14 @@ def missing_data(name: DataName) -> str | None:
     return f"{where.sentence}; {where.remedy}" if where.place == "nowhere" else None
 
 
+def place_of(name: DataName) -> Whereabouts:
+    """Return the place from which `name` is read or fetched. LearningError where it cannot be had."""
+    where = find_data(name)
+    if where.place == "nowhere":
+        raise LearningError(where.sentence, where.remedy)
+    return where
+
+
 def find_data(name: DataName) -> Whereabouts:
     """Return the place from which `name` is read. Opens no file and imports no TensorFlow."""
     if data_sets[name].facts is not None:

@@ -113,9 +113,12 @@ def test_networks_that_kernels_would_not_compute_as_keras_does_are_no_stack() ->
             return 2.0 * super().call(inputs)
 
     def stack_of(*layers: Any) -> Any:
-        return keras_stack(keras.Sequential([keras.Input(SHAPE), kinds.Flatten(), *layers, kinds.Dense(4)]))
+        return keras_stack(
+            keras.Sequential([keras.Input(SHAPE), kinds.Flatten(), kinds.Dense(5), *layers, kinds.Dense(4)])
+        )
 
-    assert stack_of(kinds.Dense(3)) is not None
+    for layer in (kinds.Dense(3), kinds.ReLU(), kinds.Dropout(0.5), kinds.Activation("gelu")):
+        assert stack_of(layer) is not None
     for layer in (
         Doubled(3), kinds.ReLU(max_value=6.0), kinds.ReLU(negative_slope=0.1), kinds.LeakyReLU(),
         kinds.Activation("elu"), kinds.Dense(3, activation="softplus"), kinds.LayerNormalization(),

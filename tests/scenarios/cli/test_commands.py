@@ -135,13 +135,13 @@ def least_cpu_seconds(*command: str | Path) -> float:
     return min(seconds)
 
 
-@pytest.mark.slow
 def test_help_names_the_default_of_an_option_and_a_list_of_a_sweep() -> None:
     words = " ".join(phyloop("run", "--help").stdout.replace("│", " ").split())
     assert "(default: runs/NAME" in words
     assert "sweep.PATH=[0, 10]" in words
 
 
+@pytest.mark.slow
 def test_help_and_check_cost_little_more_than_the_libraries_they_read(tmp_path: Path) -> None:
     # About a second on a free core: NumPy, SciPy and pydantic alone take 0.6 of it, `check flmc-snr` 1.9 times that,
     # and TensorFlow alone would take some five times them. A ratio holds on slow and busy machines too.
