@@ -26,6 +26,7 @@ from scenarios.schema.labels.labels import axis_label
 from scenarios.schema.loader import validate
 from scenarios.schema.schema import FigureConfig, Scenario
 from scenarios.store.store import Store
+from scenarios.studies.flower.study import FlowerStudy
 from scenarios.studies.folders import study_in, write_report_of
 from scenarios.studies.learning import LearningStudy
 from scenarios.studies.tables import READERS, read_table
@@ -85,7 +86,8 @@ class Run:
 
     Tables are read when they are first used, and show what was stored then; `load` reads a folder anew. A learning run
     has all tables. A link study has `link`: the rows of `link_study`. An audit has `privacy`: the rows of `audit`. A
-    Flower app has `link`, a row per round and client, and `rounds`. Curves and figures are those of a learning run.
+    Flower app has `link`, a row per round and client, and `rounds`, and curves over its rounds. Other curves and
+    figures are those of a learning run.
 
     Attributes:
         folder: the folder of the run.
@@ -179,6 +181,14 @@ class Run:
     def privacy(self) -> pd.DataFrame:
         """A row per trial and round with its privacy loss; where no round has one, the claims of `epsilon`."""
         return read_table(self.study, self.folder, "privacy")
+
+    @cached_property
+    def rates(self) -> pd.DataFrame:
+        """A row per sweep point and error rate: `errors` among `total`, `mean`, and the 95 % interval `low` to `high`.
+
+        Without an error `high` is the upper limit, and `mean` and `low` are NaN.
+        """
+        return read_table(self.study, self.folder, "rates")
 
     @cached_property
     def _statuses(self) -> list[str]:
@@ -283,6 +293,8 @@ class Run:
 
     def _drawing_of(self, y: str, *, where: Mapping[str, Any] | None, **settings: str | Sequence[str]) -> Drawing:
         """The curves of a figure; ScenarioError unless a scenario may have it."""
+        if isinstance(self.study, FlowerStudy):
+            return self._of_flower_app(y, where=where, **settings)
         loaded, plan = self._learning.loaded, self._learning.plan
         kept = settings_by_words(plan, where or {})
         document = {**loaded.document, "report": {"figures": [{"y": y, "where": kept, **settings}]}}
@@ -297,6 +309,19 @@ class Run:
                 file=self.folder, problem=problem, remedy=f"choose from {known or 'the columns of metrics and rounds'}"
             )
         return drawing
+
+    def _of_flower_app(
+        self, y: str, *, x: str | Sequence[str], where: Mapping[str, Any] | None, **style: str | Sequence[str]
+    ) -> Drawing:
+        """A figure of a Flower app as its report has it: one curve over the rounds. ScenarioError for another."""
+        given = {name: value for name, value in {"where": where, **style}.items() if value}
+        with self.study.store.open_existing(self.folder) as store:
+            drawings = {one.config.y: one for one in cast("FlowerStudy", self.study).drawings(store)}
+        if x != "round" or y not in drawings or given:
+            what = f"y {y} over x {x}" + "".join(f", {name} {value}" for name, value in given.items())
+            remedy = f"write x: round and y: {listing(drawings)}, and leave out the rest"
+            raise ScenarioError(file=self.folder, problem=f"a Flower app has no figure of {what}", remedy=remedy)
+        return drawings[y]
 
     # --- packets of a link ------------------------------------------------------------------------
 

@@ -105,7 +105,7 @@ TableOption = Annotated[
     option(
         "--table",
         "NAME",
-        "metrics, curves, rounds, link, devices, privacy, bursts, all; repeatable. Left out: metrics, curves.",
+        "metrics, curves, rounds, rates, link, devices, privacy, bursts, all; repeatable. Left out: metrics, curves.",
     ),
 ]
 DEBUG_HELP = "Show tracebacks."

@@ -20,7 +20,7 @@ from scenarios.report.claims import gather_claims, strongest
 from scenarios.report.figures.drawing import DATA, rows_of, stem
 from scenarios.report.settings import column_cell, columns_of_settings
 from scenarios.report.tables.quantities import CODED
-from scenarios.report.tables.summaries import KEYS
+from scenarios.report.tables.summaries import KEYS, summarise
 from scenarios.report.tables.table import csv_cell
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.labels.labels import axis_label
@@ -110,6 +110,21 @@ def _series(study: LearningStudy, store: Store, *, table: str) -> pd.DataFrame:
     return _labelled(frame)
 
 
+def _rates(study: LearningStudy, store: Store) -> pd.DataFrame:
+    """A row per sweep point and error rate that its trials have counted, with the 95 % interval of the report."""
+    paths = study.plan.swept_paths
+    settings = columns_of_settings(study.plan.points, paths)
+    rows = [
+        {path: settings[path][at] for path in paths}
+        | {"rate": name, "errors": rate.errors, "total": rate.total}
+        # Without an error only an upper limit is known.
+        | {"mean": rate.value if rate.errors else np.nan, "low": rate.low if rate.errors else np.nan, "high": rate.high}
+        for at, summary in enumerate(summarise(store, study.plan))
+        for name, rate in summary.rates.items()
+    ]
+    return frame_of(rows, [*paths, "rate", "errors", "total", "mean", "low", "high"])
+
+
 def _privacy(study: LearningStudy, store: Store) -> pd.DataFrame:
     """The privacy loss of every round where one is recorded, else the strongest claims of `phyloop privacy`."""
     frame = _series(study, store, table="privacy")
@@ -160,7 +175,12 @@ def _batches(store: Store, task_ids: Sequence[str], table: str) -> Iterable[tupl
 
 
 READERS: dict[str, dict[str, Callable[[Any, Store], pd.DataFrame]]] = {
-    "run": {**{table: partial(_series, table=table) for table in KEYS}, "privacy": _privacy, "curves": _curves},
+    "run": {
+        **{table: partial(_series, table=table) for table in KEYS},
+        "privacy": _privacy,
+        "rates": _rates,
+        "curves": _curves,
+    },
     "link": {"link": _rows, "curves": _curves},
     "audit": {"privacy": _rows},
     "flower": {

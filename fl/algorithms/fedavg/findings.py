@@ -30,6 +30,10 @@ FEW_ROUNDS = 20
 MANY_ERRORS = 0.05
 """Bit error rate above which errors are the likely cause."""
 
+TOO_SHORT = (
+    "steps are too few or too short; raise learning.rounds, learning.local.steps or learning.local.learning_rate"
+)
+
 
 def fedavg_findings(learning: FedAvgConfig, facts: PointFacts) -> Iterator[str]:
     """See `Learning.findings`."""
@@ -52,12 +56,11 @@ def fedavg_findings(learning: FedAvgConfig, facts: PointFacts) -> Iterator[str]:
     if empty > 0.5 * rounds:
         yield f"{what}, and no update arrived in {empty:.0f} rounds: {_silence(learning, facts)}"
     else:
-        few = (
-            f"{plural(rounds, 'round')} {'is' if rounds == 1 else 'are'} few, raise learning.rounds first; otherwise "
-            if rounds < FEW_ROUNDS
-            else ""
-        )
-        yield f"{what}: {few}{_cause(learning, facts, guessing=math.log(classes))}"
+        cause = _cause(learning, facts, guessing=math.log(classes))
+        if rounds < FEW_ROUNDS and cause != TOO_SHORT:  # which names the rounds itself
+            few = f"{plural(rounds, 'round')} {'is' if rounds == 1 else 'are'} few"
+            cause = f"{few}, raise learning.rounds first; otherwise {cause}"
+        yield f"{what}: {cause}"
 
 
 def _silence(learning: FedAvgConfig, facts: PointFacts) -> str:
@@ -170,4 +173,4 @@ def _cause(learning: FedAvgConfig, facts: PointFacts, *, guessing: float) -> str
     if not loss < 2.0 * guessing:
         how = f"learning.{scheme.step_key}"
         return f"test loss {loss:.3g} is above the {guessing:.3g} of guessing, so that steps are too long; lower {how}"
-    return "steps are too few or too short; raise learning.rounds, learning.local.steps or learning.local.learning_rate"
+    return TOO_SHORT

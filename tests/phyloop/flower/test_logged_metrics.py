@@ -15,6 +15,7 @@ from flower_app import FADING, FIXED, MemoryGrid, adds, arrays, instructions
 import phyloop
 from fl.base.errors import LearningError
 from phyloop.flower import AirGrid
+from scenarios.schema.errors import ScenarioError
 from scenarios.studies.comparing import compare_folders
 from scenarios.studies.flower.store import FlowerStore
 from scenarios.studies.folders import study_in, write_report_of
@@ -45,6 +46,19 @@ def test_metrics_that_an_app_logs_are_drawn_exported_and_compared(tmp_path: Path
     table = pandas.read_csv(curves)
     assert table[table["quantity"] == "accuracy"]["mean"].tolist() == [0.125, 0.25, 0.5]
     assert phyloop.load(tmp_path / "first").planned == 2, "a call of log is no round"
+    runs = {name: phyloop.load(tmp_path / name) for name in ("first", "second")}
+    both = phyloop.compare(runs, y="accuracy", x="round").table
+    assert both.groupby("run")["mean"].apply(list).to_dict() == {
+        "first": [0.125, 0.25, 0.5],
+        "second": [0.125, 0.25, 0.75],
+    }
+    for wrong in (
+        {"y": "f1", "x": "round"},
+        {"y": "accuracy", "x": "energy"},
+        {"y": "accuracy", "x": "round", "series": "a"},
+    ):
+        with pytest.raises(ScenarioError, match=r"no figure of y .*; write x: round and y: .* or accuracy"):
+            phyloop.compare(runs, **wrong)
     found = compare_folders([tmp_path / "first", tmp_path / "second"])
     assert found.results["accuracy"].rows[0][:3] == ("round 2", "0.5", "0.75")
     assert "accuracy" in {one.config.y for one in found.figures}

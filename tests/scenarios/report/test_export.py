@@ -17,7 +17,7 @@ from scipy.io import netcdf_file
 from scenarios.files.replacement import replacement
 from scenarios.plan.points import Plan
 from scenarios.report.tables.quantities import CODED
-from scenarios.report.tables.summaries import KEYS
+from scenarios.report.tables.summaries import KEYS, summarise
 from scenarios.schema.errors import ScenarioError
 from scenarios.store.store import Store
 
@@ -86,6 +86,18 @@ def test_the_files_read_back_as_the_tables(plan: Plan, folder: Path, tmp_path: P
             np.testing.assert_array_equal(read[name].to_numpy(float), expected[name].to_numpy(float), name)
 
 
+def test_rates_have_the_counts_of_all_trials_of_a_point_and_the_interval_of_the_page(folder: Path, plan: Plan) -> None:
+    rates = table_of(folder, "rates", plan=plan)
+    links = table_of(folder, "link", plan=plan)
+    links = links[links["label"] != "none"]
+    with Store.open_existing(folder) as store:
+        page = summarise(store, plan)[0].rates["bit_error_rate"]
+    row = rates[rates["rate"] == "bit_error_rate"].iloc[0]
+    assert (row["errors"], row["total"]) == (links["bit_errors"].sum(), links["bits"].sum())
+    assert (row["mean"], row["low"], row["high"]) == (page.errors / page.total, page.low, page.high)
+    assert 0.0 < row["low"] < row["mean"] < row["high"]
+
+
 def test_counts_are_written_as_integers_and_floats_with_all_digits(plan: Plan, folder: Path, tmp_path: Path) -> None:
     export(folder, tmp_path, plan=plan, tables=("all",))
     link = (tmp_path / "link.csv").read_text()
@@ -96,7 +108,12 @@ def test_counts_are_written_as_integers_and_floats_with_all_digits(plan: Plan, f
 def test_an_empty_run_yields_headers(plan: Plan, tmp_path: Path) -> None:
     store_trials(tmp_path / "run", plan, {})
     for path in export(tmp_path / "run", tmp_path / "out", plan=plan, tables=("all",)):
-        keys = KEYS.get(path.stem, ("figure", "over", "x", "series", "panel", "quantity", "mean", "low", "high", "n"))
+        interval = ("mean", "low", "high")
+        others = {
+            "curves": ("figure", "over", "x", "series", "panel", "quantity", *interval, "n"),
+            "rates": ("rate", "errors", "total", *interval),
+        }
+        keys = {**KEYS, **others}[path.stem]
         settings = () if path.stem == "curves" else plan.swept_paths
         assert path.read_text() == ",".join([*settings, *keys]) + "\n"
 

@@ -132,7 +132,16 @@ PLANTED: dict[str, tuple[str, str, str]] = {
         "steps are too long",
         "learning.aggregation.step",
     ),
-    "few rounds": (said(GUESSED, {"rounds": 2}), "2 rounds are few, raise learning.rounds first", "learning.rounds"),
+    "few rounds alone": (
+        said(GUESSED, {"rounds": 2}),
+        "guessing among 10 classes: steps are too few",
+        "learning.rounds",
+    ),
+    "few rounds": (
+        said(GUESSED | {"test_loss": 40.0}, {"rounds": 2}),
+        "2 rounds are few, raise learning.rounds first; otherwise test loss 40",
+        "learning.local.learning_rate",
+    ),
     "a fall": (said(FELL), "fell from 80.0% to 35.0%", "learning.local.learning_rate"),
     "lost packets": (
         said(SILENT, rates={"packet_error_rate": 0.99}, link={"packets": {"policy": "drop"}}),
