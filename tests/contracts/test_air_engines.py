@@ -114,11 +114,16 @@ def superposed(kind: str, channel: str, engine: str, *, jammed: bool = False) ->
 
 
 def assert_same(one: Superposition, other: Superposition) -> None:
-    """Sums to float32 rounding of terms no larger than the largest sum; counts exactly."""
+    """Sums to float32 rounding of terms no larger than the largest sum; counts exactly.
+
+    At one symbol of the 90,000 that devices send a gain may lie within rounding of the cutoff of power control. Without
+    fused multiply-add (`.ci/limit sse4`) one engine then sends it and the other does not.
+    """
     scale = np.abs(other.received).max()
-    assert np.abs(one.received - other.received).max() < 3e-6 * scale
-    assert np.array_equal(one.num_active, other.num_active)
-    np.testing.assert_allclose(one.energy_j, other.energy_j, rtol=1e-4)
+    at_the_cutoff = one.num_active != other.num_active
+    assert np.count_nonzero(at_the_cutoff) <= 1
+    assert np.abs(np.where(at_the_cutoff, 0.0, one.received - other.received)).max() < 3e-6 * scale
+    np.testing.assert_allclose(one.energy_j, other.energy_j, rtol=1e-3 if at_the_cutoff.any() else 1e-4)
     np.testing.assert_allclose(one.decision.amplitude, other.decision.amplitude, rtol=1e-5)
     assert np.array_equal(one.airtime_s, other.airtime_s)
 
