@@ -183,14 +183,6 @@ class Run:
         return read_table(self.study, self.folder, "privacy")
 
     @cached_property
-    def rates(self) -> pd.DataFrame:
-        """A row per sweep point and error rate: `errors` among `total`, `mean`, and the 95 % interval `low` to `high`.
-
-        Without an error `high` is the upper limit, and `mean` and `low` are NaN.
-        """
-        return read_table(self.study, self.folder, "rates")
-
-    @cached_property
     def _statuses(self) -> list[str]:
         with Store.open_existing(self.folder) as store:
             return list(store.statuses(self.study.ids).values())
