@@ -1,4 +1,4 @@
-"""Images to learn from, the devices that hold them, and the devices that take part in a round."""
+"""Images to learn from, and the devices that hold them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from fl.base.fields import Count, Frozen, Probability
+from fl.base.fields import Count, Frozen
 from phy.config.conflict import ConflictError, LeaveOut, Write
 from phy.config.registry import Registry, defines
 
@@ -105,19 +105,3 @@ class PartitionConfig(Frozen):
                 "disjoint", "without disjoint every device draws from the whole set", Write({"samples_per_device": 50})
             )
         return self
-
-
-class ParticipationConfig(Frozen):
-    """Devices that take part in a round."""
-
-    devices_per_round: Count | None = Field(
-        default=None, description="number of devices drawn for each round; left out: all"
-    )
-    dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = Field(
-        default=0.0, description="probability that a device that trained never sends; 0: all of them send"
-    )
-    straggling: Probability = Field(
-        default=0.0,
-        description="probability that a device finishes only 1 .. E - 1 of its E steps, uniformly; 0: all of them "
-        "finish",
-    )

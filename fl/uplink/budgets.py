@@ -10,9 +10,9 @@ import numpy as np
 from fl.base.arrays import F64
 from fl.base.checkpoints import Kept
 from fl.base.words import plural
-from fl.data.partition.split import Participants
 from fl.schemes.scheme import SCHEME_EPSILON, Scheme
 from fl.uplink.channel_credit import errors_arrive, law_of_errors
+from fl.uplink.participation import Participants
 from fl.uplink.plan import UploadPlan
 from phy.config import LinkConfig
 from privacy.config import ClippedUpdate, Mechanism

@@ -35,6 +35,14 @@ def law_of_errors(link: LinkConfig) -> Law:
     return "independent" if known and alone and errors_together(link) == 1 else "unknown"
 
 
+def packets_are_independent(link: LinkConfig) -> bool:
+    """Return True if what hits a packet of a device says nothing of its next one, and nothing of other devices'."""
+    channel = link.channel
+    own = not channel.fades or channel.coherence in ("symbol", "packet")
+    alone = link.access != "noma" and link.impairments.none and not link.control.closed_loop
+    return own and alone and channel.cell is None and link.error_model == "measured"
+
+
 def rate_moves_by_round(link: LinkConfig) -> bool:
     """Whether the error rate of a device differs from round to round on a link whose bits err independently in each.
 

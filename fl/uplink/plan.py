@@ -14,7 +14,8 @@ from privacy.config import Training
 class UploadPlan:
     """Uploads of an algorithm in numbers.
 
-    - `devices_per_round`: devices drawn in each round; None: all take part;
+    - `devices_per_round`: devices chosen for each round; None: all take part;
+    - `chosen_by_channel`: the channels of all devices decide who is chosen;
     - `num_values` M of an upload; None where only the function of the user's model determines it;
     - `codec` of numbers, for a `scheme` that uses it;
     - `receiver_limit`: larger received numbers count as missing; None: none do;
@@ -30,6 +31,7 @@ class UploadPlan:
     receiver_limit: float | None
     downlink: LinkConfig | None
     training: Training
+    chosen_by_channel: bool = False
 
     @property
     def num_rounds(self) -> int:

@@ -22,14 +22,15 @@ class SenderIndex:
     """Indices 0 to `count` - 1 of the devices that the link simulates.
 
     Where every device's channel has the same law and nothing of it lasts from round to round, the `devices_per_round`
-    that take part get indices anew in each round, and no others are simulated. Otherwise the index is the number.
+    that take part get indices anew in each round, and no others are simulated. Otherwise, and where channels decide who
+    takes part, the index is the number.
     """
 
     def __init__(self, plan: UploadPlan, *, link: LinkConfig) -> None:
         self._num_devices = plan.num_devices
         some = plan.devices_per_round
         links = [link] if plan.downlink is None else [link, plan.downlink]
-        self._shared = some is not None and all(exchangeable(one) for one in links)
+        self._shared = some is not None and not plan.chosen_by_channel and all(exchangeable(one) for one in links)
         self.count = some if some is not None and self._shared else plan.num_devices
         self._meet = not link.resolve_digital().plain
 

@@ -221,7 +221,13 @@ def unbiased_rate(*, errors: int, observations: int, last_batch: int, target: in
 
 
 def estimate_rates(
-    tally: LinkTally, *, last: LinkTally, stop: Stop | None, confidence: float = 0.95, independent: Independent = "bits"
+    tally: LinkTally,
+    *,
+    last: LinkTally,
+    stop: Stop | None,
+    confidence: float = 0.95,
+    independent: Independent = "bits",
+    unit: tuple[int, int] = (1, 1),
 ) -> tuple[RateEstimate | None, RateEstimate | None]:
     """Bit and packet error rate of a point that ended with the batch `last` for the reason `stop`.
 
@@ -232,7 +238,8 @@ def estimate_rates(
 
     Without an error the upper limit is `silent_limit` of what is `independent`. Packets count as one unit each, or as
     one per transmission. Bits do if they are independent; else the limit is that of the packets that the receiver
-    holds (of transmissions), half of whose bits may be wrong. With fewer than 20 packets in error, whose bits err
+    holds (of transmissions), half of whose bits may be wrong. `unit`: so many bits, and so many packets, share one
+    draw of the noise, and count as one. With fewer than 20 packets in error, whose bits err
     together, the upper limit of the bit error rate is at least `_few_errors_limit`.
     """
     bits, packets = tally.bits, tally.packets
@@ -250,7 +257,7 @@ def estimate_rates(
         for counts, rate in ((bits, bit_rate), (packets, packet_rate))
     ]
     held = max(packets.observations - packets.errors, 1)
-    units = [bits.observations if independent == "bits" else held, packets.observations]
+    units = [bits.observations // unit[0] if independent == "bits" else held, packets.observations // unit[1]]
     if independent == "transmissions":
         units = [min(unit, packets.clusters) for unit in units]
     worst = 1.0 if independent == "bits" else WORST_BIT_ERROR_RATE

@@ -112,7 +112,7 @@ class AirGrid(Grid):
         self._pending = Pending()
         self._uplink = Uplink(self._settings, senders=self._senders)
         self._downlink = None if downlink is None else Downlink(self._settings, senders=self._senders)
-        self._folder = None if out is None else FlowerStore.begin(Path(out), root=self._settings.root)
+        self._folder = None if out is None else FlowerStore.begin(Path(out), root=self._settings.kept)
 
     def log(self, round: int, **metrics: float) -> None:
         """Keep metrics that the app has measured itself, such as the accuracy of the model after a round.

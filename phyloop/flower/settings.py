@@ -25,6 +25,7 @@ from scenarios.schema.loader import find_source, validate
 from scenarios.schema.schema import Scenario
 from scenarios.schema.yaml_marks import read_yaml
 from scenarios.studies.flower.store import AppConfig
+from scenarios.studies.folders import OF_APPS
 
 LinkSource = str | Path | Mapping[str, Any] | LinkConfig
 """A file with a `link:` section or its keys alone, a library scenario, the keys themselves, or a configuration."""
@@ -44,6 +45,11 @@ class Settings:
     def scenario(self) -> Scenario:
         """The settings as a scenario."""
         return validate(self.root, marks={(): Mark("AirGrid", None)})
+
+    @property
+    def kept(self) -> dict[str, Any]:
+        """What the run folder keeps of the settings."""
+        return {**self.root, OF_APPS: {"lost": self.lost}}
 
     @property
     def link(self) -> LinkConfig:

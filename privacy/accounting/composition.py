@@ -36,16 +36,16 @@ def basic_delta(spent: Sequence[Spending], *, epsilon: float) -> float:
 
 
 def advanced_epsilon(spent: Sequence[Spending], *, delta: float) -> float:
-    """Heterogeneous advanced composition; Kairouz, Oh and Viswanath 2015, Theorem 3.5, without its first branch.
+    """Heterogeneous advanced composition; Kairouz, Oh and Viswanath 2015, Theorem 3.5.
 
-    With M = sum eps tanh(eps / 2) and V = sum eps^2: M + sqrt(2 V ln(1 / delta)) or M + sqrt(2 V ln(e + sqrt(V) /
-    delta)), the smaller. The branch left out is basic composition, below this for few releases or large epsilons.
+    With M = sum eps tanh(eps / 2) and V = sum eps^2: the smallest of sum eps, M + sqrt(2 V ln(1 / delta)) and
+    M + sqrt(2 V ln(e + sqrt(V) / delta)). The first is basic composition, the smallest for few releases.
     """
     if exposed(spent):
         return math.inf
     mean, squares = _moments(spent)
     inside = min(math.log(1.0 / delta), math.log(math.e + math.sqrt(squares) / delta))
-    return mean + math.sqrt(2.0 * squares * inside)
+    return min(basic_epsilon(spent), mean + math.sqrt(2.0 * squares * inside))
 
 
 def advanced_delta(spent: Sequence[Spending], *, epsilon: float) -> float:
@@ -53,6 +53,8 @@ def advanced_delta(spent: Sequence[Spending], *, epsilon: float) -> float:
     if exposed(spent):
         return 1.0
     mean, squares = _moments(spent)
+    if epsilon >= basic_epsilon(spent):
+        return 0.0
     if epsilon <= mean:
         return 1.0 if squares > 0.0 else 0.0
     exponent = (epsilon - mean) ** 2 / (2.0 * squares) if squares > 0.0 else math.inf

@@ -40,11 +40,17 @@ class Listing:
 
     @property
     def table(self) -> Table:
-        """Computed when asked for: a row may take milliseconds."""
+        """Computed when asked for: a row may take milliseconds. Columns of `heads` without a cell are left out."""
         settings = tuple(path.rsplit(".", 1)[-1] for path in self.plan.swept_paths)
-        rows = ((*cells_of(one, self.plan.swept_paths), *self.cells(one.scenario)) for one in self.points)
+        cells = [self.cells(one.scenario) for one in self.points]
+        told = [place for place in range(len(self.heads)) if any(row[place] for row in cells)]
+        rows = (
+            (*cells_of(one, self.plan.swept_paths), *(row[place] for place in told))
+            for one, row in zip(self.points, cells, strict=True)
+        )
+        heads = (*settings, *(self.heads[place] for place in told))
         left = (*settings, *self.left)
-        return Table(columns=(*settings, *self.heads), rows=tuple(rows), left=left, wrapped=left)
+        return Table(columns=heads, rows=tuple(rows), left=left, wrapped=left)
 
 
 def describe(scenario: Scenario) -> list[str]:

@@ -26,6 +26,7 @@ _CHECKS = {
     "data set": ("data", "DATA"),
     "fading law": ("radio", "FADING"),
     "power policy": ("radio", "POLICY"),
+    "selection": ("selection", "CHECKS"),
 }
 """Module of this package, and its functions of one thing that raise AssertionError, by kind."""
 

@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from fl.data.arrays import image_facts
-from fl.data.data_set import DataSet
+from fl.data.data_set import DataSet, ImageFacts
 from fl.data.images import load_images
 from fl.models.build import build_model
 from fl.models.layers import num_parameters
 from fl.models.model import Model
+
+
+def facts_and_images_have_their_types(data: DataSet) -> None:
+    """`facts` is an `ImageFacts`, and `read` gives two pairs of images, uint8, and labels, whole numbers."""
+    assert isinstance(data.facts, ImageFacts), (
+        f"facts is of type {type(data.facts).__name__}; write facts = ImageFacts(image_shape=(height, width, "
+        "channels), num_classes=.., num_train=.., num_test=..) of fl.data.data_set"
+    )
+    found = data.read()
+    assert len(found) == 2, f"read gives {len(found)} things; return (x_train, y_train), (x_test, y_test)"
+    for part, pair in zip(("train", "test"), found, strict=True):
+        assert len(pair) == 2, f"read gives {len(pair)} arrays of the {part} set; return images and labels"
+        images, labels = map(np.asarray, pair)
+        assert images.ndim == 4, f"{part} images have shape {images.shape}; it is [number, height, width, channels]"
+        assert images.dtype == np.uint8, f"{part} images are {images.dtype}; write whole numbers 0 to 255 as uint8"
+        assert labels.dtype.kind in "iu", f"{part} labels are {labels.dtype}; write whole numbers from 0"
 
 
 def images_are_what_the_facts_say(data: DataSet) -> None:
@@ -22,7 +40,10 @@ def images_are_what_the_facts_say(data: DataSet) -> None:
         assert classes <= facts.num_classes, f"{part} labels reach {classes - 1} with {facts.num_classes} classes"
 
 
-DATA = (images_are_what_the_facts_say,)
+DATA = (
+    facts_and_images_have_their_types,
+    images_are_what_the_facts_say,
+)
 
 _SHAPE, _CLASSES = (28, 28, 1), 10
 

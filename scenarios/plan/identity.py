@@ -115,6 +115,8 @@ def _leave_out_later_keys(learning: dict[str, Any]) -> None:
     for key, usual in (("decay_steps", None), ("precision", "float32")):
         if (local := learning.get("local")) is not None and local[key] == usual:
             del local[key]
+    if (part := learning.get("participation")) is not None and part["selection"] == {"name": "random"}:
+        del part["selection"]
     if (attack := learning.get("attack")) is not None and attack.get("signal") == "random":
         del attack["signal"]
 

@@ -229,7 +229,17 @@ def flipping_tables(store: Store, plan: Plan, *, delta: float | None = None) -> 
 # --- rows and page --------------------------------------------------------------------------------
 
 OF_A_ROUND = "ε of a round"
-HEADS = ("scope", "ε", "δ", "of δ for evidence", "accountant", "neighbours differ in", "channel", "standing", "source")
+HEADS = (
+    "scope",
+    "ε",
+    "δ",
+    "δ spent on evidence",
+    "accountant",
+    "neighbours differ in",
+    "channel",
+    "standing",
+    "source",
+)
 
 
 def claim_table(plan: Plan, found: Sequence[PointClaims], *, named: bool = False) -> tuple[Table, tuple[str, ...]]:
@@ -272,8 +282,8 @@ def summary_table(plan: Plan, found: Sequence[PointClaims]) -> tuple[Table, tupl
         spent = (_epsilon_of_a_round(one.claims),) if per_round else ()
         rows.append((short_setting(plan, one.point), (*cells[:3], *spent, cells[3], printed)))
     of_round = (OF_A_ROUND,) if per_round else ()
-    heads = ("setting", "of one", "proved ε", "δ", *of_round, "proof", "published ε")
-    left = ("setting", "of one", "proof", "published ε")
+    heads = ("setting", "neighbours differ in one", "proved ε", "δ", *of_round, "proof", "published ε")
+    left = ("setting", "neighbours differ in one", "proof", "published ε")
     wrapped = ("setting", "proof", "published ε")
     return Table(columns=heads, rows=tuple(in_groups(rows)), left=left, wrapped=wrapped), tuple(notes)
 

@@ -81,7 +81,10 @@ def results_table(
     drawn = [name for config in figures for name in told_by(config)]
     names = [name for name in budgets if name in measured]
     if not names:
-        names = [name for name in dict.fromkeys([*drawn, *main, "bit_error_rate"]) if name in measured][:2]
+        # Where packets with errors are left out or sent again, bits that arrive tell nothing of the link.
+        accepted = all(point.scenario.link.packets.policy == "accept" for point in plan.points)
+        rate = "bit_error_rate" if accepted else "packet_error_rate"
+        names = [name for name in dict.fromkeys([*drawn, *main, rate]) if name in measured][:2]
 
     def row(s: PointSummary) -> tuple[tuple[str, ...], tuple[str, ...]]:
         cells = (_cell(s, name) or str(s.rates.get(name, "")) for name in names)

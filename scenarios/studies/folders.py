@@ -21,6 +21,9 @@ _STUDIES = {
 }
 """Module and class of each kind of study, loaded where a folder holds one."""
 
+OF_APPS = "air_grid"
+"""Settings of a Flower app that are no keys of a scenario."""
+
 
 def study_in(folder: Path) -> Study:
     """Return the study that a run folder holds. ScenarioError if it holds none."""
@@ -64,4 +67,5 @@ def refuse_foreign(study: Study, store: Store) -> None:
 
 def stored_scenario(store: Store) -> LoadedScenario:
     """Return the scenario that a store keeps; ScenarioError where it has none, or one that no file could hold."""
-    return load_kept(store.read_scenario().root, folder=store.folder)
+    root = {key: value for key, value in store.read_scenario().root.items() if key != OF_APPS}
+    return load_kept(root, folder=store.folder)

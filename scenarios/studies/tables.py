@@ -58,8 +58,13 @@ def frame_of(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | None = 
     return _labelled(pd.DataFrame(list(rows), columns=columns))
 
 
+_OF_ONE = {"airtime_s": "airtime [s]", "energy_j": "transmit energy [J]"}
+
+
 def _labelled(frame: pd.DataFrame) -> pd.DataFrame:
     frame.attrs["labels"] = {name: axis_label(name) for name in frame.columns}
+    if "device" in frame.columns or "round" not in frame.columns:  # of one device, or of a point, not of a round
+        frame.attrs["labels"] |= {name: label for name, label in _OF_ONE.items() if name in frame.columns}
     return frame
 
 

@@ -28,6 +28,7 @@ TOLD_BY_ATTACKERS = (
 )
 ONE_SUM = "uploads add up in the air, and no error or noise that this brings is credited to any of them"
 ATTACKERS_ON_AIR = "attackers ignore all limits on their power, and nothing protects what they send"
+CHOSEN = "devices are chosen by {}, not drawn at random, and nothing is credited to those that are left out"
 SURE = "the lower confidence limit of the probed error rate is there"
 
 
@@ -57,6 +58,9 @@ def fedavg_account(
     if config.attack is not None:
         assumptions += [ATTACKERS_ON_AIR] * (config.attack.acts_on == "air")
         assumptions += [TOLD_BY_ATTACKERS] * config.attack.uses_honest_updates
+    part = config.participation
+    if config.num_drawn is not None and not part.selection.uniform:
+        assumptions.append(CHOSEN.format(part.selection.label or part.selection.name))
     sampled = sampled_share(config, link=link, privacy=privacy)
     return PrivacyAccount(ledger=replace(ledger, sampled=sampled, assumptions=tuple(assumptions)), published=published)
 
@@ -91,12 +95,15 @@ def _channel_noise(link: LinkConfig, *, result: TrialResult) -> tuple[bool, tupl
 def sampled_share(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | None) -> float | None:
     """Return the share of devices drawn in each round, without replacement and anew; None if that hides nobody.
 
-    What a device sends must be all that depends on whether it was drawn: so not where the optimizer or the downlink
+    What a device sends must be all that depends on whether it was drawn: so not where devices are chosen otherwise,
+    where the optimizer or the downlink
     leaves it a state, where a budget tells who has none left, where its channel or the scale of its numbers is its
     own, or where attackers are among those drawn.
     """
     some, local = config.participation.devices_per_round, config.local
     if some is None or some >= config.num_devices or not exchangeable(link):
+        return None
+    if not config.participation.selection.uniform:
         return None
     remembers = local.keep_state and local.states
     watched = privacy is not None and privacy.budget is not None and not privacy.calibrated

@@ -18,7 +18,7 @@ from fl.base.fields import PositiveFloat, whole
 from fl.base.measured import ALONG, AT_HOME, LINK, PRIVACY, RADIO, RATES, SPENT, UPLOADS, Measured, joined
 from fl.base.words import plural
 from fl.data.arrays import image_facts
-from fl.data.data_set import DataSet, ParticipationConfig, PartitionConfig, data_sets
+from fl.data.data_set import DataSet, PartitionConfig, data_sets
 from fl.data.whereabouts import find_data
 from fl.local.config import LocalConfig, PersonalConfig
 from fl.models.dense_stack import dense_stack
@@ -27,6 +27,7 @@ from fl.models.model import Model, models
 from fl.schemes.codecs.codec import Codec, CodecConfig, codecs
 from fl.schemes.scheme import AggregationConfig, Scheme, schemes
 from fl.uplink.budgets import rounds_within, scheme_within, upload_parameters
+from fl.uplink.participation import ParticipationConfig
 from phy.config import LinkConfig
 from phy.config.base import Access, Modulation
 from phy.config.conflict import Conflict, ConflictError, LeaveOut, Write, rounded
@@ -45,12 +46,14 @@ _MEASURED = Measured(
     per_trial=(
         *("test_accuracy", "best_accuracy", "validated_accuracy", "test_loss", "train_loss", "num_parameters"),
         *("upload_bits", "empty_rounds", "rounds_sent", *SPENT, *PRIVACY, *_AGGREGATION, *AT_HOME),
+        "participation_fairness",
         *("strong_convexity", "smoothness", "heterogeneity", "bound_valid", "bound_contraction"),
         *("upload_symbols", "vote_error_rate"),
     ),
     per_round=(
         *("test_accuracy", "validation_accuracy", "test_loss", "train_loss", "clipped_gradients", "num_active"),
         *(*RADIO, "model_norm", "distance_sq", "bound", *_AGGREGATION, "num_attackers"),
+        "participation_age",
         *("amplitude", "votes", "wrong_votes", "num_spent", "peak_amplitude", "active_cap"),
     ),
     per_device=(*LINK, *UPLOADS, *AT_HOME, "energy_left_j", "noise_multiplier"),
@@ -245,6 +248,7 @@ class FedAvgConfig(Learning):
             f"{facts.num_classes} classes{held}{place}",
             f"{partition.kind} over {plural(self.num_devices, 'device')}, {about}{plural(each, 'sample')} each"
             + (f", {part.devices_per_round} of them in a round" if part.devices_per_round is not None else "")
+            + ("" if part.selection.uniform else f" ({label('learning.participation.selection', part.selection.name)})")
             + "".join(f", {100 * share:g} % of {what}" for share, what in absent if share),
             f"{self.model.name}, {parameters}, {plural(self.rounds, 'round')} of {steps} ({local.optimizer}), "
             f"{self.sent(label, link=link)}",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fl.algorithms.fedavg.config import FedAvgConfig
 
 _MECHANISM = "privacy.mechanism privacy"
+_UNSEEN = "which nobody sees in a sum"
 
 
 def fedavg_conflicts(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | None) -> Iterator[Conflict]:
@@ -45,6 +46,7 @@ def fedavg_conflicts(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechani
         )
     yield from _scheme(config, link=link, privacy=privacy)
     yield from _personal(config)
+    yield from _selection(config, link=link, privacy=privacy)
     if link.access == "superposition" and config.sums:
         yield from _superposed(config, link=link, privacy=privacy)
     elif config.attack is not None and config.attack.acts_on == "air":
@@ -71,7 +73,7 @@ def _superposed(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | 
     """What has no meaning where the server receives the sum of all devices alone."""
     scheme, mechanism = config.aggregation, None if privacy is None else privacy.for_uploads
     response, usual, attack = scheme.response, scheme.air_modulations, config.attack
-    orthogonal, unseen = Write({"link.access": "orthogonal"}), "which nobody sees in a sum"
+    orthogonal = Write({"link.access": "orthogonal"})
     if not usual:
         able = [word for word in schemes.words() if schemes.read({"name": word}).air_modulations]
         problem = "needs what every device sends, but access superposition adds devices up in the air"
@@ -83,7 +85,7 @@ def _superposed(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | 
         problem = f"aggregation {scheme.name} adds up {symbols} symbols, the modulation is {link.modulation}"
         yield Conflict(f"link.modulation {SCHEME_KEYS}", problem, Write({"modulation": "auto"}), Say(symbols))
     if response is not None and response.channel != "agnostic":
-        problem = f"channel {response.channel} needs the bit errors of every device, {unseen}"
+        problem = f"channel {response.channel} needs the bit errors of every device, {_UNSEEN}"
         yield Conflict(
             f"learning.aggregation.channel link.access {SCHEME_KEYS}",
             problem,
@@ -91,11 +93,11 @@ def _superposed(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | 
             orthogonal,
         )
     if mechanism is not None and mechanism.protects == "bits":
-        problem = f"mechanism {mechanism.mechanism} needs the bits of every device, {unseen}"
+        problem = f"mechanism {mechanism.mechanism} needs the bits of every device, {_UNSEEN}"
         yield Conflict(f"{_MECHANISM} link.access", problem, orthogonal)
     for key in ("receiver_limit", "convergence_bound"):
         if getattr(config, key):
-            problem = f"{key} is for the numbers of single devices, {unseen}"
+            problem = f"{key} is for the numbers of single devices, {_UNSEEN}"
             yield Conflict(f"learning.{key} link.access", problem, LeaveOut(key), orthogonal)
     if attack is not None and attack.acts_on == "bits" and usual == ("analog",) and response is None:
         problem = f"attack.kind {attack.kind} acts on bits, and aggregation {scheme.name} sends none over the air"
@@ -229,6 +231,32 @@ def _personal(learning: FedAvgConfig) -> Iterator[Conflict]:
         problem = "the convergence bound holds for the mean of honest updates of one common model"
         keys = f"learning.convergence_bound {aggregation} learning.attack learning.personal"
         yield Conflict(keys, problem, LeaveOut("convergence_bound"))
+
+
+def _selection(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | None) -> Iterator[Conflict]:
+    """Selections that have nobody to choose, that know no channel, or that tell of data what no account has."""
+    selection, part = config.participation.selection, "learning.participation"
+    keys, draw = f"{part}.selection.name {part}.selection", Write({f"{part}.selection": "random"})
+    if selection.uniform:
+        return
+    if config.num_drawn is None:
+        problem = f"selection {selection.name} chooses nobody where all {config.num_devices} devices take part"
+        some = Write({f"{part}.devices_per_round": max(config.num_devices // 4, 1)}, example=True)
+        yield Conflict(keys, problem, *([some] if config.num_devices > 1 else []), LeaveOut(f"{part}.selection"))
+        return
+    if selection.by_channel and link.access == "superposition":
+        problem = f"selection {selection.name} needs a probe of every device, {_UNSEEN}"
+        yield Conflict(f"{keys} link.access", problem, draw, Write({"link.access": "orthogonal"}))
+    elif selection.by_channel and link.error_model not in ("measured", "iid"):
+        problem = (
+            f"selection {selection.name} needs a probe of every device, and error_model {link.error_model} has none"
+        )
+        yield Conflict(f"{keys} link.error_model", problem, draw, Write({"link.error_model": "measured"}))
+    if selection.by_data and (privacy is not None or config.aggregation.own_epsilon is not None):
+        what = " and ".join(one.replace("_", " ") for one in selection.asks if one != "snr_db")
+        problem = f"selection {selection.name} tells the {what} of devices, which no privacy mechanism protects"
+        whose = _MECHANISM if privacy is not None else SCHEME_KEYS
+        yield Conflict(f"{keys} {whose}", problem, draw, Write({f"{part}.selection": "by-age"}))
 
 
 def _samples(learning: FedAvgConfig) -> Iterator[Conflict]:

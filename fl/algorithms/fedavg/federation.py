@@ -26,7 +26,7 @@ from fl.base.recorder import Recorder
 from fl.base.results import TrialResult
 from fl.data.arrays import ImageData
 from fl.data.images import load_images
-from fl.data.partition.split import Participants, Partition, draw_participants, partition
+from fl.data.partition.split import Partition, partition
 from fl.local.config import LocalConfig
 from fl.local.evaluation import PersonalModels, evaluate, hold_out
 from fl.local.trainer import LocalTrainer
@@ -38,6 +38,7 @@ from fl.schemes.cpa.cpa_theory import aggregation_snr_db, coded_snr_db
 from fl.uplink.air import SuperposedUplink
 from fl.uplink.budgets import UploadAllowance
 from fl.uplink.build import Uplink, build_protection, build_uplink, check_range
+from fl.uplink.participation import Participants, Participation
 from fl.uplink.plan import UploadPlan
 from fl.uplink.protection import Protection
 from fl.uplink.senders import SenderIndex
@@ -45,6 +46,7 @@ from fl.uplink.transport import NumberTransport
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.fading.gains import device_gains
+from phy.measure.counts import LinkCounts
 from phy.numerics.random import Purpose, generator
 from phy.numerics.workers import spans
 from privacy.config import Mechanism
@@ -63,7 +65,7 @@ class Federation(Trials):
     those who would send in the next round has nothing left of a budget that stops the trial.
     """
 
-    kept = ("weights", "_trainer", "personal", "allowance", "uplink", "_downlink", "_copies", "record")
+    kept = ("weights", "_trainer", "personal", "allowance", "participation", "uplink", "_downlink", "_copies", "record")
 
     def __init__(
         self, config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | None, seed: int, trial: int
@@ -105,6 +107,15 @@ class Federation(Trials):
         target, size = self.budget.get("target_bit_error_rate"), self.model.num_parameters
         self.allowance = UploadAllowance(plan, link=on_air, privacy=privacy, num_values=size, target=target)
         self.uplink = self._uplink(plan)
+        self.participation = Participation(
+            config.participation,
+            samples=self._sizes,
+            steps=config.local.steps,
+            seed=seed,
+            trial=trial,
+            probe=self._probe,
+            snr_max_db=link.power.snr_max_db,
+        )
         self._down = self._number_downlink()
         self._downlink = None if self._down is None else self._down.bits.link
         self._copies = np.tile(self.weights, (config.num_devices, 1)) if self._down is not None else None
@@ -165,7 +176,7 @@ class Federation(Trials):
         sent; and for a server's model that is not finite in the end.
         """
         config = self._config
-        who = self.allowance.admit(self._drawn(index))
+        who = self.allowance.admit(self.participation.of(index))
         start = self._received_model(who.devices, index)
         devices = who.devices[who.sends]
         senders = Senders(
@@ -186,8 +197,9 @@ class Federation(Trials):
         self.record.note(index, rounds={**tally.numbers(), **self._attackers.told(devices)})
         self.weights = self.weights + update if config.upload == "update" else update
         check_finite(self.weights[None], devices=None)
-        self.record.note(index, rounds=self._aggregation_error(tally, update))
-        self.ended = self._stops and index + 1 < config.rounds and self.allowance.spent_up(self._drawn(index + 1))
+        self.record.note(index, rounds={**self._aggregation_error(tally, update), **self.participation.end(who, index)})
+        more = self._stops and index + 1 < config.rounds
+        self.ended = more and self.allowance.spent_up(self.participation.of(index + 1))
         if (index + 1) % config.test_every == 0 or index + 1 == config.rounds or self.ended:
             self._test(index)
         elif self.convergence is not None:
@@ -225,19 +237,18 @@ class Federation(Trials):
         numbers = trained.weights - base if config.upload == "update" else trained.weights
         if self.personal is not None:
             self.personal.keep(trained.weights, devices=devices)
+        self.participation.note(
+            devices, loss=trained.loss, update_norm=lambda: np.linalg.norm(trained.weights - base, axis=1)
+        )
         tally.note(trained, samples=self._sizes[devices], squares=squares[sends])
         return numbers if sends.all() else numbers[sends]
 
-    def _drawn(self, round_index: int) -> Participants:
-        config = self._config
-        return draw_participants(
-            config.participation,
-            num_devices=config.num_devices,
-            steps=config.local.steps,
-            seed=self._seed,
-            trial=self.trial,
-            round_index=round_index,
-        )
+    def _probe(self, round_index: int) -> LinkCounts:
+        """Counts of a packet of known bits that every device sends over its channel of a round."""
+        assert not isinstance(self.uplink, SuperposedUplink)  # a conflict
+        link, num_bits = self.uplink.transport.link, 8 * self._link.packet_size_bytes
+        context = UplinkContext(seed=self._seed, trials=(self.trial,), round_index=round_index)
+        return link.probe(num_bits, context=context, caps={}, again=True)
 
     def _aggregation_error(self, tally: RoundTally, found: F32) -> dict[str, float]:
         """How far the server's update is from the mean of what devices computed; nothing where models are sent."""

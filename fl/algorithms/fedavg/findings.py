@@ -30,6 +30,7 @@ FEW_ROUNDS = 20
 MANY_ERRORS = 0.05
 """Bit error rate above which errors are the likely cause."""
 
+ATTACKED = "devices attack"
 TOO_SHORT = (
     "steps are too few or too short; raise learning.rounds, learning.local.steps or learning.local.learning_rate"
 )
@@ -57,7 +58,8 @@ def fedavg_findings(learning: FedAvgConfig, facts: PointFacts) -> Iterator[str]:
         yield f"{what}, and no update arrived in {empty:.0f} rounds: {_silence(learning, facts)}"
     else:
         cause = _cause(learning, facts, guessing=math.log(classes))
-        if rounds < FEW_ROUNDS and cause != TOO_SHORT:  # which names the rounds itself
+        # Rounds do not help against attackers, and steps that are too short name the rounds themselves.
+        if rounds < FEW_ROUNDS and cause != TOO_SHORT and not cause.startswith(ATTACKED):
             few = f"{plural(rounds, 'round')} {'is' if rounds == 1 else 'are'} few"
             cause = f"{few}, raise learning.rounds first; otherwise {cause}"
         yield f"{what}: {cause}"
@@ -114,6 +116,9 @@ def _against_attackers(learning: FedAvgConfig) -> str | None:
     scheme, attack = learning.aggregation, learning.attack
     assert attack is not None
     share = attack.share if attack.devices is None else len(attack.devices) / learning.num_devices
+    if share is not None and share >= 0.5:
+        fewer = "lower learning.attack.share" if attack.devices is None else "name fewer learning.attack.devices"
+        return f"no aggregation withstands half of the devices or more; {fewer}"
     if scheme.cut_off is not None:
         raised = f"write learning.aggregation.trim: {share:.2g} or more, the share of attackers"
         return raised if share is not None and scheme.cut_off < share else None
@@ -158,7 +163,7 @@ def _cause(learning: FedAvgConfig, facts: PointFacts, *, guessing: float) -> str
     link, scheme, attack = facts.link, learning.aggregation, learning.attack
     loss, wrong = facts.metrics["test_loss"], facts.rates.get("bit_error_rate", 0.0)
     if attack is not None and (remedy := _against_attackers(learning)):
-        return f"devices attack with kind {attack.kind}; {remedy}"
+        return f"{ATTACKED} with kind {attack.kind}; {remedy}"
     strength = _channel_noise(learning, wrong)
     private = max(facts.metrics.get("sigma", math.inf), 0.0) if scheme.uses_codec else math.inf
     if (noise := _noise(learning, facts)) is not None and not strength > private:

@@ -83,6 +83,7 @@ def fedavg_result(
             **_votes(rounds),
             **_over_air(rounds),
             **{f"total_{name}": float(rounds[total][-1]) for name, total in SPENT.items() if total in rounds},
+            **federation.participation.metrics(),
             **federation.uplink.facts,
             **federation.budget,
             **({"rounds_sent": float(federation.allowance.rounds_sent)} if federation.allowance.watched else {}),

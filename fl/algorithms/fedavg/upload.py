@@ -32,6 +32,7 @@ def upload_plan(config: FedAvgConfig) -> UploadPlan:
     return UploadPlan(
         num_devices=config.num_devices,
         devices_per_round=config.participation.devices_per_round,
+        chosen_by_channel=config.participation.selection.by_channel,
         num_values=config.num_values(),
         scheme=config.aggregation,
         codec=config.codec,

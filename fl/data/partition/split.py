@@ -1,4 +1,4 @@
-"""Who holds which samples: IID, by label, or by Dirichlet proportions; and who takes part in a round."""
+"""Who holds which samples: IID, by label, or by Dirichlet proportions."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.base.arrays import I64, Bools
+from fl.base.arrays import I64
 from fl.base.errors import LearningError
 from fl.base.words import plural
-from fl.data.data_set import ParticipationConfig, PartitionConfig
+from fl.data.data_set import PartitionConfig
 from fl.data.partition.by_label import deal_by_dirichlet, deal_by_labels
 from phy.config.conflict import Conflict, Say, Write
-from phy.numerics.draws import round_generator
-from phy.numerics.random import Purpose
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,34 +143,3 @@ def _deal_at_random(
     if config.disjoint:
         return list(generator.permutation(num_samples)[: num_devices * size].reshape(num_devices, size))
     return [generator.choice(num_samples, size, replace=False) for _ in range(num_devices)]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Participants:
-    """The devices of one round.
-
-    - `devices` int64 `[K']`: who trains, ascending;
-    - `sends` bool `[K']`: who of them uploads in the end;
-    - `steps` int64 `[K']`: local iterations that each gets through.
-    """
-
-    devices: I64
-    sends: Bools
-    steps: I64
-
-
-def draw_participants(
-    config: ParticipationConfig, *, num_devices: int, steps: int, seed: int, trial: int, round_index: int
-) -> Participants:
-    """Who takes part in round `round_index`; E = `steps` for all but stragglers, who get 1 .. E - 1 of them.
-
-    Every draw is made for all devices, so that another probability of one thing does not shift the others.
-    """
-    drawn = round_generator(seed, trial, Purpose.PARTICIPATION, round_index)
-    order = drawn.permutation(num_devices)
-    dropped, straggling, done = drawn.random((3, num_devices))
-    chosen = np.sort(order[: config.devices_per_round or num_devices])
-    late = straggling[chosen] < config.straggling
-    partial = 1 + np.floor(done[chosen] * (steps - 1)).astype(np.int64)
-    sends = dropped[chosen] >= config.dropout
-    return Participants(devices=chosen, sends=sends, steps=np.where(late, partial, steps))

@@ -84,7 +84,9 @@ def answer(plan: Plan, summaries: Sequence[PointSummary], *, proved: Mapping[int
     if not any(name in measured for name in told_by(config)[:-1]):
         config = config.model_copy(update={"budgets": ()})
     found = contests(config, plan, summaries, proved)
-    better = sense(found.metric)
+    # Attacks are no schemes of which one could be better.
+    attacks = bool(config.series_paths) and all(path.startswith("learning.attack") for path in config.series_paths)
+    better = 0 if attacks else sense(found.metric)
     verdicts, ranks = _ranked(found, better=better) if better else ((), [])
     rows = [_row(title, one, private=bool(proved)) for title, one in ranks]
     heads = ["setting", "best", axis_label(found.metric), "next", "difference", "clear"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.uplink.channel_credit import errors_together
+from fl.uplink.channel_credit import errors_together, packets_are_independent
 from phy.config import LinkConfig
 from phy.measure import counts as measurement
 from phy.measure.monte_carlo import WORST_BIT_ERROR_RATE, ClusteredCounts, estimate_rate, silent_limit
@@ -110,13 +110,15 @@ UPPER_LIMIT = "one-sided 95 % upper limit"
 def observed_rate(name: str, counts: ClusteredCounts, *, link: LinkConfig) -> Rate:
     """Rate and interval of counts over uploads, the clusters; ValueError without observations.
 
-    Errors are independent without fading and estimation, uncoded; then uploads do not matter. Else `estimate_rate`.
-    Without any error only the upper limit is known: the one-sided `silent_limit`, as in link studies, over the
-    observations if these are independent, else over the uploads.
+    Errors are independent without fading and estimation, uncoded, and those of packets where every packet meets a
+    channel of its own; then uploads do not matter. Else `estimate_rate`. Without any error only the upper limit is
+    known: the one-sided `silent_limit`, as in link studies, over the observations if these are independent, else over
+    the packets, or the uploads.
     """
     channel = link.channel
     drawn = channel.fades or channel.selective or channel.cell is not None
-    independent = errors_together(link) == 1 and not drawn
+    packets = packets_are_independent(link)
+    independent = (errors_together(link) == 1 and not drawn) or (packets and name == "packet_error_rate")
     if independent:
         found = rate_interval(errors=counts.errors, total=counts.observations)
     else:
@@ -126,6 +128,8 @@ def observed_rate(name: str, counts: ClusteredCounts, *, link: LinkConfig) -> Ra
         return found
     worst = 1.0 if name == "packet_error_rate" or independent else WORST_BIT_ERROR_RATE
     units = counts.observations if independent else counts.clusters
+    if packets and not independent:
+        units = max(units, counts.observations // (8 * link.packet_size_bytes))
     return replace(found, high=silent_limit(units, confidence=CONFIDENCE, worst=worst))
 
 

@@ -191,7 +191,7 @@ def guarantee(scenario: Scenario) -> str:
 
 
 def unequal_guarantees(scenarios: Iterable[Scenario]) -> dict[str, str]:
-    """Return scheme: guarantees in words, where schemes that are compared differ in them; else nothing.
+    """Return scheme: guarantees in words, where schemes that are compared have none in common; else nothing.
 
     Mechanisms and budgets under `privacy:` have guarantees of their own; sweep points with one do not count.
     """
@@ -202,6 +202,6 @@ def unequal_guarantees(scenarios: Iterable[Scenario]) -> dict[str, str]:
             word = setting_label(f"{AGGREGATION}.name", scheme.name)
             per = "" if scheme.own_epsilon is None else f" per {scheme.epsilon_per}"
             found.setdefault(word, {})[guarantee(scenario) + per] = None
-    if len({tuple(words) for words in found.values()}) < 2:
+    if len(found) < 2 or set.intersection(*map(set, found.values())):
         return {}
     return {word: " and ".join(words) for word, words in found.items()}

@@ -205,8 +205,8 @@ def _rates(
 
     packets = counts((wrong > 0) | (bits == 0), np.ones_like(bits))
     tally = LinkTally(bits=counts(wrong, bits), packets=packets, batches=1)
-    confidence = curve.measure.confidence
-    return estimate_rates(tally, last=tally, stop=None, confidence=confidence, independent=curve.independent)
+    confidence, kind, unit = curve.measure.confidence, curve.independent, curve.unit
+    return estimate_rates(tally, last=tally, stop=None, confidence=confidence, independent=kind, unit=unit)
 
 
 # --- figures and page -----------------------------------------------------------------------------

@@ -106,16 +106,33 @@ class Curve:
     def independent(self) -> Independent:
         """Smallest unit that errs independently on this link; a larger one where devices or packets share a draw.
 
-        Bits where an uncoded link meets the same channel always, or a new one at every symbol.
+        Bits where an uncoded link meets the same channel always, or a new one at every symbol: of NOMA those of
+        different symbols, see `unit`.
         """
         link = self.link
         constant = not link.channel.fades and not link.csi_error_variance
+        if self._symbol_by_symbol:
+            return "bits"
         shared = (link.access == "noma" and self.num_devices > 1) or not link.impairments.none
         if shared or link.channel.cell is not None:
             return "transmissions"
         if link.plain and (constant or link.channel.coherence == "symbol"):
             return "bits"
         return "packets" if constant or link.channel.coherence in ("symbol", "packet") else "transmissions"
+
+    @property
+    def unit(self) -> tuple[int, int]:
+        """Bits, and packets, that one draw of the noise serves: of NOMA those of a group in a symbol, else one."""
+        users = self.link.noma.group_size
+        return (users * self.link.bits_per_symbol, users) if self._symbol_by_symbol else (1, 1)
+
+    @property
+    def _symbol_by_symbol(self) -> bool:
+        """True for uncoded NOMA over a constant channel, where symbols of a group err independently of the next."""
+        link = self.link
+        constant = not link.channel.fades and not link.csi_error_variance and link.channel.cell is None
+        alone = link.model_copy(update={"access": "orthogonal"})
+        return link.access == "noma" and self.num_devices > 1 and constant and link.impairments.none and alone.plain
 
     def physics(self, link: LinkConfig) -> dict[str, Any]:
         """Return all that determines the counts of batch after batch over `link` at its power, as plain JSON data.

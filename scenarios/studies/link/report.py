@@ -144,7 +144,8 @@ def _limits_from(plan: LinkPlan, quantity: str) -> str:
     if quantity == "packet_error_rate":
         return f", from the number of independent {units}"
     if kinds == {"bits"}:
-        return "; bits of this link err independently"
+        apart = "of different symbols " if any(curve.unit != (1, 1) for curve in plan.curves) else ""
+        return f"; bits {apart}of this link err independently"
     besides = " (independent bits where nothing else joins them)" if "bits" in kinds else ""
     return f", from the number of independent {units}, half of whose bits may be wrong{besides}"
 

@@ -183,8 +183,8 @@ class PointResult:
         """
         row, stop = (0, self.stop) if device is None else (1 + device, None)
         tally, last = self.measured.tallies[row], self.measured.last[row]
-        confidence, independent = self.curve.measure.confidence, self.curve.independent
-        return estimate_rates(tally, last=last, stop=stop, confidence=confidence, independent=independent)
+        confidence, kind, unit = self.curve.measure.confidence, self.curve.independent, self.curve.unit
+        return estimate_rates(tally, last=last, stop=stop, confidence=confidence, independent=kind, unit=unit)
 
     @property
     def silent(self) -> bool:

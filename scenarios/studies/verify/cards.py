@@ -198,7 +198,7 @@ class KnownRate(Expected):
         """Compare counts at a point of a curve with the known rate."""
         found, width = estimate_rate(counts, confidence=CONFIDENCE), self.width_db(curve, point, counts)
         resolved = width + max(self.better_db, self.worse_db)
-        device = "" if self.device is None else f" of device {self.device + 1}"
+        device = "" if self.device is None else f" of device {self.device}"
         quantity = "BER" if self.quantity == "bit_error_rate" else "PER"
         return Check(
             what=f"{quantity}{self.of and f', {self.of}'}{device}",

@@ -137,6 +137,17 @@ def test_the_limit_after_silence_counts_what_is_independent() -> None:
         assert (1.0 - packets.high) ** packet_units == pytest.approx(0.05)
 
 
+def test_bits_and_packets_that_share_a_draw_of_the_noise_count_as_one_in_the_limit_after_silence() -> None:
+    silent = LinkTally(
+        bits=ClusteredCounts(observations=200_000, clusters=40), packets=ClusteredCounts(observations=200, clusters=40)
+    )
+    bits, packets = estimate_rates(silent, last=silent, stop=None, independent="bits", unit=(4, 2))
+    assert bits is not None
+    assert packets is not None
+    assert (1.0 - bits.high) ** 50_000 == pytest.approx(0.05)
+    assert (1.0 - packets.high) ** 100 == pytest.approx(0.05)
+
+
 def test_the_limit_after_silence_covers_fades_that_hold_for_a_packet() -> None:
     # QPSK over Rayleigh, Eb/N0 30 dB, one fade a packet of 1000 bits: BER 2.5e-4; of 200 packets most studies see no
     # error. A limit that took the 200,000 bits as independent, 1.5e-5, would miss the rate every time.

@@ -176,7 +176,7 @@ def test_composition_of_one_is_itself(event: Event) -> None:
 
 
 def test_advanced_composition_is_the_printed_theorem() -> None:
-    """Kairouz, Oh and Viswanath 2015, Theorem 3.5, its second and third branch, written out."""
+    """Kairouz, Oh and Viswanath 2015, Theorem 3.5, its three branches, written out."""
     each, counts, delta = (0.1, 0.4), (50, 7), 1e-6
     mean = sum(n * e * (math.exp(e) - 1.0) / (math.exp(e) + 1.0) for e, n in zip(each, counts, strict=True))
     squares = sum(n * e * e for e, n in zip(each, counts, strict=True))
@@ -184,6 +184,8 @@ def test_advanced_composition_is_the_printed_theorem() -> None:
     third = mean + math.sqrt(2 * squares * math.log(math.e + math.sqrt(squares) / delta))
     releases = spent(*((PureEpsilon(epsilon=e), n) for e, n in zip(each, counts, strict=True)))
     assert advanced_epsilon(releases, delta=delta) == pytest.approx(min(second, third))
+    one = spent((PureEpsilon(epsilon=1.0), 1))
+    assert advanced_epsilon(one, delta=delta) == 1.0, "a single release is not made worse"
 
 
 @pytest.mark.parametrize("accountant", ["advanced", "renyi", "pld"])

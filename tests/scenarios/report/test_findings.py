@@ -90,6 +90,11 @@ PLANTED: dict[str, tuple[str, str, str]] = {
         "the privacy mechanism adds more noise",
         "privacy.budget.epsilon",
     ),
+    "a majority of attackers": (
+        said(GUESSED, {"rounds": 5, "attack": {"kind": "invert", "share": 0.6}, "aggregation": "median"}),
+        "guessing among 10 classes: devices attack with kind invert; no aggregation withstands half",
+        "learning.attack.share",
+    ),
     "attackers": (said(GUESSED, {"attack": {"kind": "ones", "share": 0.4}}), "kind ones", "median"),
     "most rounds without an update": (
         said(

@@ -50,6 +50,43 @@ def test_uploads_without_an_error_bound_the_rate_by_their_number_and_not_by_thei
     assert observed_rate("packet_error_rate", counts, link=FADING).high == pytest.approx(2.0 * found.high)
 
 
+def own_fades(**changes: object) -> LinkConfig:
+    channel = {"fading": "rayleigh", "coherence": "packet"}
+    given = {"access": "orthogonal", "modulation": "bpsk", "channel": channel, "packet_size_bytes": 25, **changes}
+    return LinkConfig.model_validate(given)
+
+
+def test_packets_with_fades_of_their_own_are_the_units_of_their_rate() -> None:
+    wrong = np.random.default_rng(3).binomial(10, 0.05, UPLOADS)
+    packets = ClusteredCounts.of(wrong, np.full(UPLOADS, 10))
+    expected = rate_interval(errors=int(wrong.sum()), total=10 * UPLOADS)
+    for link in (own_fades(), own_fades(coding={"code": "convolutional"}, channel={"model": "awgn"})):
+        assert observed_rate("packet_error_rate", packets, link=link) == expected
+    silent = ClusteredCounts.of(np.zeros(UPLOADS, np.int64), np.full(UPLOADS, BITS))
+    bits = observed_rate("bit_error_rate", silent, link=own_fades())
+    assert (1.0 - bits.high / 0.5) ** (UPLOADS * BITS // 200) == pytest.approx(0.05), "10 packets of 200 bits an upload"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"channel": {"fading": "rayleigh", "coherence": "round"}},
+        {"channel": {"fading": "rayleigh", "coherence": "packet", "cell": {}}},
+        {"access": "noma"},
+        {"power": {"policy": "closed-loop"}},
+        {"error_model": "iid"},
+    ],
+)
+def test_packets_that_share_a_draw_are_no_units(changes: dict[str, object]) -> None:
+    wrong = np.repeat([0, 10], UPLOADS // 2)  # all packets of an upload, or none
+    packets = ClusteredCounts.of(wrong, np.full(UPLOADS, 10))
+    found, alone = (
+        observed_rate("packet_error_rate", packets, link=own_fades(**changes)),
+        rate_interval(errors=500, total=1000),
+    )
+    assert found.high - found.low > 2.5 * (alone.high - alone.low)
+
+
 @pytest.mark.parametrize(
     ("changes", "lasts"),
     [

@@ -187,6 +187,26 @@ def test_what_errs_independently_is_known_of_the_link(
     assert curve.independent == expected
 
 
+NOMA = ("link.access=noma", "link.noma.group_size=2", "measure.num_devices=2", "measure.over=esno_db")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "expected", "unit"),
+    [
+        ((), "bits", (4, 2)),
+        (("link.modulation=bpsk",), "bits", (2, 2)),
+        (("link.channel.fading=rayleigh",), "transmissions", (1, 1)),
+        (("link.coding.code=ldpc5g", "link.coding.rate=1/2"), "transmissions", (1, 1)),
+        (("link.csi={error_variance: 0.01}",), "transmissions", (1, 1)),
+    ],
+)
+def test_devices_of_noma_err_together_in_a_symbol_where_noise_alone_makes_errors(
+    tmp_path: Path, overrides: tuple[str, ...], expected: str, unit: tuple[int, int]
+) -> None:
+    curve = plan_of(tmp_path, BASE, "link.modulation=qpsk", *NOMA, *overrides).curves[0]
+    assert (curve.independent, curve.unit) == (expected, unit)
+
+
 def ids(plan: LinkPlan) -> list[str]:
     return [point.point_id for curve in plan.curves for point in curve.points]
 

@@ -7,8 +7,7 @@ import pytest
 
 from fl.algorithms.fedavg.config import FedAvgConfig
 from fl.algorithms.fedavg.upload import upload_plan
-from fl.data.data_set import ParticipationConfig
-from fl.data.partition.split import Participants, draw_participants
+from fl.uplink.participation import Participants, Participation, ParticipationConfig
 from fl.uplink.senders import SenderIndex
 from phy.config import LinkConfig
 
@@ -16,10 +15,8 @@ FADES = {"channel": {"model": "flat", "fading": "rayleigh"}}
 
 
 def drawn(config: ParticipationConfig, *, rounds: int = 400, steps: int = 5, trial: int = 0) -> list[Participants]:
-    return [
-        draw_participants(config, num_devices=30, steps=steps, seed=5, trial=trial, round_index=index)
-        for index in range(rounds)
-    ]
+    who = Participation(config, samples=np.ones(30), steps=steps, seed=5, trial=trial)
+    return [who.of(index) for index in range(rounds)]
 
 
 def test_all_take_part_unless_told() -> None:
@@ -73,6 +70,12 @@ def test_another_probability_of_dropping_leaves_the_choice_as_it_was() -> None:
 def test_indices_are_shared_only_where_no_device_has_a_channel_of_its_own(link: dict[str, object], count: int) -> None:
     config = FedAvgConfig.model_validate({"num_devices": 8, "participation": {"devices_per_round": 3}})
     assert SenderIndex(upload_plan(config), link=LinkConfig.model_validate(link)).count == count
+
+
+def test_devices_that_are_chosen_by_their_channels_keep_their_indices() -> None:
+    part = {"devices_per_round": 3, "selection": "best-channel"}
+    config = FedAvgConfig.model_validate({"num_devices": 8, "participation": part})
+    assert SenderIndex(upload_plan(config), link=LinkConfig.model_validate(FADES)).count == 8
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Selections of the devices of a round."""
