@@ -61,13 +61,16 @@ def received(modulation: str, channel: str, es_n0_db: float, few: float) -> Rece
 @pytest.mark.parametrize("channel", CHANNELS)
 @pytest.mark.parametrize("modulation", BITS_PER_SYMBOL)
 def test_candidates_alone_are_received_as_all_symbols_are(modulation: str, channel: str, share: float) -> None:
-    """Energies are sums of other float32 numbers: four r^2 in one logarithm, against both parts squared."""
+    """Energies are sums of other float32 numbers: four r^2 in one logarithm, against both parts squared.
+
+    They differ by 1e-6 at most with fused multiply-add, and by 3e-6 without it.
+    """
     es_n0_db = 10.0 * math.log10(-math.log(share)) - 20.0 * math.log10(HALF_SPACING[modulation])
     every, rare = (received(modulation, channel, es_n0_db, few) for few in (NEVER, ALWAYS))
     assert every.counts.bit_errors.sum() > 20
     assert np.array_equal(rare.payload, every.payload)
     for name in ("transmit_energy", "signal_energy", "noise_energy"):
-        np.testing.assert_allclose(getattr(rare.counts, name), getattr(every.counts, name), rtol=1e-6)
+        np.testing.assert_allclose(getattr(rare.counts, name), getattr(every.counts, name), rtol=1e-5)
     each = channel == "rayleigh, every symbol" and BITS_PER_SYMBOL[modulation] > 2  # these are always received
     assert np.array_equal(rare.counts.noise_energy, every.counts.noise_energy) == each
 

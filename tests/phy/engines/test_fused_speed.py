@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from phy.links.orthogonal import OrthogonalLink
 from phy.numerics.workers import THREADS_VARIABLE
 
 SYMBOLS = 1 << 19
+HALF_AS_WIDE = 2.0 if os.environ.get("NUMBA_CPU_NAME") == "x86-64-v2" else 1.0
+"""Kernels have vectors of half the width under `.ci/limit sse4`; NumPy draws its normals as fast as before."""
 OFDM = {"ofdm": {}, "channel": {"model": "tdl-a", "coherence": "packet", "speed_m_s": 3.0}, "csi": {"estimator": "ls"}}
 
 
@@ -55,7 +58,7 @@ def test_a_symbol_takes_no_longer_than_some_of_its_noise_in_numpy(
     )
     num_bits = SYMBOLS * BITS_PER_SYMBOL[modulation]
     link = OrthogonalLink(config, num_devices=1, num_bits=num_bits, chain=FusedChain(config, threads=1))
-    assert shares_of_noise(link, num_devices=1, num_bits=num_bits) < limit
+    assert shares_of_noise(link, num_devices=1, num_bits=num_bits) < limit * HALF_AS_WIDE
 
 
 @pytest.mark.parametrize(
@@ -87,7 +90,7 @@ def test_a_symbol_of_a_packet_takes_no_longer_than_some_of_its_noise(
     )
     num_devices = 2 if config.access == "noma" else 1
     link = compile_digital(config, num_devices=num_devices, num_bits=2 * SYMBOLS)
-    assert shares_of_noise(link, num_devices=num_devices, num_bits=2 * SYMBOLS) < limit
+    assert shares_of_noise(link, num_devices=num_devices, num_bits=2 * SYMBOLS) < limit * HALF_AS_WIDE
 
 
 @pytest.mark.parametrize(
@@ -118,4 +121,4 @@ def test_two_bits_of_a_code_word_take_no_longer_than_some_noise(
         }
     )
     link = compile_digital(config, num_devices=1, num_bits=2 * SYMBOLS)
-    assert shares_of_noise(link, num_devices=1, num_bits=2 * SYMBOLS) < limit
+    assert shares_of_noise(link, num_devices=1, num_bits=2 * SYMBOLS) < limit * HALF_AS_WIDE
