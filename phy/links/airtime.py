@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from phy.coding.plan import plan_packet
+from dataclasses import dataclass
+
+from phy.coding.plan import PacketPlan, plan_packet
 from phy.config import CsiEstimation, LinkConfig
 
 
@@ -39,10 +41,54 @@ def upload_airtime_s(link: LinkConfig, *, payload_bits: int) -> float | None:
     return whole + (_packet_airtime_s(link, packet_bits=rest) if rest else 0.0)
 
 
-def _packet_airtime_s(link: LinkConfig, *, packet_bits: int) -> float:
+@dataclass(frozen=True, kw_only=True)
+class PacketCut:
+    """How a packet of `payload_bits` is cut: code blocks and check sum (`plan`), symbols, and slots of OFDM.
+
+    A packet has its slots for itself: `slot_symbols` data symbols in each of `slots`, 0 on a single carrier.
+    """
+
+    plan: PacketPlan
+    symbols: int
+    slots: int = 0
+    slot_symbols: int = 0
+
+    @property
+    def used(self) -> float:
+        """Share of the data symbols of its slots that a packet fills; 1 on a single carrier."""
+        return self.symbols / (self.slots * self.slot_symbols) if self.slots else 1.0
+
+
+def cut_packet(link: LinkConfig, *, packet_bits: int) -> PacketCut:
+    """Return how a packet of so many payload bits is cut. ValueError where the code cannot carry it."""
     crc, width = link.packets.crc_name(packet_bits), link.bits_per_symbol
     plan = plan_packet(link.coding, payload_bits=packet_bits, bits_per_symbol=width, crc=crc)
     symbols = plan.coded_bits // link.bits_per_symbol
-    if link.ofdm != "none":
-        symbols = -(-symbols // link.ofdm.data_symbols_per_slot) * link.ofdm.num_symbols
+    if link.ofdm == "none":
+        return PacketCut(plan=plan, symbols=symbols)
+    each = link.ofdm.data_symbols_per_slot
+    return PacketCut(plan=plan, symbols=symbols, slots=-(-symbols // each), slot_symbols=each)
+
+
+def fullest_packet_bytes(link: LinkConfig, *, slots: int) -> int:
+    """Return the size of the largest packet that takes at most so many slots of OFDM [bytes]; 0: none does."""
+
+    def fits(size: int) -> bool:
+        try:
+            return cut_packet(link, packet_bits=8 * size).slots <= slots
+        except ValueError:  # longer than the code allows
+            return False
+
+    low, high = 0, 1
+    while fits(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def _packet_airtime_s(link: LinkConfig, *, packet_bits: int) -> float:
+    cut = cut_packet(link, packet_bits=packet_bits)
+    symbols = cut.symbols if link.ofdm == "none" else cut.slots * link.ofdm.num_symbols
     return symbols * link.symbol_s

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from fl.algorithms.fedavg.config import FedAvgConfig, trains_in_kernels
 from fl.base.words import plural
 from phy.config import LinkConfig
+from phy.links.airtime import cut_packet
 from privacy.config.bit_flipping import BitFlippingBudget
 from scenarios.cli.describe import describe, listings
 from scenarios.plan.points import Plan
@@ -96,6 +97,9 @@ def _say_plan(checked: Check, plan: Plan, *, pace: Pace | None) -> None:
     if engine := computed_by(links_on_air(point.scenario for point in plan.points)):
         say(f"symbols computed by {engine}")
         say(_received_snr(links_on_air(point.scenario for point in plan.points)))
+        first_learning = plan.points[0].scenario.learning
+        for sentence in _packets(links_on_air(point.scenario for point in plan.points), first_learning.payload_bits()):
+            say(sentence)
     learnings = [point.scenario.learning for point in plan.points]
     found = {trains_in_kernels(learning) for learning in learnings if isinstance(learning, FedAvgConfig)}
     if trainers := [words for in_kernels, words in _TRAINERS.items() if in_kernels in found]:
@@ -130,6 +134,26 @@ def _received_snr(links: Iterable[LinkConfig]) -> str:
     return f"received SNR {' to '.join(ends)} dB: 3 dB below snr_max_db, whose N0 is per real dimension"
 
 
+def _packets(links: Iterable[LinkConfig], payload_bits: int | None) -> Iterator[str]:
+    """How the first link with a code or OFDM cuts a packet, or a payload that is shorter: blocks, bits, slots."""
+    for link in (one.resolve_mcs() for one in links):
+        if link.access == "superposition" or (link.coding == "none" and link.ofdm == "none"):
+            continue
+        bits = min(8 * link.packet_size_bytes, payload_bits or 8 * link.packet_size_bytes)
+        cut = cut_packet(link, packet_bits=bits)
+        plan = cut.plan
+        parts = [f"{plural(plan.crc_bits, 'bit')} of check sum"] if plan.crc_bits else []
+        if link.coding != "none":
+            blocks = plural(plan.num_blocks, "block")
+            parts.append(f"{blocks} of {plan.block_bits} bits coded as {plan.coded_block_bits}")
+        parts.append(plural(cut.symbols, "symbol"))
+        if cut.slots:
+            whole = cut.slots * cut.slot_symbols
+            parts.append(f"{plural(cut.slots, 'slot')} of its own, {cut.used:.0%} of their {whole} data symbols used")
+        yield f"a packet of {plural(bits, 'bit')}: {', '.join(parts)}"
+        return
+
+
 def _say_study(plan: LinkPlan) -> None:
     """The `measure:` part: axis, engine, stopping rule, closed forms."""
     from scenarios.studies.link.level import has_closed_form
@@ -137,6 +161,8 @@ def _say_study(plan: LinkPlan) -> None:
 
     say(axis_sentence(plan))
     say(f"symbols computed by {computed_by(curve.link for curve in plan.curves)}")
+    for sentence in _packets((curve.link for curve in plan.curves), None):
+        say(sentence)
     stopping = stop_sentence(plan)
     say(f"{stopping[0].upper()}{stopping[1:]}.")
     closed = sum(has_closed_form(curve.link) for curve in plan.curves)

@@ -16,6 +16,7 @@ from fl.uplink.channel_credit import errors_together, law_of_errors
 from phy.coding.plan import plan_packet
 from phy.config import LinkConfig
 from phy.engines.choice import has_bfloat16
+from phy.links.airtime import cut_packet, fullest_packet_bytes
 from phy.links.warnings import link_warnings
 from privacy.config import UploadMechanism
 from privacy.config.base import Training
@@ -33,6 +34,8 @@ _CANCELLED = 0.05
 """Share of the mean update below which attackers have cancelled it."""
 _LITTLE_NOISE = 0.2
 """Noise of a run over all of its steps with which a model learns."""
+_USED_SLOTS = 0.7
+"""Share of the data symbols of its slots that a packet of a sensible size fills."""
 _LITTLE_POWER = 0.01
 """Share of full power below which an energy budget is likely a mistake in its unit."""
 
@@ -50,6 +53,7 @@ def _learning_and_link(scenario: Scenario) -> Iterator[str]:
         for _, link in links_of(scenario):
             yield from link_warnings(link)
         yield from _short_upload(scenario)
+        yield from _empty_slots(resolve_auto(scenario).link, scenario.learning.payload_bits())
     yield from learning.warnings()
     if not isinstance(learning, FedAvgConfig):
         return
@@ -92,6 +96,31 @@ def _short_upload(scenario: Scenario) -> Iterator[str]:
             f"{plan.rate:.2g} in place of {link.coding.rate:.2g}, because {longer}, and its bits err "
             "together; write coding: none, or learn a larger model"
         )
+
+
+def _empty_slots(link: LinkConfig, payload_bits: int | None) -> Iterator[str]:
+    """Slots of OFDM that a packet does not fill, and which are on the air and cost energy all the same."""
+    if link.ofdm == "none" or link.plain or link.error_model == "error_free" or link.access == "superposition":
+        return
+    bits = 8 * link.packet_size_bytes
+    if payload_bits is not None and payload_bits < bits:
+        return  # a payload is one packet, and no other is there to fill its slots
+    cut = cut_packet(link, packet_bits=bits)
+    if cut.used >= _USED_SLOTS:
+        return
+    fuller = next((slots for slots in range(cut.slots, cut.slots + 8) if _fills(link, slots)), cut.slots)
+    size = fullest_packet_bytes(link, slots=fuller)
+    yield (
+        f"link.packet_size_bytes: a packet of {plural(link.packet_size_bytes, 'byte')} fills {cut.used:.0%} of the "
+        f"data symbols of the {plural(cut.slots, 'slot')} that it has for itself, and airtime and energy count them "
+        f"all; write packet_size_bytes: {size}"
+    )
+
+
+def _fills(link: LinkConfig, slots: int) -> bool:
+    """Tell if the largest packet of so many slots fills them, codes being coarse."""
+    size = fullest_packet_bytes(link, slots=slots)
+    return size >= link.packet_size_bytes and cut_packet(link, packet_bits=8 * size).used >= _USED_SLOTS
 
 
 def _noise(learning: FedAvgConfig, mechanism: UploadMechanism) -> Iterator[str]:

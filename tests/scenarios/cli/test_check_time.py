@@ -35,6 +35,29 @@ def test_check_names_who_trains(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "networks trained" not in said(Path("flmc-snr"), capsys)
 
 
+OFDM = """\
+name: slots
+link:
+  {modulation: 16qam, ofdm: {num_subcarriers: 72}, channel: {model: tdl-a}, coding: {code: ldpc5g, rate: 1/2},
+   packet_size_bytes: 110}
+learning: {algorithm: fedavg, data: digits, model: linear}
+"""
+
+
+def test_check_says_how_a_packet_fills_its_slots_and_which_size_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scenario = write_scenario(tmp_path, OFDM)
+    text = said(scenario, capsys)
+    assert "a packet of 880 bits: 1 block of 880 bits coded as 1760, 440 symbols, 1 slot of its own, 51% of" in text
+    assert "fills 51% of the data symbols of the 1 slot that it has for itself" in text
+    size = int(text.partition("write packet_size_bytes: ")[2].split()[0])
+    fuller = said(scenario, capsys, overrides=(f"link.packet_size_bytes={size}",))
+    assert "fills" not in fuller, "following the remedy ends the warning"
+    assert f"a packet of {8 * size:,} bits" in fuller
+    assert "a packet of" not in said(Path("fedavg-digits"), capsys), "bits on a single carrier are not cut"
+
+
 def test_time_is_that_of_the_second_round(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
