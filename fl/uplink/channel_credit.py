@@ -44,7 +44,7 @@ def packets_are_independent(link: LinkConfig) -> bool:
 
 
 def rate_moves_by_round(link: LinkConfig) -> bool:
-    """Whether the error rate of a device differs from round to round on a link whose bits err independently in each.
+    """Tell if the error rate of a device differs from round to round on a link whose bits err independently in each.
 
     Counts of many rounds are then a mixture of rates, and say nothing against independence within a round.
     """

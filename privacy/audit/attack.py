@@ -84,7 +84,7 @@ class Audited:
         return sorted({claim.order for claim in self.claims if claim.order is not None})
 
     def refuted(self, one: Claim) -> bool:
-        """Whether games contradict a claim: its epsilon, at no larger delta than audited, is less than they prove."""
+        """Tell if games contradict a claim: its epsilon, at no larger delta than audited, is less than they prove."""
         if one.order is not None:
             return self.result.renyi_lower(one.order) > one.epsilon
         return one.delta <= self.result.delta and self.result.epsilon_lower > one.epsilon

@@ -76,12 +76,12 @@ def swept_keys(sweep: Any) -> Iterator[KeyPath]:
 
 
 def is_set(value: Any, wanted: Any) -> bool:
-    """Whether a setting has the value written: by size, so that 1 is 1.0, or by its text."""
+    """Tell if a setting has the value written: by size, so that 1 is 1.0, or by its text."""
     return bool(value == wanted) or canonical_json(value) == canonical_json(wanted)
 
 
 def is_shown(config: FigureConfig, point: Point) -> bool:
-    """Whether the figure's `where` keeps a point."""
+    """Tell if the figure's `where` keeps a point."""
     return all(
         any(is_set(value_of(point, path), one) for one in items_of(wanted)) for path, wanted in config.where.items()
     )

@@ -167,7 +167,7 @@ def _check_settings(place: _Place, at: dict[str, Any], plan: Plan) -> None:
 
 
 def _is_meant(here: _Place, path: str, plan: Plan) -> bool:
-    """Whether a word was written for this very sweep: by the same file as the sweep, or as the setting itself.
+    """Tell if a word was written for this very sweep: by the same file as the sweep, or as the setting itself.
 
     A file on top of it, or --set, may leave rivals out; their numbers are left out with them.
     """

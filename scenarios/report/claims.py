@@ -340,7 +340,7 @@ def strongest_claims(store: Store, plan: Plan) -> tuple[tuple[PointClaims, ...],
 
 
 def _few_ledgers(store: Store, plan: Plan) -> bool:
-    """Whether the sweep points have few different ledgers: equal ones are accounted once."""
+    """Tell if the sweep points have few different ledgers: equal ones are accounted once."""
     if len(plan.points) <= MOST_POINTS:
         return True
     known: set[bytes] = set()
@@ -401,6 +401,6 @@ def claim_parts(found: tuple[PointClaims, ...], why: str, plan: Plan, *, folder:
 
 
 def _protected(store: Store, plan: Plan) -> bool:
-    """Whether any point has noise or a claim; one trial of each tells."""
+    """Tell if any point has noise or a claim; one trial of each tells."""
     first = (account for ids in plan.task_ids for account in store.read_accounts(ids[:1]).values())
     return any(account.published or account.ledger.kind != "unprotected" for account in first)

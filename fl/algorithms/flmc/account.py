@@ -37,7 +37,7 @@ def amplitude_caps(config: FlmcConfig, *, budget: BudgetConfig, noise_power: flo
 
 
 def hides_alone(config: FlmcConfig, *, link: LinkConfig) -> bool:
-    """Whether a budget is kept by the device's own draws: one-bit gradients whose noise of the channel may not count.
+    """Tell if a budget is kept by the device's own draws: one-bit gradients whose noise of the channel may not count.
 
     A code removes that noise, and a listener has the bits as they were sent: randomized response.
     """

@@ -60,12 +60,12 @@ class AttackersOfTrials:
 
     @property
     def jam(self) -> bool:
-        """Whether `symbols` are to be sent at full power by those who attack."""
+        """Tell if `symbols` are to be sent at full power by those who attack."""
         return self._acts_on == "air"
 
     @property
     def change_bits(self) -> bool:
-        """Whether `bits` may be other ones than were given."""
+        """Tell if `bits` may be other ones than were given."""
         return self._acts_on == "bits"
 
     def who(self, context: UplinkContext) -> Bools:

@@ -186,7 +186,7 @@ class FlmcConfig(Learning):
 
     @property
     def sends_signs(self) -> bool:
-        """Whether an entry is one sign, of about a/2 of the gradient's size."""
+        """Tell if an entry is one sign, of about a/2 of the gradient's size."""
         return self.sends.one_bit and self.levels is None
 
     @property

@@ -96,7 +96,7 @@ class Levels:
 
     @property
     def gaussian(self) -> bool:
-        """Whether an entry is a Gaussian mechanism, with the levels at +-l as its worst two."""
+        """Tell if an entry is a Gaussian mechanism, with the levels at +-l as its worst two."""
         return self._distance is not None and self.reach <= self.bound
 
     @property

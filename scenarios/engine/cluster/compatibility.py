@@ -1,4 +1,4 @@
-"""Whether two processes would compute the same numbers: versions and source of what computes them."""
+"""Tell if two processes would compute the same numbers: versions and source of what computes them."""
 
 from __future__ import annotations
 

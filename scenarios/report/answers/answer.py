@@ -6,11 +6,13 @@ ask for privacy and entries that do not are ranked apart, and a smaller error at
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fl.base.words import plural
+from privacy.evidence import USUAL_DELTA
 from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, Point, value_of
 from scenarios.report.answers.contests import Contests, contests
@@ -100,6 +102,7 @@ def answer(plan: Plan, summaries: Sequence[PointSummary], *, proved: Mapping[int
         *_compared(config, found),
         *_references(found),
         *_error_models(plan, summaries, metric=found.metric),
+        *(_budget(plan, proved) if unfair else ()),
     )
     soft = " ".join([LEAD, *([AT_EQUAL_PRIVACY] if unfair else [])]) if rows else ""
     return Answer(verdicts=tuple(verdicts), about=about, table=table, soft=soft)
@@ -132,6 +135,22 @@ def _ranked(found: Contests, *, better: int) -> tuple[tuple[tuple[str, str], ...
         said_ += _within(within, metric=found.metric, better=better)
     more = [("", f"{plural(len(said_) - MOST_SENTENCES, 'more sentence')} like these: see the table of the report.")]
     return (*said_[:MOST_SENTENCES], *(more if len(said_) > MOST_SENTENCES else ())), rows
+
+
+def _budget(plan: Plan, proved: Mapping[int, Proved]) -> Iterator[tuple[str, str]]:
+    """The lines that give every mechanism one epsilon for the whole run: the smallest that is proved."""
+    scenario = plan.points[0].scenario
+    finite = [one for one in proved.values() if math.isfinite(one.epsilon)]
+    if not finite or scenario.budget is not None or not scenario.learning.takes_budget:
+        return
+    if all(point.scenario.mechanism is None for point in plan.points):
+        return  # schemes have an epsilon of their own
+    if not all(point.scenario.learning.uses_radio for point in plan.points):
+        return  # a budget has nothing to limit where nothing is sent
+    least = min(finite, key=lambda one: one.epsilon)
+    delta = least.delta or USUAL_DELTA
+    line = f"privacy.budget: {{epsilon: {least.epsilon:.3g}, delta: {delta:.3g}}}"
+    yield "To compare at equal privacy", f"write {line} in place of privacy.epsilon, which limits the whole run of all"
 
 
 def _within(stories: Sequence[Story], *, metric: str, better: int) -> Iterator[tuple[str, str]]:

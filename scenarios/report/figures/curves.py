@@ -231,7 +231,7 @@ def _panel(config: FigureConfig, point: Point) -> tuple[str, str]:
 
 
 def applies(path: str, point: Point) -> bool:
-    """Whether a setting says anything about a point; what the point itself sweeps always does.
+    """Tell if a setting says anything about a point; what the point itself sweeps always does.
 
     A reference without a radio has no other, an error-free link has no power or channel, one that is not NOMA has no
     detector of its, and amplitudes have no quantizer.
@@ -283,7 +283,7 @@ def band(quantity: str, mean: Mean, *, values: NDArray[np.float64] | None = None
 
 
 def related(path: str, other: str) -> bool:
-    """Whether one path is the other or a part of it."""
+    """Tell if one path is the other or a part of it."""
     return f"{path}.".startswith(f"{other}.") or f"{other}.".startswith(f"{path}.")
 
 

@@ -267,7 +267,7 @@ def _counts(store: Store, point: Point, done: Sequence[str]) -> dict[str, Cluste
 
 
 def is_measured(quantity: str, point: Point) -> bool:
-    """Whether a rate of the link was observed at a point: bits that met no radio bound no error rate."""
+    """Tell if a rate of the link was observed at a point: bits that met no radio bound no error rate."""
     return not (RATES[quantity].table == "link" and point.scenario.link.error_model == "error_free")
 
 

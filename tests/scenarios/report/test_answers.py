@@ -155,6 +155,15 @@ def test_a_smaller_error_at_a_larger_epsilon_is_no_win(
     assert fair == (verdict == "yes")
     if not fair:
         assert "but not at equal privacy: the run has proved ε = 13 against 10 of digital" in said[""]
+    hint = said.get("To compare at equal privacy", "")
+    assert hint.startswith("write privacy.budget: {epsilon: 10, delta: 1e-05} in place of privacy.epsilon") != fair
+
+
+def test_no_attack_is_called_better_than_another(tmp_path: Path) -> None:
+    settings = [{SNR: 0.0, "learning.attack": {"kind": kind, "share": 0.2}} for kind in ("ones", "random")]
+    said, rows = answered(tmp_path, plan_of(settings, series="learning.attack"), BETTER)
+    assert rows == []
+    assert not any("better" in text for text in said.values())
 
 
 def test_a_scheme_without_a_proof_does_not_win_over_one_with_it(tmp_path: Path) -> None:
