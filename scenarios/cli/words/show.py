@@ -50,6 +50,8 @@ def show(what: str | None) -> None:
     console = Console(highlight=False)
     if what is None or what in ("KIND", "NAME", "KEY", "WHAT"):  # as the help writes it
         _print_kinds(console)
+    elif (card := _reference_check(what.strip())) is not None:
+        print(f"# a reference check: phyloop verify --only {what.strip()}\n{card}", end="")
     elif not _print_one(console, what.strip()):
         words = [word for one in registries().values() for word in one.words()]
         metrics = dict.fromkeys(name for one in _measured().values() for name in one)
@@ -65,6 +67,13 @@ def show(what: str | None) -> None:
             return  # another word for the same, such as bler
         remedy = f"the kinds are {listing(kinds(), last='and')}; docs/plugins.md shows how to write one of your own"
         raise ScenarioError(problem=f"{what} is not known", remedy=remedy if near is None else f"did you mean {near}")
+
+
+def _reference_check(name: str) -> str | None:
+    """Return the scenario file of a reference check; None for another name."""
+    from scenarios.studies.verify.cards import CARDS, card_names
+
+    return (CARDS / f"{name}.yaml").read_text(encoding="utf-8") if name in card_names() else None
 
 
 def _print_one(console: Console, what: str) -> bool:

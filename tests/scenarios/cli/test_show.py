@@ -42,6 +42,12 @@ def shown(what: str, capsys: pytest.CaptureFixture[str]) -> str:
     return " ".join(capsys.readouterr().out.split())
 
 
+def test_a_reference_check_is_shown_as_its_file(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown("noma-cancellation", capsys)
+    assert text.startswith("# a reference check: phyloop verify --only noma-cancellation\n")
+    assert yaml.safe_load(text)["card"]["expect"]
+
+
 def test_a_section_has_defaults_units_and_words(capsys: pytest.CaptureFixture[str]) -> None:
     assert "subcarrier_spacing_hz 15000.0 distance of subcarriers [Hz]" in shown("link.ofdm", capsys)
     channel = shown("link.channel", capsys)
