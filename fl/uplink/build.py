@@ -85,18 +85,22 @@ class NumberUplink(Kept):
         (numbers,) = blocks
         devices, context = senders.devices, senders.context
         at, owners = self._index.of(devices), self._index.owners(devices)
-        honest = ~self._attackers.who[devices]
+        honest, alone = ~self._attackers.who[devices], self._index.alone
+        # Rows of those who send alone, or of all on the link.
+        rows = np.arange(len(devices)) if alone else at
+        senders_of_rows = devices if alone else owners
         values, known, reception, observed = self._numbers.send(
-            self._index.spread(numbers, at),
-            devices=owners,
+            numbers if alone else self._index.spread(numbers, at),
+            devices=senders_of_rows,
             context=context,
-            attack=partial(self._attackers.bits, devices=owners, context=context),
+            attack=partial(self._attackers.bits, devices=senders_of_rows, context=context),
             admit=lambda clipped: check_range(
-                clipped[at][honest] / numbers.shape[1], devices[honest], codec=self._codec, key="codec"
+                clipped[rows][honest] / numbers.shape[1], devices[honest], codec=self._codec, key="codec"
             ),
+            at=at if alone else None,
         )
         if known is not None:
-            known = np.broadcast_to(known, values.shape)[at]
+            known = np.broadcast_to(known, values.shape)[rows]
         num_active = len(devices) if known is None else int(known.any(axis=1).sum())
         self._index.report(
             record,
@@ -106,7 +110,7 @@ class NumberUplink(Kept):
             numbers={"num_active": float(num_active), **self.transport.spent(reception, at)},
             observed=observed,
         )
-        found = self._scheme.aggregate(values[at], weights=senders.weights, known=known, otherwise=otherwise)
+        found = self._scheme.aggregate(values[rows], weights=senders.weights, known=known, otherwise=otherwise)
         return of_shape(found, otherwise.shape, whose=f"aggregation {self._scheme.name}")
 
     def receive(self, updates: F32, *, context: UplinkContext) -> Received:

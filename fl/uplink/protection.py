@@ -49,6 +49,12 @@ class RoundPlan:
         flips = self.flip_probability
         return replace(self, flip_probability=None if flips is None else flips[devices], first_device=devices.start)
 
+    def rows(self, devices: I64) -> RoundPlan:
+        """The plan of `devices`, row by row."""
+        flips, factor = (None if one is None else one[devices] for one in (self.flip_probability, self.factor))
+        observed = {name: one[devices] for name, one in self.observed.items()}
+        return RoundPlan(flip_probability=flips, factor=factor, observed=observed)
+
 
 class Protection:
     """Privacy protection of an upload. The base class only flips bits as planned.

@@ -23,7 +23,7 @@ class SenderIndex:
 
     Where every device's channel has the same law and nothing of it lasts from round to round, the `devices_per_round`
     that take part get indices anew in each round, and no others are simulated. Otherwise, and where channels decide who
-    takes part, the index is the number.
+    takes part, the index is the number. `alone`: few of many devices send, and numbers of those alone are encoded.
     """
 
     def __init__(self, plan: UploadPlan, *, link: LinkConfig) -> None:
@@ -32,7 +32,8 @@ class SenderIndex:
         links = [link] if plan.downlink is None else [link, plan.downlink]
         self._shared = some is not None and not plan.chosen_by_channel and all(exchangeable(one) for one in links)
         self.count = some if some is not None and self._shared else plan.num_devices
-        self._meet = not link.resolve_digital().plain
+        self.alone = plan.chosen_by_channel and self.count > (some or self.count)
+        self._named = self.alone or not link.resolve_digital().plain
 
     def of(self, devices: I64) -> I64:
         """Return the indices of devices, ascending."""
@@ -45,8 +46,11 @@ class SenderIndex:
         return owners
 
     def unused(self, devices: I64) -> tuple[int, ...]:
-        """Return the indices that must stay off the air when `devices` send; empty where each has its own resources."""
-        if not self._meet:
+        """Return the indices that stay off the air when `devices` send.
+
+        Empty where each has its own resources, and is simulated without harm.
+        """
+        if not self._named:
             return ()
         return tuple(np.setdiff1d(np.arange(self.count), self.of(devices)).tolist())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,19 +67,25 @@ class BitTransport:
         context: UplinkContext,
         attack: BitAttack | None = None,
         first_device: int | None = None,
+        at: I64 | None = None,
     ) -> tuple[U8, Reception]:
         """Return what the server has of `payload` `[1, K, num_bytes]`, and the reception of the protected bits.
 
         `attack` changes the protected bits. With `first_device`, for a transport that is `parted`, the payload is of
-        that device and those after it; `plan` is that of all.
+        that device and those after it; `plan` is that of all. With `at` `[K]` payload and plan are of these devices of
+        the link, ascending, and the reception is that of all.
         """
         if first_device is not None:
             plan = plan.of(slice(first_device, first_device + payload.shape[1]))
         covered = self.protection.cover(payload, plan=plan, context=context)
-        reception = self.link.send(
-            covered if attack is None else attack(covered), context=context, caps={}, first_device=first_device
-        )
-        return self.protection.uncover(reception.payload, num_bytes=payload.shape[-1], context=context), reception
+        sent = covered if attack is None else attack(covered)
+        if at is not None:
+            whole = np.zeros((1, self.link.num_devices, sent.shape[-1]), np.uint8)
+            whole[:, at] = sent
+            sent = whole
+        reception = self.link.send(sent, context=context, caps={}, first_device=first_device)
+        received = reception.payload if at is None else reception.payload[:, at]
+        return self.protection.uncover(received, num_bytes=payload.shape[-1], context=context), reception
 
     def joined(self, parts: Sequence[Reception]) -> Reception:
         """Return the receptions of parts as one, in the order of the devices; of several the payload is left out."""
@@ -138,25 +145,32 @@ class NumberTransport:
         context: UplinkContext,
         attack: BitAttack | None = None,
         admit: Callable[[I64], None] = lambda _: None,
+        at: I64 | None = None,
     ) -> Upload:
         """Send `values` `[K, M]` of `devices` `[K]`, and return what the server has of them.
 
         `admit` receives how many values of each device the codec clips, `[K]`, and may raise before anything is sent.
-        Raises LearningError for NaN or infinity among the values.
+        With `at` `[K]` these are the devices of the link with these numbers, ascending, and what the link and the
+        round report is of all its devices. Raises LearningError for NaN or infinity among the values.
         """
-        plan = self.bits.begin(context)
+        whole = plan = self.bits.begin(context)
+        if at is not None:
+            plan = whole.rows(at)
         noisy = self._protection.perturb(values, devices=devices, context=context)
         encoded = self._codec.encode(noisy[None], keys=context.keys(Purpose.ROUNDING))
         stored = (1, len(noisy), -(-self._num_bits // 8))
         of_shape(encoded.payload, stored, whose=f"codec {self._codec.name}")
         del noisy
         admit(encoded.clipped[0])
-        received, reception = self.bits.send(encoded.payload, plan=plan, context=context, attack=attack)
+        received, reception = self.bits.send(encoded.payload, plan=plan, context=context, attack=attack, at=at)
         decoded = self._codec.decode(received, num_values=self._num_values)[0]
-        known = self.bits.known(reception, bits_per_value=self._codec.bits_per_value)
-        ends = self._end_to_end(encoded.payload, received, known, plan)
+        mine = reception if at is None else _of_devices(reception, at)
+        known = self.bits.known(mine, bits_per_value=self._codec.bits_per_value)
+        ends = {**self._end_to_end(encoded.payload, received, known, plan), "clipped_values": encoded.clipped[0]}
         decoded, known = believe(decoded, known, self._limit)
-        observed = {**plan.observed, **ends, "clipped_values": encoded.clipped[0]}
+        if at is not None:
+            ends = {name: _among_all(values, at, count=self.bits.link.num_devices) for name, values in ends.items()}
+        observed = {**whole.observed, **ends}
         return Upload(self._protection.recover(decoded, plan=plan), known, reception, observed)
 
     def _end_to_end(self, sent: U8, received: U8, known: Bools | None, plan: RoundPlan) -> dict[str, I64]:
@@ -173,6 +187,19 @@ class NumberTransport:
                 np.bitwise_count((sent[0, device] ^ received[0, device]) & held).sum() if arrived[device] else 0
             )
         return {"end_bits": arrived * self._codec.bits_per_value, "end_errors": errors}
+
+
+def _of_devices(reception: Reception, at: I64) -> Reception:
+    """Return what of a reception says which packets of the devices `at` arrived."""
+    delivered = None if reception.delivered is None else reception.delivered[:, at]
+    active = replace(reception.decision, active=reception.decision.active[:, at])
+    return replace(reception, delivered=delivered, decision=active)
+
+
+def _among_all(values: NDArray[Any], at: I64, *, count: int) -> NDArray[Any]:
+    out = np.zeros(count, values.dtype)
+    out[at] = values
+    return out
 
 
 def believe(values: NDArray[Any], known: Bools | None, limit: float | None) -> tuple[NDArray[Any], Bools | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from phy.config import BITS_PER_SYMBOL, LinkConfig
 from phy.fading.block_taps import FlatChannel, UplinkContext
 from phy.links.flat_chain import FlatChain, Load
-from phy.links.link import LinkError, Reception, check_part
+from phy.links.link import LinkError, Reception, check_part, round_airtime
 from phy.links.power import AmplitudeDecision, PowerControl
+from phy.measure.burstiness import Burstiness
 from phy.measure.counts import LinkCounts, empty_counts
 from phy.numerics.random import Purpose, random_bits
 
@@ -65,9 +66,22 @@ class OrthogonalLink:
         caps: Mapping[str, ArrayLike],
         first_device: int | None = None,
     ) -> Reception:
-        """See `DigitalUplink.send`. Raises LinkError for a payload of another shape."""
+        """See `DigitalUplink.send`: silent devices are left out. Raises LinkError for a payload of another shape."""
         first = check_part(payload, first_device=first_device, uplink=self, num_trials=len(context.trials))
-        decision = self.decide(context, caps).of(slice(first, first + payload.shape[1]))
+        whole, count = self.decide(context, caps), payload.shape[1]
+        on_air = np.setdiff1d(np.arange(first, first + count), context.silent)
+        if 0 < len(on_air) < count:
+            runs = np.split(on_air, np.flatnonzero(np.diff(on_air) > 1) + 1)
+            parts = [self._carry(payload[:, run - first], int(run[0]), whole, context) for run in runs]
+            found = _spread(parts, on_air - first, decision=whole.of(slice(first, first + count)))
+            turns = self.config.multiplexing == "tdma"
+            return replace(found, round_airtime_s=round_airtime(found.counts.airtime_s, one_after_another=turns))
+        return self._carry(payload, first, whole, context)
+
+    def _carry(
+        self, payload: NDArray[np.uint8], first: int, whole: AmplitudeDecision, context: UplinkContext
+    ) -> Reception:
+        decision = whole.of(slice(first, first + payload.shape[1]))
         return self._chain.carry(payload, replace(self._load, first_device=first), context=context, decision=decision)
 
     def probe(
@@ -137,6 +151,28 @@ class OrthogonalLink:
             )
             counts.append(self._chain.carry(bits, load, context=context, decision=decision).counts)
         return counts[0] if len(counts) == 1 else LinkCounts.join(counts)
+
+
+def _spread(parts: Sequence[Reception], at: NDArray[np.int64], *, decision: AmplitudeDecision) -> Reception:
+    """One reception of all devices, from those of the devices `at`; the others are silent, with counts of zero."""
+    active = decision.active.copy()
+    active[:, np.setdiff1d(np.arange(active.shape[1]), at)] = False
+
+    def spread(values: Any) -> Any:
+        out = np.zeros((values.shape[0], active.shape[1], *values.shape[2:]), values.dtype)
+        out[:, at] = values
+        return out
+
+    def spread_all(sums: Any) -> Any:
+        return type(sums)(**{one.name: spread(getattr(sums, one.name)) for one in fields(sums)})
+
+    bursts = [part.bursts for part in parts if part.bursts is not None]
+    return Reception(
+        payload=spread(np.concatenate([part.payload for part in parts], axis=1)),
+        counts=spread_all(LinkCounts.join([part.counts for part in parts])),
+        decision=replace(decision, active=active),
+        bursts=spread_all(Burstiness.join(bursts)) if bursts else None,
+    )
 
 
 def _values(caps: Mapping[str, ArrayLike]) -> tuple[tuple[str, bytes], ...]:

@@ -54,6 +54,8 @@ from privacy.config import Mechanism
 if TYPE_CHECKING:
     from fl.algorithms.fedavg.config import FedAvgConfig
 
+PROBE_BITS = 512
+"""Known bits that show a selection the channel of a device: its power, whatever the noise on them."""
 FIRST_COLUMNS = ("test_loss", "test_accuracy", "train_loss", "clipped_gradients", "model_norm")
 """Columns of rounds that every trial has, before those of its uplink."""
 
@@ -244,9 +246,9 @@ class Federation(Trials):
         return numbers if sends.all() else numbers[sends]
 
     def _probe(self, round_index: int) -> LinkCounts:
-        """Counts of a packet of known bits that every device sends over its channel of a round."""
+        """Counts of a packet of known bits that every device sends over its channel of a round, or of fewer bits."""
         assert not isinstance(self.uplink, SuperposedUplink)  # a conflict
-        link, num_bits = self.uplink.transport.link, 8 * self._link.packet_size_bytes
+        link, num_bits = self.uplink.transport.link, min(8 * self._link.packet_size_bytes, PROBE_BITS)
         context = UplinkContext(seed=self._seed, trials=(self.trial,), round_index=round_index)
         return link.probe(num_bits, context=context, caps={}, again=True)
 

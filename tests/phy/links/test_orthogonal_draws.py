@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from radio import ERRORS_OF_A_CHECK, context, link_config, random_payload, standard_errors_apart, unpacked
 
 from phy.compile import compile_digital
-from phy.config import BITS_PER_SYMBOL
-from phy.fading.block_taps import CHUNK_SYMBOLS
+from phy.config import BITS_PER_SYMBOL, LinkConfig
+from phy.fading.block_taps import CHUNK_SYMBOLS, UplinkContext
 from phy.measure.counts import LinkCounts
 
 
@@ -109,3 +109,26 @@ def test_rounds_of_one_run_share_the_fade_under_run_coherence() -> None:
     assert np.abs(z_scores(first, later)).max() < 4.5  # 20 scores
     assert (first.bit_errors != later.bit_errors).any()
     np.testing.assert_allclose(first.signal_energy, later.signal_energy, rtol=1e-5)  # float32 sums
+
+
+def test_silent_devices_are_left_out_and_change_nothing_of_the_others() -> None:
+    config = LinkConfig.model_validate(
+        {"access": "orthogonal", "modulation": "qpsk", "channel": {"fading": "rayleigh"}, "power": {"snr_max_db": 6.0}}
+    )
+    uplink = compile_digital(config, num_devices=7, num_bits=801)
+    payload = np.random.default_rng(1).integers(0, 256, (2, 7, 101), dtype=np.uint8)
+    payload[..., -1] &= 0x80
+    there = UplinkContext(seed=4, trials=(0, 3), round_index=2)
+    all_of_them = uplink.send(payload, context=there, caps={})
+    for silent in ((0, 3, 4), (1,), (6, 5, 2)):
+        some, on_air = uplink.send(payload, context=replace(there, silent=silent), caps={}), np.ones(7, bool)
+        on_air[list(silent)] = False
+        assert np.array_equal(some.payload, all_of_them.payload * on_air[:, None])
+        assert not some.decision.active[:, ~on_air].any()
+        for field in fields(some.counts):
+            found, expected = getattr(some.counts, field.name), getattr(all_of_them.counts, field.name)
+            assert np.array_equal(found, expected * on_air), field.name
+        assert some.bursts is not None
+        assert all_of_them.bursts is not None
+        assert np.array_equal(some.bursts.in_a_row, all_of_them.bursts.in_a_row * on_air[:, None])
+        assert some.round_airtime_s == pytest.approx(all_of_them.round_airtime_s * on_air.sum() / 7)
