@@ -40,7 +40,7 @@ lint: $(STAMP)   ## style and types
 	$(BIN)/mypy benchmarks
 
 bench: $(STAMP)  ## speed and memory as ratios against named peers
-	for script in $$(grep -l __main__ benchmarks/*.py | grep -v -e round_costs -e same_numbers -e training_rivals); do $(BIN)/python $$script || exit 1; done
+	for script in $$(grep -l __main__ benchmarks/*.py | grep -v -e round_costs -e same_numbers -e training_rivals -e federated_); do $(BIN)/python $$script || exit 1; done
 
 table: $(STAMP)  ## every chain in every engine and peer, what rounds cost, how cost grows
 	$(BIN)/python benchmarks/all_chains.py
