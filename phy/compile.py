@@ -20,7 +20,7 @@ from phy.links.packets.link import PacketLink
 from phy.links.superposition import SuperpositionLink
 from phy.links.superposition_ofdm.layout import Layout
 from phy.links.superposition_ofdm.link import OfdmSuperposition
-from phy.links.superposition_ofdm.sums import Sums
+from phy.links.superposition_ofdm.sums import SumEngine
 
 
 def compile_digital(config: LinkConfig, *, num_devices: int, num_bits: int) -> DigitalUplink:
@@ -140,7 +140,7 @@ def _air_chain(config: LinkConfig) -> AirChain:
     return FusedAir(config)
 
 
-def _ofdm_sums(config: LinkConfig, layout: Layout) -> Sums:
+def _ofdm_sums(config: LinkConfig, layout: Layout) -> SumEngine:
     if engine_of(config) == "sionna":
         from phy.links.superposition_ofdm.chunks import SionnaSums
 

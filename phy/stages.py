@@ -139,7 +139,7 @@ class Frontend(Protocol):
         ...
 
 
-class Codec(Protocol):
+class ChannelCodec(Protocol):
     """Packet of payload bits to coded bits and back: CRC, segmentation, FEC, interleaving."""
 
     payload_bits: int
@@ -158,6 +158,6 @@ class Codec(Protocol):
 class Receiver(Protocol):
     """Detection and decoding: observations in, payload bits of every user out."""
 
-    def receive(self, observation: Observation, *, codec: Codec, earlier_llrs: Any) -> Decoded:
+    def receive(self, observation: Observation, *, codec: ChannelCodec, earlier_llrs: Any) -> Decoded:
         """Detect and decode; `earlier_llrs` (as `Decoded.llrs`) of earlier attempts are added before decoding."""
         ...

@@ -79,38 +79,7 @@ METHODS_LEFT: dict[str, int] = {
     "scenarios.store.store.Store": 19,
     "scenarios.studies.learning.LearningStudy": 13,
 }
-NAMES_LEFT: set[str] = {
-    "Answer",
-    "Arrived",
-    "Batch",
-    "ChainSpec",
-    "Check",
-    "Codec",
-    "Comparison",
-    "Curve",
-    "Decoded",
-    "Entry",
-    "Frozen",
-    "GaussianNoise",
-    "Law",
-    "Ldpc",
-    "Measured",
-    "Modes",
-    "OnAir",
-    "PacketPlan",
-    "Part",
-    "Place",
-    "PolarCode",
-    "Received",
-    "Row",
-    "Rows",
-    "Senders",
-    "Sending",
-    "Spent",
-    "Sums",
-    "Trials",
-    "Upload",
-}
+NAMES_LEFT: set[str] = set()
 
 
 @pytest.fixture(scope="module")

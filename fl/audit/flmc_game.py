@@ -33,7 +33,7 @@ from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.links.link import AirUplink, DigitalUplink
 from phy.numerics.random import Purpose, round_keys, uniform_words
-from privacy.audit.attack import Batch, GameFacts
+from privacy.audit.attack import GameBatch, GameFacts
 from privacy.audit.promises import accounted, claim, nothing_promised, of_the_budget
 from privacy.config import AmplitudeMechanism
 from privacy.events.claims import Claim
@@ -123,7 +123,7 @@ class FlmcGame:
         kind = self._played[0] if self._left is None else round_index
         self._peaks[kind] = max(self._peaks.get(kind, 0.0), float(peak_amplitude.max(initial=0.0)))
 
-    def play(self, number: int) -> Batch:
+    def play(self, number: int) -> GameBatch:
         trials = tuple(range(number * self._trials, (number + 1) * self._trials))
         audited = self._audited(UplinkContext(seed=self._seed, trials=trials))
         kept = audited.any(axis=1) if self._air is not None else audited
@@ -142,7 +142,9 @@ class FlmcGame:
                 score, observed = self._detected(payload, context)
             total += score
             seen.append(observed.reshape(*worlds.shape, -1)[kept].reshape(kept.sum(), -1))
-        return Batch(alternative=worlds[kept].ravel(), score=total[kept].ravel(), observed=np.concatenate(seen, axis=1))
+        return GameBatch(
+            alternative=worlds[kept].ravel(), score=total[kept].ravel(), observed=np.concatenate(seen, axis=1)
+        )
 
     def _audited(self, context: UplinkContext) -> Bools:
         """Whose gradients a game is about, `[trials, K]`: the first honest device of those that err together."""

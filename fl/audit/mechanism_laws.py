@@ -18,7 +18,7 @@ from fl.base.arrays import F32, F64, I64, U8
 from fl.base.words import plural
 from fl.schemes.codecs.codec import Codec
 from fl.schemes.coders.coder import Encoder
-from fl.schemes.coders.law import CREDITED, Law, Received, Scores
+from fl.schemes.coders.law import CREDITED, Law, ReceivedGames, Scores
 from fl.uplink.budgets import upload_parameters
 from fl.uplink.protection import Protection
 from phy.config import LinkConfig
@@ -88,7 +88,7 @@ class CodecLaw(Law):
     def _apart(self, devices: I64) -> F64:
         return self.apart[devices % self.config.num_devices % len(self.apart)][:, None]
 
-    def score(self, received: Received) -> Scores:
+    def score(self, received: ReceivedGames) -> Scores:
         places = received.places
         with np.errstate(invalid="ignore"):
             values = self.config.codec.decode(received.payload[None], num_values=places.num_values)[0]
@@ -100,7 +100,7 @@ class CodecLaw(Law):
         counts = Counter(float(self.parameters[index]) for index in played)
         return [Spending(event=event_of(kind, one, {}), count=n * times) for one, n in counts.items()]
 
-    def _ratio(self, read: F64, received: Received) -> F64:
+    def _ratio(self, read: F64, received: ReceivedGames) -> F64:
         middle = float(np.max(self._apart(received.places.audited).astype(np.float32))) / 2.0
         finite = np.nan_to_num(read, nan=0.0, posinf=0.0, neginf=0.0)
         return np.asarray(np.clip((finite - middle) / middle, -1.0, 1.0))
@@ -117,7 +117,7 @@ class GaussianLaw(CodecLaw):
     gaussian: bool = True
     worlds: ClassVar[str] = "models of one device that are the sensitivity apart"
 
-    def _ratio(self, read: F64, received: Received) -> F64:
+    def _ratio(self, read: F64, received: ReceivedGames) -> F64:
         apart = self._apart(received.places.audited)
         sigma = float(self.parameters[received.context.round_index]) * apart
         finite = np.nan_to_num(read, nan=0.0, posinf=0.0, neginf=0.0)
@@ -156,7 +156,7 @@ class FlippingLaw(CodecLaw):
     scope: ClassVar[Scope] = "coordinate"
     worlds: ClassVar[str] = "one weight of one device at two neighbouring values that differ in every bit"
 
-    def score(self, received: Received) -> Scores:
+    def score(self, received: ReceivedGames) -> Scores:
         bits, context = received.bits, received.context
         payload = self.config.codec.encode(np.zeros((1, 1, 1), np.float32), keys=context.keys(Purpose.ROUNDING)).payload
         null = np.unpackbits(payload[0, 0], count=bits.shape[1])

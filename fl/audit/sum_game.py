@@ -28,7 +28,7 @@ from fl.uplink.protection import Protection
 from fl.uplink.senders import SenderIndex
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
-from privacy.audit.attack import Batch, GameFacts
+from privacy.audit.attack import GameBatch, GameFacts
 from privacy.audit.promises import accounted, claim, of_the_budget
 from privacy.config import ReceiverNoise
 from privacy.events.claims import Claim
@@ -81,11 +81,11 @@ class SumGame:
             privacy=privacy,
         )
 
-    def play(self, number: int) -> Batch:
+    def play(self, number: int) -> GameBatch:
         worlds = draw_worlds(self._seed, number, self._at_once)
         games = [self._game(number * self._at_once + place, world=bool(one)) for place, one in enumerate(worlds)]
         score, observed = np.array([total for total, _ in games]), np.array([seen for _, seen in games], np.float32)
-        return Batch(alternative=worlds, score=score, observed=observed)
+        return GameBatch(alternative=worlds, score=score, observed=observed)
 
     def _game(self, trial: int, *, world: bool) -> tuple[float, list[float]]:
         """The score of a game, and of each of its rounds."""

@@ -17,7 +17,7 @@ from fl.base.errors import LearningError
 from fl.base.words import plural
 from fl.models.federated import Piece
 from fl.schemes.coders.coder import Encoder
-from fl.schemes.coders.law import Law, LearntLaw, Places, Received
+from fl.schemes.coders.law import Law, LearntLaw, Places, ReceivedGames
 from fl.schemes.scheme import Scheme
 from fl.uplink.budgets import rounds_within
 from fl.uplink.build import build_response
@@ -27,7 +27,7 @@ from fl.uplink.senders import exchangeable
 from fl.uplink.transport import BitTransport
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
-from privacy.audit.attack import Batch, Game, GameFacts
+from privacy.audit.attack import Game, GameBatch, GameFacts
 from privacy.config import BudgetConfig, Mechanism, ReceiverNoise
 from privacy.events.claims import Claim
 
@@ -73,7 +73,7 @@ class UploadGame:
             link, protection=protection, num_devices=places.num_rows, num_bits=upload_bits(places.num_values)
         )
 
-    def play(self, number: int) -> Batch:
+    def play(self, number: int) -> GameBatch:
         places = self.places
         worlds = draw_worlds(self._seed, number, places.count).reshape(len(places.audited), len(places.places))
         self._coder.restore(copy.deepcopy(self._begin_with))
@@ -83,9 +83,11 @@ class UploadGame:
             score, observed = self._law.score(self._send(worlds, context))
             total += score
             seen.append(observed)
-        return Batch(alternative=worlds.ravel(), score=total, observed=np.concatenate(seen, axis=1).astype(np.float32))
+        return GameBatch(
+            alternative=worlds.ravel(), score=total, observed=np.concatenate(seen, axis=1).astype(np.float32)
+        )
 
-    def _send(self, worlds: Bools, context: UplinkContext) -> Received:
+    def _send(self, worlds: Bools, context: UplinkContext) -> ReceivedGames:
         devices = np.arange(self.places.num_rows)
         plan = self._transport.begin(context)
         flip_rate = np.asarray(plan.observed.get("probed_low", np.zeros(len(devices))))
@@ -98,7 +100,7 @@ class UploadGame:
         if known is not None:
             signs *= known
         own = self._of_games(signs)
-        return Received(bits=own, payload=received[0], places=self.places, coder=self._coder, context=context)
+        return ReceivedGames(bits=own, payload=received[0], places=self.places, coder=self._coder, context=context)
 
     def _numbers(self, worlds: Bools, context: UplinkContext) -> F32:
         """Numbers `[K, num_values]` of `worlds` `[rows, games]`; zeros elsewhere."""

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from phy.config.base import Frozen as Frozen
 
 PositiveFloat = Annotated[float, Field(gt=1e-15, le=1e9, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1, strict=True)]
 Probability = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
-
-
-class Frozen(BaseModel):
-    """Base of every part of a scenario: unknown keys are errors, values never change."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 def whole(default: int, description: str, *, least: int = 1, most: int | None = None) -> Any:

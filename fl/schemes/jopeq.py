@@ -33,7 +33,7 @@ from privacy.mechanisms.additive_noise import T_FREEDOM, laplace_epsilon, laplac
 
 if TYPE_CHECKING:
     from fl.schemes.coders.law import Law
-    from fl.schemes.coders.value_coder import Part
+    from fl.schemes.coders.value_coder import CodedPart
 
 RADIUS_FACTOR = 1.5
 """gamma over the root mean square of what is quantised."""
@@ -119,14 +119,14 @@ class JopeqScheme(ValueScheme):
             return laplace_epsilon(self._scale, width=_WIDTH)
         return t_epsilon(self._scale, dimension=2, diameter=_WIDTH * math.sqrt(2.0))
 
-    def to_codes(self, x: F32, *, part: Part) -> NDArray[Any]:
+    def to_codes(self, x: F32, *, part: CodedPart) -> NDArray[Any]:
         if not self.as_coded:
             np.clip(x, -1.0, 1.0, out=x)
         x += self._noise(part.words(Purpose.PRIVACY, count=x.shape[1]))
         x += self._dither(part, x.shape[1])
         return self.quantizer.indices(x.reshape(len(x), -1, self.dimension))
 
-    def to_values(self, codes: NDArray[Any], *, part: Part) -> F32:
+    def to_values(self, codes: NDArray[Any], *, part: CodedPart) -> F32:
         """See `ValueScheme.to_values`; codes that no point has are read as the last point."""
         points = self.quantizer.points.astype(np.float32)
         read = points[np.minimum(codes, len(points) - 1)].reshape(len(codes), -1)
@@ -155,7 +155,7 @@ class JopeqScheme(ValueScheme):
         angle = uniforms(words[:, 1::2]) * np.float32(2.0 * np.pi)
         return np.stack([length * np.cos(angle), length * np.sin(angle)], axis=-1).reshape(words.shape)
 
-    def _dither(self, part: Part, count: int) -> F32:
+    def _dither(self, part: CodedPart, count: int) -> F32:
         """Uniform over an interval of length D, or a rectangle: modulo the lattice, uniform over the cell."""
         drawn = uniforms(part.words(Purpose.CODEBOOK, count=count))
         drawn -= np.float32(0.5)

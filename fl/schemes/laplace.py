@@ -18,7 +18,7 @@ from privacy.mechanisms.additive_noise import laplace_scale
 
 if TYPE_CHECKING:
     from fl.schemes.coders.law import Law
-    from fl.schemes.coders.value_coder import Part
+    from fl.schemes.coders.value_coder import CodedPart
 
 
 @schemes.register
@@ -42,7 +42,7 @@ class LaplaceScheme(ValueScheme):
     def _scale(self) -> float:
         return laplace_scale(self.epsilon, width=2.0)
 
-    def to_codes(self, x: F32, *, part: Part) -> NDArray[Any]:
+    def to_codes(self, x: F32, *, part: CodedPart) -> NDArray[Any]:
         """See `ValueScheme.to_codes`: x + Laplace(0, 2 / eps)."""
         if not self.as_coded:
             np.clip(x, -1.0, 1.0, out=x)
@@ -51,7 +51,7 @@ class LaplaceScheme(ValueScheme):
         x += noise
         return x.view(np.uint32)
 
-    def to_values(self, codes: NDArray[Any], *, part: Part) -> F32:
+    def to_values(self, codes: NDArray[Any], *, part: CodedPart) -> F32:
         """See `ValueScheme.to_values`; infinity and NaN among them where the bits say so."""
         return np.array(codes, np.uint32).view(np.float32)
 

@@ -22,7 +22,7 @@ from privacy.mechanisms.mvu import MvuTable, mvu_table
 
 if TYPE_CHECKING:
     from fl.schemes.coders.law import Law
-    from fl.schemes.coders.value_coder import Part
+    from fl.schemes.coders.value_coder import CodedPart
 
 
 @schemes.register
@@ -56,7 +56,7 @@ class MvuScheme(ValueScheme):
         """P and alpha."""
         return mvu_table(epsilon=self.epsilon, input_bits=self.input_bits, output_bits=self.output_bits)
 
-    def to_codes(self, x: F32, *, part: Part) -> NDArray[Any]:
+    def to_codes(self, x: F32, *, part: CodedPart) -> NDArray[Any]:
         np.clip(x, -self.clip, self.clip, out=x)
         x *= np.float32(0.5 / self.clip)
         x += np.float32(0.5)
@@ -79,7 +79,7 @@ class MvuScheme(ValueScheme):
         stays = chosen(words << np.uint32(self.output_bits), share=stay[place])
         return np.where(stays, column, other[place])
 
-    def to_values(self, codes: NDArray[Any], *, part: Part) -> F32:
+    def to_values(self, codes: NDArray[Any], *, part: CodedPart) -> F32:
         return np.asarray((self.clip * (2.0 * self.table.symbols - 1.0)).astype(np.float32)[codes])
 
     def log_ratio(self, codes: I64, read: F64, *, end: float) -> F64:

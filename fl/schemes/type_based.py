@@ -21,7 +21,7 @@ from pydantic import Field
 
 from fl.base.arrays import F32, F64, I64
 from fl.base.fields import PositiveFloat
-from fl.schemes.coders.air import AirForm, Cover, Heard, OnAir, parts, unchanged
+from fl.schemes.coders.air import AirForm, Cover, Heard, SentAmplitudes, parts, unchanged
 from fl.schemes.coders.coder import Senders, checked_updates
 from fl.schemes.coders.value_scheme import ValueScheme
 from fl.schemes.scheme import schemes
@@ -31,7 +31,7 @@ from phy.numerics.random import Purpose
 from privacy.events.releases import Release
 
 if TYPE_CHECKING:
-    from fl.schemes.coders.value_coder import Part
+    from fl.schemes.coders.value_coder import CodedPart
 
 
 @schemes.register
@@ -66,7 +66,7 @@ class TypeBasedScheme(ValueScheme):
         """v_l from -B to B, `[2^bits]`."""
         return np.linspace(-self.bound, self.bound, 1 << self.bits)
 
-    def to_codes(self, x: F32, *, part: Part) -> NDArray[Any]:
+    def to_codes(self, x: F32, *, part: CodedPart) -> NDArray[Any]:
         top = np.float32((1 << self.bits) - 1)
         np.clip(x, -self.bound, self.bound, out=x)
         x *= top / np.float32(2.0 * self.bound)
@@ -75,7 +75,7 @@ class TypeBasedScheme(ValueScheme):
         x -= lower
         return np.asarray(lower + chosen(part.words(Purpose.ROUNDING, count=x.shape[1]), share=x))
 
-    def to_values(self, codes: NDArray[Any], *, part: Part) -> F32:
+    def to_values(self, codes: NDArray[Any], *, part: CodedPart) -> F32:
         return np.asarray(self.levels.astype(np.float32)[codes])
 
     def log_ratio(self, codes: I64, read: F64, *, end: float) -> F64:
@@ -102,15 +102,15 @@ class Histogram(AirForm):
         self.num_symbols = -(-num_values * len(self._levels) // 2)
         self._amplitude = np.sqrt(len(self._levels) / 2.0)
 
-    def send(self, updates: F32, senders: Senders, *, cover: Cover = unchanged) -> OnAir:
-        from fl.schemes.coders.value_coder import Part
+    def send(self, updates: F32, senders: Senders, *, cover: Cover = unchanged) -> SentAmplitudes:
+        from fl.schemes.coders.value_coder import CodedPart
 
         updates = checked_updates(updates, devices=senders.devices, num_values=self._num_values)
-        codes = self._scheme.to_codes(updates.copy(), part=Part(devices=senders.devices, context=senders.context))
+        codes = self._scheme.to_codes(updates.copy(), part=CodedPart(devices=senders.devices, context=senders.context))
         payload = np.zeros((len(updates), 2 * self.num_symbols), np.float32)
         first = np.arange(self._num_values, dtype=np.int64) * len(self._levels)
         np.put_along_axis(payload, first + codes, self._amplitude, axis=1)
-        return OnAir(payload=payload.view(np.complex64), read=self._read)
+        return SentAmplitudes(payload=payload.view(np.complex64), read=self._read)
 
     def _read(self, heard: Heard) -> F32:
         received = parts(heard.total)[: self._num_values * len(self._levels)].reshape(self._num_values, -1)

@@ -14,7 +14,7 @@ from fl.base.arrays import F32, F64, I64, U8, Bools
 from fl.base.checkpoints import Kept
 from fl.base.errors import LearningError
 from fl.base.recorder import Recorder, amplitude_columns
-from fl.schemes.coders.air import Heard, OnAir, parts, qpsk_symbols
+from fl.schemes.coders.air import Heard, SentAmplitudes, parts, qpsk_symbols
 from fl.schemes.coders.coder import Senders
 from fl.schemes.coders.stochastic_bits import SignSums
 from fl.uplink.energy import EnergyLeft
@@ -40,7 +40,7 @@ class Transmitted:
     """
 
     who: Senders
-    sent: OnAir
+    sent: SentAmplitudes
     payload: NDArray[Any]
     symbols: NDArray[Any]
     found: Superposition

@@ -21,7 +21,7 @@ from fl.schemes.coders.coder import Senders
 from fl.schemes.scheme import Scheme
 from fl.uplink.budgets import multipliers, upload_parameters
 from fl.uplink.plan import UploadPlan
-from fl.uplink.protection import BitFlipping, ClippedNoise, GaussianNoise, Protection, RandomizedResponse, RoundPlan
+from fl.uplink.protection import BitFlipping, ClippedNoise, NoiseOnNumbers, Protection, RandomizedResponse, RoundPlan
 from fl.uplink.senders import SenderIndex
 from fl.uplink.transport import BitTransport, NumberTransport
 from phy.config import LinkConfig
@@ -310,7 +310,7 @@ def build_protection(
     found = upload_parameters(plan, link=link, privacy=privacy)
     if isinstance(mechanism, NoisyNumbers):
         sigma, numbers = mechanism.noise(training, distance=distance, found=found)
-        return GaussianNoise(sigma, by_round=found), numbers
+        return NoiseOnNumbers(sigma, by_round=found), numbers
     assert isinstance(mechanism, FlippedBits)
     farthest, kappa = float(distance.max()), None
     fractions = plan.codec.as_fractions()

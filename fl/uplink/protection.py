@@ -101,7 +101,7 @@ class Protection:
         return values
 
 
-class GaussianNoise(Protection):
+class NoiseOnNumbers(Protection):
     """The Gaussian mechanism: w~ = w + N(0, sigma_n^2 I) on every device, Li et al. 2025 (23).
 
     `sigma` `[num_devices]`: noise of every device; `by_round` `[num_rounds]`: what it is multiplied by, None: nothing.
@@ -121,7 +121,7 @@ class GaussianNoise(Protection):
         return noise
 
 
-class ClippedNoise(GaussianNoise):
+class ClippedNoise(NoiseOnNumbers):
     """The Gaussian mechanism on updates scaled to an l2 norm of `clip` at most; `sigma` `[num_rounds]`."""
 
     def __init__(self, sigma: F64, *, clip: float, num_devices: int) -> None:

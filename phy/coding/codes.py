@@ -15,7 +15,7 @@ import tensorflow as tf
 from phy.coding.convolutional import polynomials_of
 from phy.coding.kernel_codes import KernelCode, kernel_code
 from phy.coding.plan import Coding, PacketPlan, ldpc_mother_bits
-from phy.coding.polar.graph import PolarCode
+from phy.coding.polar.graph import PolarGraph
 from phy.coding.repetition import Repetition
 from phy.coding.trellis import TrellisEncoder
 from phy.coding.turbo.sizes import TAIL_STEPS
@@ -60,7 +60,7 @@ def block_code(coding: Coding, plan: PacketPlan, *, bits_per_symbol: int, fused:
     if coding.code == "turbo":
         return Turbo(coding, plan)
     if coding.code == "polar5g":
-        return PolarCode(plan.block_bits, plan.coded_block_bits, list_size=coding.list_size)
+        return PolarGraph(plan.block_bits, plan.coded_block_bits, list_size=coding.list_size)
     return Ldpc(coding, plan, bits_per_symbol=bits_per_symbol)
 
 

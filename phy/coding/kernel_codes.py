@@ -34,7 +34,7 @@ class KernelCode(Protocol):
 
 
 @dataclass(frozen=True)
-class Ldpc:
+class LdpcKernels:
     """One block of 5G LDPC (TS 38.212 5.3.2) with the rate matching of Sionna, whose code words it has.
 
     `iterations` is the limit of layered iterations with 8-bit values; decoding stops at a code word. The error rate is
@@ -108,5 +108,5 @@ def kernel_code(
     if coding.code == "polar5g":
         return PolarCode(block_bits, coded_bits, coding.list_size, coding.standard)
     mother_bits = ldpc_mother_bits(block_bits, coded_bits, bits_per_symbol)
-    code = Ldpc(plan_ldpc(block_bits, mother_bits, bits_per_symbol=bits_per_symbol), coding.iterations)
+    code = LdpcKernels(plan_ldpc(block_bits, mother_bits, bits_per_symbol=bits_per_symbol), coding.iterations)
     return code if mother_bits == coded_bits else Repeated(code, mother_bits, coded_bits)

@@ -71,7 +71,7 @@ class Purpose(IntEnum):
     ATTACK = 26
 
 
-class Trials(tuple[int, ...]):
+class TrialNumbers(tuple[int, ...]):
     """Trial numbers with a cached hash: hashing a thousand of them takes longer than drawing their keys."""
 
     _hashed: int
@@ -127,7 +127,7 @@ def round_keys(seed: int, trials: Sequence[int], purpose: Purpose, round_index: 
 
     The counter that goes with it is (position, device): `words(keys, position, device)`.
     """
-    numbers = trials if isinstance(trials, tuple) else tuple(trials)  # keep a `Trials` with its cached hash
+    numbers = trials if isinstance(trials, tuple) else tuple(trials)  # keep a `TrialNumbers` with its cached hash
     count = max(min(_ROUNDS_AT_ONCE, _KEYS_AT_ONCE // max(len(numbers), 1)), 1)
     place = round_index % count
     keys: NDArray[np.uint32] = _keys_of_rounds(seed, numbers, purpose, round_index - place, count)[place]

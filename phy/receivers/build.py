@@ -12,7 +12,7 @@ from phy.receivers.capability import receiver_problem
 from phy.receivers.codeword import CodewordCancellation
 from phy.receivers.detectors import Detector, DetectorSpec, linear, successive
 from phy.receivers.joint import joint
-from phy.stages import Codec, Decoded, Observation, Receiver
+from phy.stages import ChannelCodec, Decoded, Observation, Receiver
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class DetectThenDecode:
 
     detect: Detector
 
-    def receive(self, observation: Observation, *, codec: Codec, earlier_llrs: Any) -> Decoded:
+    def receive(self, observation: Observation, *, codec: ChannelCodec, earlier_llrs: Any) -> Decoded:
         """See `Receiver.receive`; to be called inside a graph, whose parts are compiled here."""
         llrs = self.detect(observation)
         total = llrs if earlier_llrs is None else llrs + earlier_llrs

@@ -11,7 +11,7 @@ import tensorflow as tf
 from phy.coding.modulation import modulator
 from phy.receivers.demapping import SoftSymbols
 from phy.receivers.detectors import DetectorSpec, cancel, demap_kernel, in_user_order, sorted_layers
-from phy.stages import Codec, Decoded, Observation
+from phy.stages import ChannelCodec, Decoded, Observation
 
 
 @lru_cache(maxsize=32)
@@ -42,7 +42,7 @@ class CodewordCancellation:
 
     spec: DetectorSpec
 
-    def receive(self, observation: Observation, *, codec: Codec, earlier_llrs: Any) -> Decoded:
+    def receive(self, observation: Observation, *, codec: ChannelCodec, earlier_llrs: Any) -> Decoded:
         """See `Receiver.receive`; to be called inside a graph, since a codec may not compile."""
         stage, remap = _kernels(self.spec)
         turn, layers = sorted_layers(self.spec.equalizer)(observation)

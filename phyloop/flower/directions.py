@@ -28,14 +28,14 @@ NOT_FINITE = 1002
 """Code of the error that stands in for a reply with NaN, or with numbers beyond the range of float32."""
 
 
-class Upload(NamedTuple):
+class ClientUpload(NamedTuple):
     """The content of a client's reply, and the message of training that it answers."""
 
     content: RecordDict
     sent: Sent
 
 
-class Senders:
+class ClientSenders:
     """Sender index of each node id, the same in every round; `count` senders in all, None: as many as are first seen.
 
     Nodes that are seen together are numbered in ascending order of their ids.
@@ -66,12 +66,12 @@ class Senders:
 class Uplink:
     """Updates of clients to the server."""
 
-    def __init__(self, settings: Settings, *, senders: Senders) -> None:
+    def __init__(self, settings: Settings, *, senders: ClientSenders) -> None:
         self._settings, self._senders = settings, senders
         self._paths: dict[Layout, Path] = {}
         self._round = 0
 
-    def send(self, uploads: Mapping[int, Upload]) -> tuple[dict[int, RecordDict | Error], RoundOfClients | None]:
+    def send(self, uploads: Mapping[int, ClientUpload]) -> tuple[dict[int, RecordDict | Error], RoundOfClients | None]:
         """Return what the server receives of each node, and what was measured; None where nothing can be sent.
 
         A client whose update has NaN, or numbers beyond float32, does not send; its reply becomes an error. Raises
@@ -123,7 +123,7 @@ class Uplink:
 class Downlink:
     """Models of the server to the clients."""
 
-    def __init__(self, settings: Settings, *, senders: Senders) -> None:
+    def __init__(self, settings: Settings, *, senders: ClientSenders) -> None:
         self._settings, self._senders = settings, senders
         self._paths: dict[Layout, CodecPath] = {}
         self._held: dict[int, RecordDict] = {}

@@ -16,7 +16,7 @@ from flwr.serverapp import Grid
 from fl.base.errors import LearningError
 from fl.base.words import plural
 from phyloop.arguments import checked
-from phyloop.flower.directions import Downlink, Senders, Uplink, Upload
+from phyloop.flower.directions import ClientSenders, ClientUpload, Downlink, Uplink
 from phyloop.flower.pending import Pending, Sent, trains, transmissions
 from phyloop.flower.settings import LinkSource, read_settings
 from phyloop.wording import in_words
@@ -93,7 +93,7 @@ class AirGrid(Grid):
         seed: int = 0,
         out: str | Path | None = None,
     ) -> None:
-        self._grid, self._senders = grid, Senders(num_devices)
+        self._grid, self._senders = grid, ClientSenders(num_devices)
         self._settings = read_settings(
             link=link,
             codec=codec,
@@ -260,7 +260,9 @@ class AirGrid(Grid):
             )
         for group in transmissions((sent.node, sent.message_type) for _, sent in waiting):
             positions = {waiting[row][1].node: waiting[row][0] for row in group}
-            uploads = {waiting[row][1].node: Upload(replies[waiting[row][0]].content, waiting[row][1]) for row in group}
+            uploads = {
+                waiting[row][1].node: ClientUpload(replies[waiting[row][0]].content, waiting[row][1]) for row in group
+            }
             for node, arrived in self._transmit(uploads).items():
                 reply = replies[positions[node]]
                 if isinstance(arrived, RecordDict):
@@ -269,7 +271,7 @@ class AirGrid(Grid):
                     delivered[positions[node]] = make_message(metadata=reply.metadata, error=arrived)
         return delivered
 
-    def _transmit(self, uploads: Mapping[int, Upload]) -> dict[int, RecordDict | Error]:
+    def _transmit(self, uploads: Mapping[int, ClientUpload]) -> dict[int, RecordDict | Error]:
         """Return what the server receives of each node in one transmission over the uplink; keep what was measured."""
         received, measured = self._uplink.send(uploads)
         if measured is None:

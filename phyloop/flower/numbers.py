@@ -18,7 +18,7 @@ FLOATING = ("float16", "bfloat16", "float32", "float64")
 Numbers = NDArray[np.floating[Any]]
 
 
-class Place(NamedTuple):
+class ArrayPlace(NamedTuple):
     """An array of a message: its record, its name in the record, and its shape."""
 
     record: str
@@ -26,13 +26,13 @@ class Place(NamedTuple):
     shape: tuple[int, ...]
 
 
-Layout = tuple[Place, ...]
+Layout = tuple[ArrayPlace, ...]
 
 
 def layout_of(content: RecordDict) -> Layout:
     """Return the floating-point arrays of all ArrayRecords, in their order."""
     return tuple(
-        Place(record, name, tuple(array.shape))
+        ArrayPlace(record, name, tuple(array.shape))
         for record, arrays in content.array_records.items()
         for name, array in arrays.items()
         if array.dtype in FLOATING

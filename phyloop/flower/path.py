@@ -26,7 +26,7 @@ from scenarios.studies.flower.store import AppConfig
 Numbers = NDArray[np.floating[Any]]
 
 
-class Arrived(NamedTuple):
+class ArrivedUpdates(NamedTuple):
     """What the receiver has of the numbers of S clients.
 
     - `values` `[S, M]`, of any value where not known; `known` `[S, M]` or `[S, 1]` bool: those that arrived and are
@@ -97,7 +97,9 @@ class CodecPath:
     ) -> None:
         self._codec, self._limit, self._radio, self._privacy = codec, receiver_limit, radio, privacy or {}
 
-    def send(self, updates: Numbers, at: NDArray[np.int64], *, nodes: Sequence[int], context: UplinkContext) -> Arrived:
+    def send(
+        self, updates: Numbers, at: NDArray[np.int64], *, nodes: Sequence[int], context: UplinkContext
+    ) -> ArrivedUpdates:
         """Send updates of the `nodes`, the senders with index `at`.
 
         Raises LearningError where the codec clips too many values of a node.
@@ -115,7 +117,7 @@ class CodecPath:
         decoded, known = believe(decoded, known, self._limit)
         values = bits.protection.recover(decoded, plan=_of(plan, at))
         devices = {**{name: column[at] for name, column in plan.observed.items()}, "clipped_values": encoded.clipped[0]}
-        return Arrived(values, known, lost, link, devices, {**spent, **self._privacy})
+        return ArrivedUpdates(values, known, lost, link, devices, {**spent, **self._privacy})
 
 
 class SchemePath:
@@ -127,7 +129,9 @@ class SchemePath:
     def __init__(self, coder: Coder, *, radio: Radio) -> None:
         self._coder, self._radio = coder, radio
 
-    def send(self, updates: Numbers, at: NDArray[np.int64], *, nodes: Sequence[int], context: UplinkContext) -> Arrived:
+    def send(
+        self, updates: Numbers, at: NDArray[np.int64], *, nodes: Sequence[int], context: UplinkContext
+    ) -> ArrivedUpdates:
         """Send updates of the `nodes`, the senders with index `at`."""
         del nodes  # a scheme clips by its own rules
         coder, bits = self._coder, self._radio.bits
@@ -153,7 +157,7 @@ class SchemePath:
         decoded(slice(0, len(at)))  # what the scheme learns for its next round comes from all clients
         lost = _lost(known, at)
         devices = {name: column[at] for name, column in plan.observed.items()}
-        return Arrived(np.stack(values), None, lost, link, devices, {**spent, **reported})
+        return ArrivedUpdates(np.stack(values), None, lost, link, devices, {**spent, **reported})
 
 
 Path = CodecPath | SchemePath

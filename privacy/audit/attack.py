@@ -15,7 +15,7 @@ from privacy.events.events import Unit
 
 
 @dataclass(frozen=True, kw_only=True)
-class Batch:
+class GameBatch:
     """Games played together.
 
     - `alternative` bool `[n]`: the world each was played in;
@@ -42,7 +42,7 @@ class GameFacts:
 class Game(Protocol):
     """Neighbouring worlds of one scheme over one link.
 
-    - `law_known`: whether `Batch.score` is the likelihood ratio of the whole chain, or of it without what fades,
+    - `law_known`: whether `GameBatch.score` is the likelihood ratio of the whole chain, or of it without what fades,
       estimates or decoders add;
     - `gaussian`: whether the trade-off curve is that of two Gaussians.
     """
@@ -51,7 +51,7 @@ class Game(Protocol):
     law_known: bool
     gaussian: bool
 
-    def play(self, number: int) -> Batch:
+    def play(self, number: int) -> GameBatch:
         """Batch `number`: its keys are its own."""
         ...
 
@@ -104,7 +104,7 @@ def audit(
     `on_games` hears how many were played more. Raises PrivacyError for too few games or limits out of range.
     """
     chosen: Attack = attack or ("lr" if game.law_known else "classifier")
-    batches: list[Batch] = []
+    batches: list[GameBatch] = []
     played = 0
     while played < num_games:
         batch = game.play(len(batches))

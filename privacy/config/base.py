@@ -30,13 +30,13 @@ UNSETTLED = 0.99
 """Confidence that `auto` stands for where no error counts towards privacy, and before the number of rounds is known."""
 
 
-class Frozen(BaseModel):
+class PrivacySection(BaseModel):
     """Base of every part of `privacy:`: unknown keys are errors, values never change."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class BudgetConfig(Frozen):
+class BudgetConfig(PrivacySection):
     """The privacy budget of a whole run, over all rounds and numbers, and the action when it is spent."""
 
     epsilon: Epsilon = Field(description="epsilon of the whole run [nats]")
@@ -142,7 +142,7 @@ class Training:
     clip: float | None
 
 
-class Mechanism(Frozen):
+class Mechanism(PrivacySection):
     """Everything that `privacy:` may be.
 
     `protects`: the amplitude of superposed symbols, sums of updates in the air, numbers before they become bits, bits

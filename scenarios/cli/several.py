@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fl.base.words import plural
 from scenarios.files.replacement import replace_text, writing
-from scenarios.report.comparison import UNMATCHED, Comparison, comparison_page
+from scenarios.report.comparison import UNMATCHED, RunComparison, comparison_page
 from scenarios.report.tables.table import Table, say
 from scenarios.schema.errors import printable
 from scenarios.schema.labels.labels import axis_label
@@ -18,7 +18,7 @@ MOST_ROWS = 40
 """Rows of a table on the terminal; the page has all."""
 
 
-def print_comparison(found: Comparison, *, out: Path) -> None:
+def print_comparison(found: RunComparison, *, out: Path) -> None:
     """`phyloop compare`: print settings and differences, and write the page."""
     for run in found.runs:
         if run.missing:

@@ -32,7 +32,7 @@ _CHECKS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Check:
+class ContractCheck:
     """One sentence of a contract, asked of one thing; `problem` is None where the thing keeps it.
 
     `skipped`: what the thing does not declare, so that the sentence is not for it; empty where it was asked.
@@ -45,7 +45,7 @@ class Check:
     skipped: str = ""
 
 
-def checks_of(path: Path) -> Iterator[Check]:
+def checks_of(path: Path) -> Iterator[ContractCheck]:
     """Yield the checks of everything that a plug-in registers, with its default parameters.
 
     ScenarioError for a file that cannot be imported, or that registers a thing with required parameters.
@@ -65,15 +65,15 @@ def checks_of(path: Path) -> Iterator[Check]:
         thing = _made(kind, word, path)
         of_kind = "scheme of numbers" if getattr(thing, "uses_codec", False) else kind
         if of_kind not in _CHECKS:
-            yield Check(kind=kind, word=word, sentence="It can be made with its defaults.", problem=None)
+            yield ContractCheck(kind=kind, word=word, sentence="It can be made with its defaults.", problem=None)
             continue
         module, checks = _CHECKS[of_kind]
         for check in getattr(importlib.import_module(f"{__name__}.{module}"), checks):
             sentence = (check.__doc__ or check.__name__).strip().split("\n")[0]
             try:
-                yield Check(kind=kind, word=word, sentence=sentence, problem=_problem(check, thing, path))
+                yield ContractCheck(kind=kind, word=word, sentence=sentence, problem=_problem(check, thing, path))
             except SkipTest as reason:
-                yield Check(kind=kind, word=word, sentence=sentence, problem=None, skipped=str(reason))
+                yield ContractCheck(kind=kind, word=word, sentence=sentence, problem=None, skipped=str(reason))
 
 
 def broken_checks(path: Path) -> list[str]:

@@ -114,7 +114,7 @@ def difference(x: Cell, y: Cell, *, paired: bool) -> Difference:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class RunComparison:
     """Runs beside each other over the axis `by`; see `compared`."""
 
     runs: Sequence[Compared]
@@ -124,7 +124,7 @@ class Comparison:
     figures: Sequence[Drawing]
 
 
-def compared(runs: Sequence[Compared], *, by: str) -> Comparison:
+def compared(runs: Sequence[Compared], *, by: str) -> RunComparison:
     """Compare runs of one kind, each with the first, in the metrics that all of them have.
 
     A metric that is equal everywhere has a sentence, but neither figure nor table.
@@ -154,7 +154,7 @@ def compared(runs: Sequence[Compared], *, by: str) -> Comparison:
         if pairs:
             results[metric] = _table(pairs, first, paired={run.name: run.seed == first.seed for run in runs})
     left = (*heads, "setting", "run")
-    return Comparison(
+    return RunComparison(
         runs=runs,
         settings=Table(columns=heads, rows=rows, left=left, wrapped=heads),
         results=results,
@@ -245,7 +245,7 @@ def _joined(runs: Sequence[Compared], config: FigureConfig) -> Drawing:
     )
 
 
-def comparison_page(found: Comparison, *, command: str) -> str:
+def comparison_page(found: RunComparison, *, command: str) -> str:
     """Return the page of a comparison as HTML."""
     pictures = [
         Part(

@@ -12,7 +12,7 @@ from privacy.errors import PrivacyError
 from privacy.events.events import Relation
 from scenarios.plan.points import Plan, value_of
 from scenarios.report.claims import ACCOUNTANTS, FlippingTable, PointClaims, flipping_tables, gather_claims
-from scenarios.report.figures.privacy import Spent, spent_by_round
+from scenarios.report.figures.privacy import SpentByRound, spent_by_round
 from scenarios.schema.errors import ScenarioError
 from scenarios.studies.folders import study_in
 
@@ -29,7 +29,7 @@ class Accounts:
     plan: Plan
     claims: tuple[PointClaims, ...]
     flipping: tuple[FlippingTable, ...]
-    spent: tuple[Spent, ...] = ()
+    spent: tuple[SpentByRound, ...] = ()
 
     @property
     def columns_by_round(self) -> tuple[str, ...]:

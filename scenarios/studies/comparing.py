@@ -14,7 +14,7 @@ from fl.base.words import plural
 from phy.config.conflict import listing
 from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, Point, is_number, value_of
-from scenarios.report.comparison import Cell, Compared, Comparison, compared, settings_of
+from scenarios.report.comparison import Cell, Compared, RunComparison, compared, settings_of
 from scenarios.report.figures.curves import arrange
 from scenarios.report.figures.drawing import Drawing
 from scenarios.report.figures.learning import default_figures, figures_of, over_rounds
@@ -32,7 +32,7 @@ from scenarios.studies.link.results import Results, read_results
 from scenarios.studies.link.study import LinkStudy
 
 
-def compare_folders(folders: Sequence[Path], *, by: str | None = None) -> Comparison:
+def compare_folders(folders: Sequence[Path], *, by: str | None = None) -> RunComparison:
     """Compare the runs in folders over a setting that all sweep, `by`; see `scenarios.report.comparison.compared`.
 
     Without `by` the axis is the first that all sweep and that has numbers, else the first that all sweep, else the

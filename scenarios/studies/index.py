@@ -29,7 +29,7 @@ ABOUT = "Settings are those in which runs of one scenario differ."
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class IndexEntry:
     """A run folder; `state` is a sentence, and all else empty, where it cannot be read."""
 
     folder: Path
@@ -61,16 +61,16 @@ def write_index(folder: Path) -> tuple[Path, int]:
         return replace_text(folder / INDEX, page), len(rows)
 
 
-def _entry(folder: Path) -> Entry:
+def _entry(folder: Path) -> IndexEntry:
     try:
         status = read_status(folder)
         with Store.open_existing(folder) as store:
             scenario = store.notes.get("scenario")
         study = "" if store.identity.study == "run" else f" ({store.identity.study})"
     except ScenarioError as error:
-        return Entry(folder=folder, state=f"cannot be read: {error.problem}; {error.remedy}.")
+        return IndexEntry(folder=folder, state=f"cannot be read: {error.problem}; {error.remedy}.")
     rest = "".join(f", {n} {word}" for word, n in (("failed", status.failed), ("left", status.left)) if n)
-    return Entry(
+    return IndexEntry(
         folder=folder,
         state=f"{status.state}: {status.done} {status.unit}{rest}",
         date=(status.finished_at or status.started_at or "")[:16].replace("T", " "),
@@ -79,7 +79,7 @@ def _entry(folder: Path) -> Entry:
     )
 
 
-def _row(entry: Entry, keys: Sequence[str], *, within: Path) -> tuple[str, ...]:
+def _row(entry: IndexEntry, keys: Sequence[str], *, within: Path) -> tuple[str, ...]:
     from markupsafe import Markup
 
     place = entry.folder.relative_to(within)

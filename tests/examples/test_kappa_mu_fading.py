@@ -21,7 +21,7 @@ from scenarios.engine.run import run_study
 from scenarios.schema.labels.labels import setting_label
 from scenarios.schema.loader import load_scenario
 from scenarios.studies.link.level import theory
-from scenarios.studies.link.plan import Curve, expand_link
+from scenarios.studies.link.plan import LinkCurve, expand_link
 from scenarios.studies.link.results import LinkStore, read_results
 from scenarios.studies.link.study import LinkStudy
 
@@ -87,7 +87,7 @@ def test_the_table_of_the_engines_has_the_quantiles_of_the_law(kappa: float, mu:
     np.testing.assert_allclose(drawn, exact, rtol=3e-6)
 
 
-def measured(folder: Path, engine: str) -> tuple[Curve, Any]:
+def measured(folder: Path, engine: str) -> tuple[LinkCurve, Any]:
     loaded = load_scenario(write_scenario(folder, STUDY.format(engine=engine)))
     plan = expand_link(loaded)
     run_study(LinkStudy(loaded, plan, rule=plan.measure.rule()), folder=folder / "run")

@@ -28,7 +28,7 @@ from scenarios.store.rows import Planned
 from scenarios.store.store import DamagedStoreError, Store
 from scenarios.store.trials import SERIES_TABLES
 from scenarios.studies.link.level import AMOUNTS, COUNTS
-from scenarios.studies.link.results import LinkStore, Measured, read_point, write_point
+from scenarios.studies.link.results import LinkStore, MeasuredPoint, read_point, write_point
 from scenarios.studies.status import read_status
 
 POINTS, TRIALS = 3, 3
@@ -211,13 +211,13 @@ def test_a_garbled_lock_is_as_good_as_any(sound: Path, tmp_path: Path, content: 
 BATCHES = 5
 
 
-def a_batch(point: int, number: int) -> Measured:
+def a_batch(point: int, number: int) -> MeasuredPoint:
     draw = np.random.default_rng([point, number])
     counts: Any = SimpleNamespace(
         **{name: draw.integers(50, size=(2, 1)) for name in COUNTS},
         **{name: draw.uniform(size=(2, 1)) for name in AMOUNTS},
     )
-    return Measured.of(counts, bursts=None, num_bits=64, seconds=0.25)
+    return MeasuredPoint.of(counts, bursts=None, num_bits=64, seconds=0.25)
 
 
 CURVE: Any = SimpleNamespace(num_devices=1)

@@ -20,7 +20,7 @@ from fl.base.recorder import SPENT, Recorder, with_totals
 from fl.base.results import CAP_NAMES, LINK_COUNTS, PrivacyAccount, TrialResult
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
-from phy.numerics.random import Trials as TrialNumbers
+from phy.numerics.random import TrialNumbers
 from privacy.config import AmplitudeMechanism
 from privacy.mechanisms.amplitude_privacy import NoPrivacy
 

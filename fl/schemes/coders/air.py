@@ -40,7 +40,7 @@ class Heard:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OnAir:
+class SentAmplitudes:
     """What the senders of a round send, and how the server reads their sum.
 
     - `payload` `[K, S]` complex64, or packed bits `[K, ceil(M / 8)]`;
@@ -79,7 +79,7 @@ class AirForm(ABC):
         return self
 
     @abstractmethod
-    def send(self, updates: F32, senders: Senders, *, cover: Cover = unchanged) -> OnAir:
+    def send(self, updates: F32, senders: Senders, *, cover: Cover = unchanged) -> SentAmplitudes:
         """Return what `senders` send for their updates `[K, M]`, with `cover` on its bits if there are any.
 
         Raises LearningError for NaN and infinity.
@@ -104,7 +104,7 @@ class Amplitudes(AirForm):
     def clipped(self, clip: float | None) -> Amplitudes:
         return Amplitudes(self._num_values, clip=clip)
 
-    def send(self, updates: F32, senders: Senders, *, cover: Cover = unchanged) -> OnAir:
+    def send(self, updates: F32, senders: Senders, *, cover: Cover = unchanged) -> SentAmplitudes:
         updates = checked_updates(updates, devices=senders.devices, num_values=self._num_values)
         shares = senders.weights / max(senders.weights.max(initial=0.0), np.finfo(float).tiny)
         norms = np.sqrt(np.einsum("km,km->k", updates, updates, dtype=np.float64))
@@ -120,7 +120,7 @@ class Amplitudes(AirForm):
         def read(heard: Heard) -> F32:
             return np.asarray(parts(heard.total)[: self._num_values] / (unit * shares.sum()), np.float32)
 
-        return OnAir(payload=padded.view(np.complex64), read=read, gain=gain, size=float(largest))
+        return SentAmplitudes(payload=padded.view(np.complex64), read=read, gain=gain, size=float(largest))
 
 
 class Coded(AirForm):
@@ -137,7 +137,7 @@ class Coded(AirForm):
         return cover(self.coder.encode(updates, devices=senders.devices, context=senders.context)[0])
 
 
-class Decoded(Coded):
+class DecodedAmplitudes(Coded):
     """The numbers that the server would read from each device's bits, as amplitudes: it needs their mean alone.
 
     A device decodes its own bits after privacy, with the codewords and the dither that it shares with the server. What
@@ -151,10 +151,10 @@ class Decoded(Coded):
         self._rows_at_once, self._amplitudes = rows_at_once, Amplitudes(num_values, clip=clip)
         self.num_symbols = self._amplitudes.num_symbols
 
-    def clipped(self, clip: float | None) -> Decoded:
-        return Decoded(self.coder, num_values=self.num_values, rows_at_once=self._rows_at_once, clip=clip)
+    def clipped(self, clip: float | None) -> DecodedAmplitudes:
+        return DecodedAmplitudes(self.coder, num_values=self.num_values, rows_at_once=self._rows_at_once, clip=clip)
 
-    def send(self, updates: F32, senders: Senders, *, cover: Cover = unchanged) -> OnAir:
+    def send(self, updates: F32, senders: Senders, *, cover: Cover = unchanged) -> SentAmplitudes:
         bits = self.encode(updates, senders, cover=cover)
         numbers = np.empty((len(bits), self.num_values), np.float32)
         for rows in spans(len(bits), step=self._rows_at_once):
@@ -171,7 +171,7 @@ class Votes(Coded):
     bits = True
     num_symbols = 0
 
-    def send(self, updates: F32, senders: Senders, *, cover: Cover = unchanged) -> OnAir:
+    def send(self, updates: F32, senders: Senders, *, cover: Cover = unchanged) -> SentAmplitudes:
         payload = self.encode(updates, senders, cover=cover)
 
         def read(heard: Heard) -> F32:
@@ -179,7 +179,7 @@ class Votes(Coded):
             mean = -parts(heard.total, of_bits=self.num_values) / count  # BPSK sends bit 0 as +1
             return self.coder.of_votes(mean, senders, noise_power=heard.noise_power / count**2)
 
-        return OnAir(payload=payload, read=read)
+        return SentAmplitudes(payload=payload, read=read)
 
 
 def parts(symbols: Complex, *, of_bits: int | None = None) -> F64:

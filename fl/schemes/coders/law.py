@@ -50,7 +50,7 @@ class Places:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Received:
+class ReceivedGames:
     """One round of a batch of games at the server.
 
     - `bits` int8 `[games, bits per game]`: +-1, 0 where nothing was received;
@@ -116,7 +116,7 @@ class Law:
         """Return how much each round releases `[num_rounds]`, on any scale; the rounds with the most are played."""
         return np.zeros(num_rounds)
 
-    def score(self, received: Received) -> Scores:
+    def score(self, received: ReceivedGames) -> Scores:
         """Return scores and features: the sum of bits that are more often +1 in the alternative."""
         total = received.bits.sum(axis=1, dtype=np.float64)
         return total, total[:, None]
@@ -181,7 +181,7 @@ class LearntLaw(Law):
         numbers = self.far * ((place == 0) if self.per_number else 1.0 - 2.0 * (place % 2))
         return -numbers, numbers
 
-    def score(self, received: Received) -> Scores:
+    def score(self, received: ReceivedGames) -> Scores:
         """See `Law.score`: the bits themselves are the features; the score has nothing but their sum."""
         bits = received.bits.astype(np.float64)
         return bits.sum(axis=1), bits

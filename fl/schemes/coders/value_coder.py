@@ -12,7 +12,7 @@ from fl.base.arrays import F32, I64, U8, U32, Bools
 from fl.models.federated import Piece
 from fl.schemes.aggregation.estimates import by_columns, weighted_mean
 from fl.schemes.coders.coder import Coder, Known, Senders, WholeRound, checked_updates
-from fl.schemes.coders.law import Law, Received, Scores
+from fl.schemes.coders.law import Law, ReceivedGames, Scores
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.draws import device_words
 from phy.numerics.packing import pack, unpack
@@ -26,7 +26,7 @@ _VALUES_AT_ONCE = 1 << 18
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class CodedPart:
     """All numbers of some devices: the random words that belong to them."""
 
     devices: I64
@@ -104,7 +104,7 @@ class ValueCoder(Coder):
                 x, self._scales[:, rows] = self._scaling.scale(x)
             if x.shape[1] % self.code.block:
                 x = np.pad(x, ((0, 0), (0, self.code.block - x.shape[1] % self.code.block)))
-            codes = self.code.to_codes(x, part=Part(devices=devices[rows], context=context))
+            codes = self.code.to_codes(x, part=CodedPart(devices=devices[rows], context=context))
             payload[rows] = pack(codes, bits=self.code.bits_per_block)
         return payload[None]
 
@@ -117,7 +117,7 @@ class ValueCoder(Coder):
         num_blocks = -(-self._num_values // self.code.block)
         for rows in self._rows(len(devices)):
             codes = unpack(payload[0, rows], bits=self.code.bits_per_block, num_values=num_blocks)
-            part = Part(devices=devices[rows], context=context)
+            part = CodedPart(devices=devices[rows], context=context)
             out[rows] = self.code.to_values(codes, part=part)[:, : self._num_values]
             if self._scaling is not None:
                 self._scaling.undo(out[rows], self._scales_of(devices[rows]))
@@ -167,13 +167,13 @@ class ValueLaw(Law):
     code: ValueScheme
     end: float = 1.0
 
-    def score(self, received: Received) -> Scores:
+    def score(self, received: ReceivedGames) -> Scores:
         """See `Law.score`; the features are the numbers as the server reads them."""
         code, places = self.code, received.places
         blocks = places.places // code.block
         rows = received.payload[places.audited]
         codes = unpack(rows, bits=code.bits_per_block, num_values=-(-places.num_values // code.block))
-        part = Part(devices=places.audited, context=received.context)
+        part = CodedPart(devices=places.audited, context=received.context)
         read = code.to_values(codes, part=part).reshape(len(rows), -1, code.block)[:, blocks].reshape(-1, code.block)
         with np.errstate(invalid="ignore", over="ignore"):
             ratio = code.log_ratio(

@@ -16,7 +16,7 @@ from privacy.events.releases import Release
 if TYPE_CHECKING:
     from fl.models.federated import Piece
     from fl.schemes.coders.law import Law
-    from fl.schemes.coders.value_coder import Part, ValueCoder
+    from fl.schemes.coders.value_coder import CodedPart, ValueCoder
 
 
 class ValueScheme(Scheme):
@@ -37,11 +37,11 @@ class ValueScheme(Scheme):
         """Bits per code."""
 
     @abstractmethod
-    def to_codes(self, x: F32, *, part: Part) -> NDArray[Any]:
+    def to_codes(self, x: F32, *, part: CodedPart) -> NDArray[Any]:
         """Return codes `[K, n / block]`, bool or unsigned, of `x` `[K, n]`, which may be written over."""
 
     @abstractmethod
-    def to_values(self, codes: NDArray[Any], *, part: Part) -> F32:
+    def to_values(self, codes: NDArray[Any], *, part: CodedPart) -> F32:
         """Return numbers `[K, n]` of codes `[K, n / block]`, whatever the radio made of them."""
 
     @abstractmethod

@@ -99,7 +99,7 @@ class Codewords:
     def _numbers(self) -> U32:
         return read_only(self.devices.astype(np.uint32))
 
-    def _law(self) -> kernels.Law:
+    def _law(self) -> kernels.MaskLaw:
         """How the masks of one stage are drawn: by Threefry with counter (pair of blocks, device), 64 blocks apart.
 
         The key is folded with (stage, draw).
@@ -118,7 +118,7 @@ class Codewords:
             kind, draws = kernels.IN_TURN, n
         numbers = np.arange(draws, dtype=np.uint32)
         folded = np.stack(threefry((self.key[0], self.key[1]), (np.full_like(numbers, self.stage), numbers)), axis=1)
-        return kernels.Law(
+        return kernels.MaskLaw(
             kind=kind,
             num_points=n,
             num_plus=self.codebook.num_plus,

@@ -30,7 +30,7 @@ _SIXTEEN, _LOW = np.uint32(16), np.uint32(0xFFFF)
 _ONE, _INFINITE = np.uint32(1), np.float32(np.inf)
 
 
-class Law(NamedTuple):
+class MaskLaw(NamedTuple):
     """How the masks of one stage are drawn.
 
     - `kind`: `COINS`, `LISTED` or `IN_TURN`; `num_points` n; `num_plus`: entries +1 of a balanced word;

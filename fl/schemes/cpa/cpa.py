@@ -15,7 +15,7 @@ from fl.base.arrays import F32, F64, I64, U8, U32, Reals
 from fl.models.federated import Piece
 from fl.schemes.aggregation.estimates import SMALLEST_DEBIAS_FACTOR
 from fl.schemes.coders.coder import Coder, Gathering, Known, Senders, checked_updates, joined_parts, refuse_infinite
-from fl.schemes.coders.law import Law, Received, Scores
+from fl.schemes.coders.law import Law, ReceivedGames, Scores
 from fl.schemes.coders.quantizers import Quantizer, ScalarQuantizer
 from fl.schemes.coders.stochastic_bits import received_signs
 from fl.schemes.cpa.codebooks import UNHEARD, Codewords, shared_uniforms
@@ -269,7 +269,7 @@ class CpaLaw(Law):
     c = +-1 is the received bit, 0 where nothing was received; p the rate of wrong bits.
     """
 
-    def score(self, received: Received) -> Scores:
+    def score(self, received: ReceivedGames) -> Scores:
         places, context, cpa = received.places, received.context, cast(Cpa, received.coder)
         key, devices = context.keys(Purpose.CODEBOOK)[0], places.audited
         blocks = places.places // cpa.dimension

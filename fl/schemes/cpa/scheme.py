@@ -113,13 +113,13 @@ class CpaScheme(Scheme):
 
     def over_air(self, num_values: int) -> AirForm | None:
         """See `Scheme.over_air`: the mean of what each bit stands for; None where the server needs the histogram."""
-        from fl.schemes.coders.air import Decoded
+        from fl.schemes.coders.air import DecodedAmplitudes
         from fl.schemes.cpa.cpa import Cpa
 
         if self.negative_bins == "zero" or self.radius == "scaled":
             return None
         coder = Cpa(self, num_values=num_values)
-        return Decoded(coder, num_values=num_values, rows_at_once=coder.rows_at_once)
+        return DecodedAmplitudes(coder, num_values=num_values, rows_at_once=coder.rows_at_once)
 
     @property
     def air_modulations(self) -> tuple[Modulation, ...]:

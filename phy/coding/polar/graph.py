@@ -35,7 +35,7 @@ class Paths(NamedTuple):
     metric: Any
 
 
-class PolarCode:
+class PolarGraph:
     """Sionna's reading of TS 38.212 5.3.1 in the uplink, CRC-aided successive cancellation list decoding.
 
     The three parity-check bits of 12 to 19 information bits are left out; `phy.coding.polar.construction` tells all

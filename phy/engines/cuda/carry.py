@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from phy.engines.cuda.compiled import fold, gpu_kernel
 from phy.engines.cuda.memory import from_gpu, on_gpu, row_chunks
 from phy.engines.fused.fading.quantiles import tap_of_table
-from phy.engines.fused.flat.carry import Rows
+from phy.engines.fused.flat.carry import CarryRows
 from phy.engines.fused.flat.taps import TapLaw, coefficient
 from phy.engines.fused.symbols import Mapping, decide, decide_signs, modulate, modulate_signs
 from phy.numerics.compiled import shifted_left, shifted_right
@@ -115,7 +115,7 @@ def _carry(points: Any, law: Any, rows: Any, num_bits: Any, scrambled: Any, rece
 
 
 def carry(
-    rows: Rows, *, num_bits: int, points: Mapping, law: TapLaw, scrambled: bool, threads: int
+    rows: CarryRows, *, num_bits: int, points: Mapping, law: TapLaw, scrambled: bool, threads: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
     """See `phy.engines.fused.flat.carry.carry`; `threads` of the CPU have no effect."""
     del threads
@@ -124,7 +124,7 @@ def carry(
     received, energies = np.empty_like(rows.payload), np.empty((_NUM_ENERGIES, count))
     law = law._replace(table=on_gpu(law.table))
     for part in row_chunks(count, bytes_per_row=2 * num_bytes + 24 * spans + 48):
-        here = Rows(*(on_gpu(array[part]) for array in rows))
+        here = CarryRows(*(on_gpu(array[part]) for array in rows))
         got = cuda.device_array((len(here.payload), num_bytes), np.uint8)
         sums = cuda.device_array((len(here.payload), spans, _NUM_ENERGIES), np.float64)
         _carry[len(here.payload) * spans, _THREADS](points, law, here, num_bits, scrambled, got, sums)

@@ -12,7 +12,7 @@ import numpy as np
 from numba import cuda
 from numpy.typing import NDArray
 
-from phy.coding.kernel_codes import Ldpc, Repeated
+from phy.coding.kernel_codes import LdpcKernels, Repeated
 from phy.coding.ldpc.buffer import circular_buffer
 from phy.coding.ldpc.plan import LdpcPlan
 from phy.coding.ldpc.transport import LdpcTransportBlock, MatchedBlocks
@@ -182,7 +182,7 @@ def _words_of(codec: BlockCodec) -> _Words:
         bits = segments.num_blocks * segments.block_bits
         return _Words(plan, segments.num_blocks, longest, bits, np.concatenate(of_blocks), code)
     block = code.code if isinstance(code, Repeated) else code
-    assert isinstance(block, Ldpc)
+    assert isinstance(block, LdpcKernels)
     places = np.arange(sizes.num_blocks * sizes.coded_block_bits)
     bits = sizes.payload_bits + sizes.crc_bits
     return _Words(block.plan, sizes.num_blocks, sizes.coded_block_bits, bits, places, None)

@@ -19,7 +19,7 @@ from phy.links.packets.chain import Arrival, ChainSpec, Departure, PacketChain
 from phy.numerics.streaming import pad_rows
 from phy.receivers.build import build_receiver, label_errors
 from phy.receivers.detectors import DetectorSpec, equalise
-from phy.stages import Codec, Decoded, Frontend, Launch, Observation, Watched
+from phy.stages import ChannelCodec, Decoded, Frontend, Launch, Observation, Watched
 
 _UNCODED_SYMBOLS = 1 << 16
 _CODED_SYMBOLS = 1 << 14
@@ -78,7 +78,7 @@ class SionnaPacketChain(PacketChain):
         self._spec = spec
         self._modem = modulator(config.modulation)
         self._receiver = build_receiver(config, num_users=spec.users)
-        self._codec: Codec = _CompiledCodec(
+        self._codec: ChannelCodec = _CompiledCodec(
             payload_bits=raw.payload_bits,
             coded_bits=raw.coded_bits,
             encode=tf.function(raw.encode, jit_compile=raw.xla, autograph=False),

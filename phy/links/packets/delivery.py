@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from phy.fading.block_taps import UplinkContext
 from phy.links.packets.chain import Departure, PacketChain
-from phy.links.packets.layout import Batch, Clock, Rows, all_rows, device_keys, row_keys
+from phy.links.packets.layout import Clock, PacketBatch, Rows, all_rows, device_keys, row_keys
 from phy.measure.counts import LinkCounts
 from phy.numerics.random import Purpose
 
@@ -30,7 +30,7 @@ class Transmission:
 
     chain: PacketChain
     chain_of: Callable[[int], PacketChain]
-    batch: Batch
+    batch: PacketBatch
     users: int
     clock: Clock
     context: UplinkContext

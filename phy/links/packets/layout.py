@@ -1,7 +1,7 @@
 """Packets of a payload, their rows in a chunk, and their random keys.
 
 A payload of `num_bits` is split into packets of `packet_size_bytes`; the last packet has the rest. Packets of one
-length form a `Batch`, with code blocks of its own.
+length form a `PacketBatch`, with code blocks of its own.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def split_time(start_s: NDArray[np.float64], *, doppler_hz: float) -> tuple[NDAr
 
 
 @dataclass(frozen=True, kw_only=True)
-class Batch:
+class PacketBatch:
     """`num_packets` packets of `payload_bits` each, the first of them packet number `first`, at byte `first_byte`."""
 
     payload_bits: int
@@ -42,15 +42,15 @@ class Batch:
         return -(-self.payload_bits // 8)
 
 
-def cut_payload(num_bits: int, *, packet_size_bytes: int) -> tuple[Batch, ...]:
+def cut_payload(num_bits: int, *, packet_size_bytes: int) -> tuple[PacketBatch, ...]:
     """Split `num_bits` bits into one or two batches."""
     packet_bits = 8 * packet_size_bytes
     whole, rest = divmod(num_bits, packet_bits)
     batches = []
     if whole:
-        batches.append(Batch(payload_bits=packet_bits, num_packets=whole, first=0, first_byte=0))
+        batches.append(PacketBatch(payload_bits=packet_bits, num_packets=whole, first=0, first_byte=0))
     if rest:
-        batches.append(Batch(payload_bits=rest, num_packets=1, first=whole, first_byte=whole * packet_size_bytes))
+        batches.append(PacketBatch(payload_bits=rest, num_packets=1, first=whole, first_byte=whole * packet_size_bytes))
     return tuple(batches)
 
 
@@ -74,7 +74,7 @@ class Rows:
         return self.group[:, None] * users + np.arange(users)
 
 
-def all_rows(num_trials: int, num_groups: int, batch: Batch) -> Rows:
+def all_rows(num_trials: int, num_groups: int, batch: PacketBatch) -> Rows:
     """Rows of all packets of a batch, ordered by trial, group and packet."""
     trial, group, packet = np.meshgrid(
         np.arange(num_trials), np.arange(num_groups), batch.first + np.arange(batch.num_packets), indexing="ij"

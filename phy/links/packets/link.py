@@ -18,7 +18,7 @@ from phy.links.link import LinkError, Reception, check_part, round_airtime
 from phy.links.packets.chain import ChainSpec, PacketChain, compiled_part
 from phy.links.packets.closed_loop import PowerLoop
 from phy.links.packets.delivery import Delivery, Transmission, deliver
-from phy.links.packets.layout import Batch, Clock, all_rows, cut_payload
+from phy.links.packets.layout import Clock, PacketBatch, all_rows, cut_payload
 from phy.links.packets.power import gains_of_packets
 from phy.links.power import AmplitudeDecision, decide_amplitude
 from phy.measure.burstiness import measure_bursts
@@ -64,7 +64,7 @@ class PacketLink:
         check_gains(config.channel, num_devices=num_devices)
         self._payload = cut_payload(num_bits, packet_size_bytes=self.config.packet_size_bytes)
         self._loop: tuple[tuple[int, tuple[int, ...]], PowerLoop] | None = None
-        self._last_gains: tuple[tuple[object, ...], dict[tuple[Batch, ...], NDArray[np.float64]]] | None = None
+        self._last_gains: tuple[tuple[object, ...], dict[tuple[PacketBatch, ...], NDArray[np.float64]]] | None = None
 
     def decide(self, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> AmplitudeDecision:
         """Power control of this round's packets."""
@@ -185,14 +185,14 @@ class PacketLink:
         levels = self._levels(context, caps, (probe,))
         return self._carry(payload, (probe,), Purpose.PROBE_NOISE, context, levels.amplitude, policy="accept").counts
 
-    def _chain(self, batch: Batch, attempt: int = 0) -> PacketChain:
+    def _chain(self, batch: PacketBatch, attempt: int = 0) -> PacketChain:
         return self._chain_of(self._spec(batch, attempt))
 
-    def _sender(self, batch: Batch, chain_over: ChainOver | None, attempt: int) -> PacketChain:
+    def _sender(self, batch: PacketBatch, chain_over: ChainOver | None, attempt: int) -> PacketChain:
         chain = self._chain(batch, attempt)
         return chain if chain_over is None else chain_over(chain, self._spec(batch, attempt))
 
-    def _spec(self, batch: Batch, attempt: int = 0) -> ChainSpec:
+    def _spec(self, batch: PacketBatch, attempt: int = 0) -> ChainSpec:
         packets, coding = self.config.packets, self.config.coding
         versions: tuple[int, ...] = ()
         if packets.combining == "incremental-redundancy" and isinstance(coding, CodingConfig):
@@ -224,7 +224,9 @@ class PacketLink:
     def _gains(self, context: UplinkContext) -> NDArray[np.float32]:
         return device_gains(self.config.channel, num_devices=self.num_devices, seed=context.seed, trials=context.trials)
 
-    def _levels(self, context: UplinkContext, caps: Mapping[str, ArrayLike], batches: tuple[Batch, ...]) -> _Levels:
+    def _levels(
+        self, context: UplinkContext, caps: Mapping[str, ArrayLike], batches: tuple[PacketBatch, ...]
+    ) -> _Levels:
         """Power control over the packets of the payload, and the amplitude of the packets to send."""
         power = self.config.power
         bounded = any(np.isfinite(np.asarray(cap, float)).any() for cap in caps.values())
@@ -258,7 +260,7 @@ class PacketLink:
         return np.concatenate([np.full(batch.num_packets, self._chain(batch).channel_uses) for batch in self._payload])
 
     def _weights(
-        self, context: UplinkContext, batches: tuple[Batch, ...], *, measured: bool
+        self, context: UplinkContext, batches: tuple[PacketBatch, ...], *, measured: bool
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """(mean gain, weight) of every packet, each `[num_trials, num_devices, num_packets]`."""
         gain = self._gains(context).astype(float)[..., None]
@@ -278,7 +280,7 @@ class PacketLink:
         power = self.config.power
         return PowerLoop(power.loop, snr_max_db=power.snr_max_db, shape=(num_trials, self.num_devices))
 
-    def _small_scale(self, context: UplinkContext, batches: tuple[Batch, ...]) -> NDArray[np.float64]:
+    def _small_scale(self, context: UplinkContext, batches: tuple[PacketBatch, ...]) -> NDArray[np.float64]:
         """Root of the mean |h|^2 of each packet at its first attempt, `[num_trials, num_devices, num_packets]`."""
         which = (context.seed, context.trials, context.round_index)
         if self._last_gains is None or self._last_gains[0] != which:
@@ -288,7 +290,7 @@ class PacketLink:
             found[batches] = self._measure_small_scale(context, batches)
         return found[batches]
 
-    def _measure_small_scale(self, context: UplinkContext, batches: tuple[Batch, ...]) -> NDArray[np.float64]:
+    def _measure_small_scale(self, context: UplinkContext, batches: tuple[PacketBatch, ...]) -> NDArray[np.float64]:
         shape = (len(context.trials), self.num_devices)
         clock = self._clock()
         parts = []
@@ -308,7 +310,7 @@ class PacketLink:
     def _carry(
         self,
         payload: NDArray[np.uint8],
-        batches: tuple[Batch, ...],
+        batches: tuple[PacketBatch, ...],
         noise_purpose: Purpose,
         context: UplinkContext,
         amplitude: NDArray[np.float64],

@@ -26,8 +26,8 @@ from phy.frontends.air import power_of
 from phy.frontends.impairments import Offsets, clock_phase, draw_offsets, impair_grid
 from phy.links.jamming import with_own_amplitude
 from phy.links.policies.fixed import Fixed
-from phy.links.superposition_ofdm.knowledge import CUTOFF, NOISE_POWER, ChainSpec, ChannelKnowledge
-from phy.links.superposition_ofdm.sums import Sending, Who
+from phy.links.superposition_ofdm.knowledge import CUTOFF, NOISE_POWER, ChannelKnowledge, SumChainSpec
+from phy.links.superposition_ofdm.sums import SumInputs, Who
 from phy.links.superposition_ofdm.waveform import Waveform
 from phy.numerics.random import RECEIVER
 from phy.numerics.streaming import Program, stream
@@ -43,7 +43,7 @@ class Chain:
       ||f||^2 over payload symbols `[1, trials]` float32.
     """
 
-    def __init__(self, spec: ChainSpec) -> None:
+    def __init__(self, spec: SumChainSpec) -> None:
         self._spec = spec
         self._knowledge = ChannelKnowledge(spec)
         self._waveform = Waveform(spec) if spec.layout.ofdm.domain == "time" else None
@@ -80,7 +80,7 @@ class Chain:
 
     def _run_carry(self, payload: Any, start: Any, valid: Any, rows: Any, block: Any, numbers: Any) -> Any:
         del block
-        who, sending = Who(*rows[: len(Who._fields)]), Sending(*rows[len(Who._fields) :])
+        who, sending = Who(*rows[: len(Who._fields)]), SumInputs(*rows[len(Who._fields) :])
         known = self._knowledge.channel_and_estimate(who, start, numbers)
         noise = self._draw_noise(sending.noise_key, start)
         offsets = self._draw_offsets(sending.impairment_key)
@@ -132,7 +132,7 @@ class Chain:
         noise: Any,
         offsets: Offsets,
         who: Who,
-        sending: Sending,
+        sending: SumInputs,
         start: Any,
         valid: Any,
         numbers: Any,
@@ -176,6 +176,6 @@ class Chain:
 
 
 @lru_cache(maxsize=32)
-def compiled_chain(spec: ChainSpec) -> Chain:
+def compiled_chain(spec: SumChainSpec) -> Chain:
     """The chain of a specification, built once and traced on its first call."""
     return Chain(spec)

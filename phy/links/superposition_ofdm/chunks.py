@@ -13,15 +13,15 @@ from phy.fading.block_taps import CHUNK_SYMBOLS
 from phy.fading.build import build_propagation
 from phy.frontends import air
 from phy.links.superposition_ofdm.chain import Chain, compiled_chain
-from phy.links.superposition_ofdm.knowledge import ChainSpec, Csi
+from phy.links.superposition_ofdm.knowledge import Csi, SumChainSpec
 from phy.links.superposition_ofdm.layout import Layout
-from phy.links.superposition_ofdm.sums import Added, Sending, Sums, Who
+from phy.links.superposition_ofdm.sums import Added, SumEngine, SumInputs, Who
 from phy.numerics.streaming import Cut
 from phy.stages import Propagation
 
 
-class SionnaSums(Sums):
-    """`Sums` of a link of one configuration; `propagation` replaces that of its channel."""
+class SionnaSums(SumEngine):
+    """`SumEngine` of a link of one configuration; `propagation` replaces that of its channel."""
 
     def __init__(self, config: LinkConfig, layout: Layout, *, propagation: Propagation | None = None) -> None:
         self._config, self._layout = config, layout
@@ -45,7 +45,7 @@ class SionnaSums(Sums):
         found = np.concatenate([parts[:, :, :3].sum(axis=1), parts[:, :, 3:].max(axis=1)], axis=1)
         return np.moveaxis(found, 1, 0).reshape(5, -1, self._layout.num_devices)[:, : cut.rows]
 
-    def carry(self, payload: NDArray[Any], who: Who, sending: Sending) -> Added:
+    def carry(self, payload: NDArray[Any], who: Who, sending: SumInputs) -> Added:
         num_trials, num_symbols = len(who.gain), self._layout.num_symbols
         chain, cut = self.chain(num_trials, own=sending.own is not None)
         if sending.own is None:
@@ -78,7 +78,7 @@ class SionnaSums(Sums):
         step = 1 if config.modulation == "analog" else 8 // gcd(carriers, 8)
         wanted = -(-layout.used_ofdm_symbols // step) * step
         ofdm_symbols = min(wanted, max(CHUNK_SYMBOLS // per_symbol // step, 1) * step)
-        spec = ChainSpec(
+        spec = SumChainSpec(
             layout=layout,
             modulation=config.modulation,
             policy=config.control.compiled,

@@ -35,7 +35,7 @@ CUTOFF, NOISE_POWER, CSI_STD, PILOT_AMPLITUDE = range(4)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChainSpec:
+class SumChainSpec:
     """Compiled part of the link; chunks of `trials` trials and `ofdm_symbols` OFDM symbols."""
 
     layout: Layout
@@ -73,7 +73,7 @@ class ChannelKnowledge:
     Of several antennas, H_k = f^H h_k with the combiner f of `phy.receivers.towards_sum` for each resource element.
     """
 
-    def __init__(self, spec: ChainSpec) -> None:
+    def __init__(self, spec: SumChainSpec) -> None:
         self._spec = spec
         self._antennas = spec.propagation.num_antennas
         self._response = np.exp(-2j * np.pi * spec.propagation.delays_s[:, None] * spec.layout.grid.frequencies_hz)
@@ -202,7 +202,7 @@ class ChannelKnowledge:
         return found, reached, tf.sqrt(tf.reduce_sum(power_of(combiner), axis=3))
 
 
-def _estimator(spec: ChainSpec, response: Any) -> PilotEstimator | None:
+def _estimator(spec: SumChainSpec, response: Any) -> PilotEstimator | None:
     if spec.csi == "ls":
         return LeastSquares(spec.layout.grid)
     if spec.csi == "lmmse":

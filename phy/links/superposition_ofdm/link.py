@@ -18,7 +18,7 @@ from phy.links.packets.layout import fold, impairment_keys, split_time
 from phy.links.power import decide_amplitude, decide_sum, depends_on_payload
 from phy.links.superposition import clipping_reference
 from phy.links.superposition_ofdm.layout import Layout
-from phy.links.superposition_ofdm.sums import Sending, Sums, Who
+from phy.links.superposition_ofdm.sums import SumEngine, SumInputs, Who
 from phy.numerics.random import Purpose
 
 
@@ -42,7 +42,7 @@ class OfdmSuperposition:
         *,
         num_devices: int,
         num_symbols: int,
-        sums_of: Callable[[LinkConfig, Layout], Sums],
+        sums_of: Callable[[LinkConfig, Layout], SumEngine],
         payload_bound: float = 1.0,
     ) -> None:
         assert config.ofdm != "none"
@@ -90,7 +90,7 @@ class OfdmSuperposition:
         layout, impairments = self.layout, self.config.impairments
         reference = clipping_reference(payload, gains, decision, impairments=impairments, own=own)
         on_grid = self.num_symbols / (layout.used_ofdm_symbols * layout.ofdm.num_subcarriers)
-        sending = Sending(
+        sending = SumInputs(
             level=decision.level.astype(np.float32),
             noise_key=context.keys(Purpose.NOISE),
             impairment_key=impairment_keys(context, num_devices=self.num_devices),

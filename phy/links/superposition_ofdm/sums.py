@@ -18,7 +18,7 @@ class Who(NamedTuple):
     start_s: Any
 
 
-class Sending(NamedTuple):
+class SumInputs(NamedTuple):
     """Inputs of a transmission besides `Who`.
 
     Level `[trials]`, keys `[trials, 2]` and `[trials, devices, 2]`, and `[trials, devices]` the mean power of a sample
@@ -45,13 +45,13 @@ class Added(NamedTuple):
     noise_gain: NDArray[np.float64]
 
 
-class Sums(Protocol):
+class SumEngine(Protocol):
     """Weighting, channel, sum and noise of one link in one engine."""
 
     def measure(self, who: Who) -> NDArray[np.float64]:
         """Return `[5, trials, devices]`: sums of |w|^2, |h^ w| and active elements, largest |h^ w| and |h w|."""
         ...
 
-    def carry(self, payload: NDArray[Any], who: Who, sending: Sending) -> Added:
+    def carry(self, payload: NDArray[Any], who: Who, sending: SumInputs) -> Added:
         """Add up `payload` `[trials, devices, ...]`: packed bits uint8 or amplitudes complex64."""
         ...

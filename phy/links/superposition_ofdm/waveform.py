@@ -34,7 +34,7 @@ from phy.links.superposition_ofdm.layout import keys_of_symbols
 from phy.links.superposition_ofdm.sums import Who
 
 if TYPE_CHECKING:
-    from phy.links.superposition_ofdm.knowledge import ChainSpec
+    from phy.links.superposition_ofdm.knowledge import SumChainSpec
 
 _LARGEST_ERROR = 2.0**-20
 
@@ -45,7 +45,7 @@ class Waveform:
     `late`: some path of some device may come after the prefix.
     """
 
-    def __init__(self, spec: ChainSpec) -> None:
+    def __init__(self, spec: SumChainSpec) -> None:
         ofdm = spec.layout.ofdm
         bandwidth_hz = ofdm.num_subcarriers * ofdm.subcarrier_spacing_hz
         self._spec = spec

@@ -181,7 +181,7 @@ NOTHING = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class ImageRow:
     """Reconstructions `[n, height, width, channels]`, greys 0 to 255, of one setting; `told` on the right."""
 
     setting: str
@@ -225,7 +225,7 @@ def draw_attacks(folder: Path, plan: Plan, *, store: Store) -> tuple[FigureFiles
 
 def _read_rows(
     members: Sequence[tuple[Point, str]], *, plan: Plan, store: Store
-) -> tuple[NDArray[np.int64] | None, list[Row]]:
+) -> tuple[NDArray[np.int64] | None, list[ImageRow]]:
     """Originals and a row of each point that has these; its words are the swept settings in which they differ."""
     points, ids = zip(*members, strict=True)
     kept, metrics = store.read_series(ids, "pictures"), store.read_metrics(ids)
@@ -235,7 +235,7 @@ def _read_rows(
         if path != "label" and len({canonical_json(value_of(point, path)) for point in points}) > 1
     ]
     telling = [path for path in differ if not any(other.startswith(f"{path}.") for other in differ)]
-    rows: list[Row] = []
+    rows: list[ImageRow] = []
     originals = None
     for point, task_id in members:
         images, found, told = kept.get(task_id, {}), metrics.get(task_id, {}), ""
@@ -247,11 +247,11 @@ def _read_rows(
             told = f"{round(found['mean_correlation'], 2) + 0.0:.2f}, {100 * found['recognised_share']:.0f} %"
         said = [setting_label(path, value_of(point, path)) for path in telling if applies(path, point)]
         setting, correlation = ", ".join(filter(None, said)) or "rebuilt", found.get("mean_correlation", 1.0)
-        rows.append(Row(setting=setting, images=images["rebuilt"], told=told, correlation=correlation))
+        rows.append(ImageRow(setting=setting, images=images["rebuilt"], told=told, correlation=correlation))
     return originals, rows
 
 
-def reconstruction_figure(originals: NDArray[np.int64], rows: Sequence[Row], *, title: str, told: str) -> Figure:
+def reconstruction_figure(originals: NDArray[np.int64], rows: Sequence[ImageRow], *, title: str, told: str) -> Figure:
     """The originals in the first row, then `rows`; `told` is the head of the column on the right.
 
     Ink is dark on white, as digits are written; colours as they are.
@@ -266,7 +266,7 @@ def reconstruction_figure(originals: NDArray[np.int64], rows: Sequence[Row], *, 
     with rc_context(STYLE):
         figure = Figure(figsize=(width, height))
         put_title(figure, title, y=1.0 - 0.12 / height)
-        everything = [Row(setting="original", images=originals, told=told), *rows]
+        everything = [ImageRow(setting="original", images=originals, told=told), *rows]
         for number, row in enumerate(everything):
             # A little more room below the originals than between reconstructions.
             bottom = height - top - down * (number + 1 + (0.25 if number else 0.0))

@@ -23,7 +23,7 @@ ACCOUNTANTS: tuple[Accountant, ...] = ("exact", "pld", "renyi")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spent:
+class SpentByRound:
     """What is proved of a sweep point after each of `rounds`, for the worst device of `trials` trials."""
 
     point: Point
@@ -40,13 +40,13 @@ def spent_by_round(
     most: int = MOST_ROUNDS,
     accountants: Sequence[Accountant] = ACCOUNTANTS,
     relation: Relation | None = None,
-) -> Iterator[Spent]:
+) -> Iterator[SpentByRound]:
     """Yield the epsilon of all rounds so far for every sweep point that has a ledger; equal ledgers count once.
 
     At least the first and the last round are among the at most `most` ones. `delta` None: the scenario's, or 1e-5.
     Raises PrivacyError for a relation that the ledgers cannot be read in.
     """
-    known: dict[bytes, Spent] = {}
+    known: dict[bytes, SpentByRound] = {}
     for point, ids in zip(plan.points, plan.task_ids, strict=True):
         accounts = [*store.read_accounts(ids).values()]
         if not accounts:
@@ -61,7 +61,7 @@ def spent_by_round(
                 _proved(first_rounds(ledger, number), delta=wanted, accountants=accountants, relation=relation)
                 for number in rounds
             )
-            known[key] = Spent(point=point, trials=len(accounts), rounds=tuple(rounds), proved=proved)
+            known[key] = SpentByRound(point=point, trials=len(accounts), rounds=tuple(rounds), proved=proved)
         yield replace(known[key], point=point)
 
 

@@ -24,7 +24,7 @@ from scenarios.schema.errors import (
     value_at,
 )
 from scenarios.schema.messages.following import follow
-from scenarios.schema.messages.forms import FORMS, Answer
+from scenarios.schema.messages.forms import FORMS, Diagnosis
 from scenarios.schema.messages.kinds import of_other_kinds
 from scenarios.schema.messages.nearest import nearest
 from scenarios.schema.schema import Scenario, validate_quickly
@@ -35,7 +35,7 @@ _PASSES = 4
 """Times that a document is corrected and read again."""
 
 
-Answering = Callable[..., Answer]
+Answering = Callable[..., Diagnosis]
 """`remedies.answer`: path and error of pydantic -> problem and remedy."""
 
 
@@ -184,7 +184,7 @@ def _answers(
     document: dict[str, Any],
     marks: Mapping[KeyPath, Mark],
     prefer: Collection[KeyPath],
-) -> tuple[list[Answer], int]:
+) -> tuple[list[Diagnosis], int]:
     """Return answers to the errors of `found`, at most MAX_SHOWN by line, and the number of the others."""
     around = {path[:length] for path in found for length in range(len(path))}
     # The error of the intended member of a union says more than that of the union, and a list of which every item is
@@ -229,14 +229,14 @@ def _all_in(section: KeyPath, unknown: set[KeyPath], document: dict[str, Any]) -
     return bool(keys) and all((*section, key) in unknown and nearest(key, inside) is None for key in keys)
 
 
-def _of_card(path: KeyPath, missing: Collection[KeyPath], document: dict[str, Any]) -> Answer | None:
+def _of_card(path: KeyPath, missing: Collection[KeyPath], document: dict[str, Any]) -> Diagnosis | None:
     """The missing key that was meant in the card of a reference check, whose keys the schema of scenarios lacks."""
     lacking = nearest(path[-1], (str(one[-1]) for one in missing if one[:-1] == path[:-1]))
     if path in missing or path[0] != "card" or lacking is None:
         return None
     change = Change(gone=(path,), new=(((*path[:-1], lacking), value_at(document, path)),))
     remedy = f"did you mean {dotted((*path[:-1], lacking))}"
-    return Answer(path, "unknown key", remedy, change, shorten(value_at(document, path)))
+    return Diagnosis(path, "unknown key", remedy, change, shorten(value_at(document, path)))
 
 
 def _is_written(missing: KeyPath, meant: Iterable[KeyPath]) -> bool:
@@ -245,7 +245,7 @@ def _is_written(missing: KeyPath, meant: Iterable[KeyPath]) -> bool:
     return any(path[:depth] == missing[:-1] and len(path) > depth and path[-1] == missing[-1] for path in meant)
 
 
-def _as_error(one: Answer, *, marks: Mapping[KeyPath, Mark]) -> ScenarioError:
+def _as_error(one: Diagnosis, *, marks: Mapping[KeyPath, Mark]) -> ScenarioError:
     file, line = mark_of(one.path, marks)
     key = dotted(one.path)
     return ScenarioError(

@@ -74,7 +74,7 @@ LENGTHS = {
 }
 
 
-class Answer(NamedTuple):
+class Diagnosis(NamedTuple):
     """The key that is wrong, its value if that is shown, problem and remedy in words, and what the remedy does."""
 
     path: KeyPath

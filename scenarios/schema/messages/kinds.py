@@ -7,18 +7,18 @@ from typing import Any
 
 from phy.config.conflict import listing
 from scenarios.schema.errors import Change, KeyPath, names_of
-from scenarios.schema.messages.forms import Answer
+from scenarios.schema.messages.forms import Diagnosis
 from scenarios.schema.schema import num_errors
 from scenarios.schema.schema_keys import SECTIONS, belongs, owner_of, schema_keys
 
 
-def of_other_kinds(unknown: Iterable[KeyPath], document: dict[str, Any]) -> tuple[list[Answer], set[KeyPath]]:
+def of_other_kinds(unknown: Iterable[KeyPath], document: dict[str, Any]) -> tuple[list[Diagnosis], set[KeyPath]]:
     """Answer for keys of one section that belong to another kind of it; returns the paths that this explains, too."""
     sections: dict[str, list[KeyPath]] = {}
     for path in unknown:
         if len(path) == 2 and path[0] in SECTIONS and _is_foreign(path, document):
             sections.setdefault(str(path[0]), []).append(path)
-    answers: list[Answer] = []
+    answers: list[Diagnosis] = []
     explained: set[KeyPath] = set()
     for section, paths in sections.items():
         inside, (tag, usual) = document[section], SECTIONS[section]
@@ -34,13 +34,15 @@ def of_other_kinds(unknown: Iterable[KeyPath], document: dict[str, Any]) -> tupl
         change = Change(new=((kind, word),))
         if tag not in inside:
             answers.append(
-                Answer(paths[0], f"{problem}, and no {tag} is written", f"add {tag}: {word} under {section}", change)
+                Diagnosis(paths[0], f"{problem}, and no {tag} is written", f"add {tag}: {word} under {section}", change)
             )
         elif len(paths) > len(own):
-            answers.append(Answer(kind, problem, f"write {tag}: {word}, or leave these keys out", change, inside[tag]))
+            answers.append(
+                Diagnosis(kind, problem, f"write {tag}: {word}, or leave these keys out", change, inside[tag])
+            )
         else:
             change, remedy = Change(gone=tuple(paths)), f"leave these keys out, or write {tag}: {word}"
-            answers.append(Answer(kind, problem, remedy, change, inside[tag]))
+            answers.append(Diagnosis(kind, problem, remedy, change, inside[tag]))
         explained |= set(paths)
     return answers, explained
 

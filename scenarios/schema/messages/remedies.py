@@ -32,7 +32,7 @@ from scenarios.schema.messages.forms import (
     LIMITS,
     NAME,
     TYPES,
-    Answer,
+    Diagnosis,
     share_of_devices,
 )
 from scenarios.schema.messages.nearest import nearest, nearest_words
@@ -78,7 +78,7 @@ def answer(
     document: dict[str, Any],
     written: Mapping[KeyPath, Mark],
     prefer: Collection[KeyPath] = (),
-) -> Answer:
+) -> Diagnosis:
     """Return the answer to one error of pydantic.
 
     `written`: places of what the user wrote. An error about several keys names one of `prefer` before the others.
@@ -90,7 +90,7 @@ def answer(
         keys = [key for one in conflict.keys if (key := (*path, *one.split("."))) in written]
         named = min(keys, key=lambda one: one not in prefer, default=path)
         change = change_of(conflict.remedies, named, known=schema_keys()) or Change(gone=(named,), sure=False)
-        return Answer(named, conflict.problem, conflict.remedy, change, _scalar(value_at(document, named)))
+        return Diagnosis(named, conflict.problem, conflict.remedy, change, _scalar(value_at(document, named)))
     if kind == "no_word":
         return _without_kind(path, item["ctx"], value)
     if kind == "union_tag_invalid":
@@ -101,14 +101,14 @@ def answer(
         example, unknown = example_of(names_of(path), document, path), (*path, next(iter(value)))
         remedy = f"write {dotted(path)}: {flow(example)} in place of {dotted(unknown)}"
         change = Change(gone=(unknown,), new=((path, example),))
-        return Answer(unknown, "unknown key", remedy, change, _scalar(value_at(document, unknown)))
+        return Diagnosis(unknown, "unknown key", remedy, change, _scalar(value_at(document, unknown)))
     if kind == "missing":
         example = example_of(names_of(path))
         change = Change(sure=False) if example is None or type(path[-1]) is int else Change(new=((path, example),))
-        return Answer(path, "the key is missing", _addition(path), change)
+        return Diagnosis(path, "the key is missing", _addition(path), change)
     problem, remedies, new = _wrong_value(kind, path, item, document)
     change = Change(new=((path, new),)) if new is not None else stand_in(remedies, path)
-    return Answer(path, problem, sentence_of(remedies), change, value)
+    return Diagnosis(path, problem, sentence_of(remedies), change, value)
 
 
 def _scalar(value: object) -> object:
@@ -116,21 +116,21 @@ def _scalar(value: object) -> object:
     return None if has_parts(value) else value
 
 
-def _without_kind(path: KeyPath, context: dict[str, str], section: Any) -> Answer:
+def _without_kind(path: KeyPath, context: dict[str, str], section: Any) -> Diagnosis:
     """A section that does not name its kind, or under another key."""
     tag, words = context["tag"], context["words"].split(", ")
     named = ((nearest(word, words, least=0.8), key) for key, word in section.items() if isinstance(word, str))
     near, key = next(((near, key) for near, key in named if near is not None), (None, ""))
     problem = f"the key {tag} is missing"
     if near is None:
-        return Answer(path, problem, f"add {tag}: {listing(words)}", Change(gone=(path,), sure=False), {**section})
+        return Diagnosis(path, problem, f"add {tag}: {listing(words)}", Change(gone=(path,), sure=False), {**section})
     change = Change(gone=((*path, key),), new=(((*path, tag), near),))
-    return Answer(path, problem, f"write {tag}: {near} in place of {key}: {section[key]}", change, {**section})
+    return Diagnosis(path, problem, f"write {tag}: {near} in place of {key}: {section[key]}", change, {**section})
 
 
 def _wrong_kind(
     path: KeyPath, context: dict[str, str], written: Collection[KeyPath], document: dict[str, Any]
-) -> Answer:
+) -> Diagnosis:
     """A section of an unknown kind."""
     given, named = context["tag"], context["discriminator"].strip("'")
     at = next((one for name in (*TAGS, named) if (one := (*path, name)) in written), path)
@@ -149,7 +149,7 @@ def _wrong_kind(
         change = Change(gone=(path,), new=(home,))
     elif near is None and path[:1] == ("learning",) and path[1:2] != ("task",):
         remedy += ", or a plug-in of your own (docs/plugins.md)"
-    return Answer(at, problem, remedy, change, given)
+    return Diagnosis(at, problem, remedy, change, given)
 
 
 def _home(path: KeyPath, kind: str, document: dict[str, Any]) -> tuple[KeyPath, dict[str, Any]] | None:
@@ -168,39 +168,41 @@ def _home(path: KeyPath, kind: str, document: dict[str, Any]) -> tuple[KeyPath, 
 
 def _unknown(
     path: KeyPath, document: dict[str, Any], written: Mapping[KeyPath, Mark], swept: Collection[KeyPath]
-) -> Answer:
+) -> Diagnosis:
     """A key that the section does not have; a key beside it that is `swept` may be the one that was meant."""
     name, leaf, value = names_of(path), path[-1], value_at(document, path)
     problem, shown = "unknown key", _scalar(value)
     if path[0] == "tune" and len(path) == 2 and (found := candidates_meant(str(leaf), document["tune"])) is not None:
         remedy, keys, replaced = found
         change = Change(gone=tuple(("tune", one) for one in replaced), new=((("tune", "keys"), keys),))
-        return Answer(path, problem, remedy, change, shown)
+        return Diagnosis(path, problem, remedy, change, shown)
     if (step := step_of(leaf, mapping(value_at(document, path[:-1])))) is not None:
         change = Change(gone=(path,), new=(((*path[:-1], "step"), step),))
-        return Answer(path, problem, f"write step: {flow(step)} in place of {leaf}", change, shown)
+        return Diagnosis(path, problem, f"write step: {flow(step)} in place of {leaf}", change, shown)
     if isinstance(leaf, str) and "." in leaf:
         *outer, inner = leaf.split(".")
         nested = f"{': {'.join(outer)}: {{{inner}: {shorten(value)}{'}' * len(outer)}"
         change = Change(gone=(path,), new=(((*path[:-1], *outer, inner), value),))
-        return Answer(path, problem, f"nest it instead of dots: {nested}", change, shown)
+        return Diagnosis(path, problem, f"nest it instead of dots: {nested}", change, shown)
     if (kind := kind_as_key(path, document)) is not None:
         new = tuple(((*path[:-1], key), one) for key, one in kind.items())
-        return Answer(path, problem, f"write {dotted(path[:-1])}: {flow(kind)}", Change(gone=(path,), new=new), shown)
+        return Diagnosis(
+            path, problem, f"write {dotted(path[:-1])}: {flow(kind)}", Change(gone=(path,), new=new), shown
+        )
     if (listed := list_of(path, document)) is not None:
         at, one = listed
         gone = tuple((*path[:-1], key) for key in one)
         first = next(iter(one))
         remedy = f"write {at[-1]}: {flow([one])} in place of {listing(one, last='and')}"
         remedy = remedy if leaf == first else f"the list {at[-1]} of {first} has it"
-        return Answer(path, problem, remedy, Change(gone=gone, new=((at, [one]),)), shown)
+        return Diagnosis(path, problem, remedy, Change(gone=gone, new=((at, [one]),)), shown)
     known = [one for one in keys_within(document, section=str(path[0])) if _is_open(one, path, document)]
     elsewhere = leaf not in KINDS and any(one.endswith(f".{leaf}") and value in choices(one) for one in known)
     beside = mapping(value_at(document, path[:-1]))
     if not elsewhere and (meant := _selector(name, value, beside=beside)) is not None:
         tag, word = meant[0], meant[1] if isinstance(value, str) else value
         change = Change(gone=(path,), new=(((*path[:-1], tag), word),))
-        return Answer(path, problem, f"write {tag}: {flow(word)} in place of {leaf}: {flow(value)}", change, shown)
+        return Diagnosis(path, problem, f"write {tag}: {flow(word)} in place of {leaf}: {flow(value)}", change, shown)
     # A base has its keys written, of which one may be meant by a file on top of it.
     file, around = mark_of(path, written)[0], [(*path[:-1], key) for key in value_at(document, path[:-1]) or ()]
     written_beside = {names_of(one) for one in around if one not in swept and mark_of(one, written)[0] == file}
@@ -208,10 +210,10 @@ def _unknown(
         name, among=known, value=value, written=written_beside, kind=_variant(path, document)
     )
     if near is None:
-        return Answer(path, problem, remedy, Change(gone=(path,)), shown)
+        return Diagnosis(path, problem, remedy, Change(gone=(path,)), shown)
     converted = value if text is None else json.loads(text)
     parts: list[str | int] = [*path[:-1], near.rpartition(".")[2]] if _beside(near, name) else [*near.split(".")]
-    return Answer(path, problem, remedy, Change(gone=(path,), new=((tuple(parts), converted),)), shown)
+    return Diagnosis(path, problem, remedy, Change(gone=(path,), new=((tuple(parts), converted),)), shown)
 
 
 def _is_open(one: str, path: KeyPath, document: dict[str, Any]) -> bool:

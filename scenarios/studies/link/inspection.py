@@ -31,7 +31,7 @@ from scenarios.report.tables.table import Table
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.schema import Axis, FigureConfig
 from scenarios.schema.yaml_marks import parse_yaml
-from scenarios.studies.link.plan import Curve, LinkPlan, LinkPoint
+from scenarios.studies.link.plan import LinkCurve, LinkPlan, LinkPoint
 from scenarios.studies.link.results import LinkStore, PointResult, draw_payload, read_results
 from scenarios.studies.link.tables import in_words, place, rate
 
@@ -54,7 +54,7 @@ class Inspected:
     `rates`: bit and packet error rate of these packets alone; `measured`: the point as the study has it.
     """
 
-    curve: Curve
+    curve: LinkCurve
     point: LinkPoint
     packets: Inspection
     rates: tuple[RateEstimate | None, RateEstimate | None]
@@ -85,7 +85,7 @@ def parse_at(texts: Sequence[str]) -> dict[str, Any]:
 
 def choose(
     plan: LinkPlan, measured: Mapping[str, PointResult], *, at: Mapping[str, Any]
-) -> tuple[Curve, LinkPoint, int]:
+) -> tuple[LinkCurve, LinkPoint, int]:
     """Return the point of the given settings and values on the axes [dB], and how many points these fit.
 
     Of several it is the one whose measured bit error rate is nearest to `TELLING`, or the middle one where none has
@@ -107,7 +107,7 @@ def choose(
     if len(fitting) == 1:
         return *fitting[0], 1
 
-    def distance(one: tuple[Curve, LinkPoint]) -> float:
+    def distance(one: tuple[LinkCurve, LinkPoint]) -> float:
         found = measured.get(one[1].point_id)
         bits = None if found is None else found.rates()[0]
         return float("inf") if bits is None or not bits.rate else abs(log10(bits.rate / TELLING))
@@ -118,7 +118,7 @@ def choose(
     return *best, len(fitting)
 
 
-def _fits(curve: Curve, point: LinkPoint, key: str, wanted: Any) -> bool:
+def _fits(curve: LinkCurve, point: LinkPoint, key: str, wanted: Any) -> bool:
     if key in get_args(Axis):
         value_db = curve.budget.value_db(point.esno_db, cast(Axis, key))
         return isinstance(wanted, int | float) and abs(value_db - wanted) < 1e-6
@@ -128,7 +128,7 @@ def _fits(curve: Curve, point: LinkPoint, key: str, wanted: Any) -> bool:
     return any(is_set(value, wanted) for value in values) or wanted == said(curve.point, key)
 
 
-def _value_text(curve: Curve, point: LinkPoint, key: str) -> str:
+def _value_text(curve: LinkCurve, point: LinkPoint, key: str) -> str:
     if key in get_args(Axis):
         return f"{curve.budget.value_db(point.esno_db, cast(Axis, key)):.6g}"
     value = value_of(curve.point, key)
@@ -187,7 +187,7 @@ def _measured(folder: Path, plan: LinkPlan) -> dict[str, PointResult]:
 
 
 def _rates(
-    curve: Curve, found: Inspection, *, wrong: NDArray[np.int64], bits: NDArray[np.int64]
+    curve: LinkCurve, found: Inspection, *, wrong: NDArray[np.int64], bits: NDArray[np.int64]
 ) -> tuple[RateEstimate | None, RateEstimate | None]:
     """Bit and packet error rate of `wrong` among `bits` of every packet, both `[num_devices, num_packets]`.
 

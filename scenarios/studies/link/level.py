@@ -15,7 +15,7 @@ from phy.config import BITS_PER_SYMBOL, LinkConfig
 from scenarios.schema.schema import Axis, Ebno
 
 if TYPE_CHECKING:
-    from scenarios.studies.link.plan import Curve
+    from scenarios.studies.link.plan import LinkCurve
 
 PLAIN_LABELS: dict[Axis, str] = {"ebno_db": "Eb/N0 [dB]", "esno_db": "Es/N0 [dB]", "snr_db": "SNR [dB]"}
 
@@ -55,7 +55,7 @@ def sent_rate(link: LinkConfig) -> float:
     return 1.0 if link.plain or link.access == "superposition" else packet_plan(link).rate
 
 
-def charged(curves: Sequence[Curve], over: str) -> str:
+def charged(curves: Sequence[LinkCurve], over: str) -> str:
     """Return `as sent` or `nominal` if `over` is Eb/N0, and that of any curve depends on the rate, else nothing."""
     measure = curves[0].measure
     if over != "ebno_db" or all(sent_rate(one.link) == nominal_rate(one.link) for one in curves):
@@ -63,7 +63,7 @@ def charged(curves: Sequence[Curve], over: str) -> str:
     return {"sent": "as sent", "nominal": "nominal"}[measure.ebno]
 
 
-def axis_name(curves: Sequence[Curve]) -> str:
+def axis_name(curves: Sequence[LinkCurve]) -> str:
     """Return the quantity on the x axis in plain letters, with the rate that Eb/N0 charges, and without its unit."""
     over = curves[0].measure.over
     return f"{PLAIN_LABELS[over].removesuffix(' [dB]')} {charged(curves, over)}".rstrip()
@@ -122,7 +122,9 @@ def has_closed_form(link: LinkConfig) -> bool:
     )
 
 
-def theory(curve: Curve, quantity: str, esno_db: ArrayLike, *, device: int | None = None) -> NDArray[np.float64] | None:
+def theory(
+    curve: LinkCurve, quantity: str, esno_db: ArrayLike, *, device: int | None = None
+) -> NDArray[np.float64] | None:
     """`bit_error_rate` or `packet_error_rate` at Es/N0 [dB] per antenna of the mean device; None without a closed form.
 
     Elementwise, the mean over devices for `device` None. The packet error rate 1 - (1 - BER)^n of packets of n bits

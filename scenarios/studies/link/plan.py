@@ -60,7 +60,7 @@ class LinkPoint:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Curve:
+class LinkCurve:
     """One sweep point: a link, measured at every value in ascending order."""
 
     label: str
@@ -162,7 +162,7 @@ class Curve:
 class LinkPlan:
     """All curves of a scenario."""
 
-    curves: tuple[Curve, ...]
+    curves: tuple[LinkCurve, ...]
     swept_paths: tuple[str, ...]
     measure: MeasureConfig
     seed: int
@@ -199,7 +199,7 @@ def expand_link(loaded: LoadedScenario) -> LinkPlan:
     if len(set(labels)) < len(labels):  # settings that are said alike
         labels = [f"{number}: {label}" for number, label in enumerate(labels, start=1)]
     return LinkPlan(
-        curves=tuple(Curve(point=point, label=label) for point, label in zip(plan.points, labels, strict=True)),
+        curves=tuple(LinkCurve(point=point, label=label) for point, label in zip(plan.points, labels, strict=True)),
         swept_paths=plan.swept_paths,
         measure=measure_of(loaded.scenario),
         seed=plan.seed,
@@ -237,7 +237,7 @@ def batch_shape(measure: MeasureConfig, link: LinkConfig) -> BatchShape:
     return BatchShape(transmissions=transmissions, num_bits=-(-packets // transmissions) * packet_bits)
 
 
-def rate_warning(curve: Curve) -> str | None:
+def rate_warning(curve: LinkCurve) -> str | None:
     """Return a warning where Eb/N0 at the nominal rate is far from that of the bits carried, else None."""
     if curve.measure.over != "ebno_db" or curve.measure.ebno == "sent":
         return None
@@ -254,7 +254,7 @@ def rate_warning(curve: Curve) -> str | None:
 
 
 def _curve_physics(scenario: Scenario) -> str:
-    curve = Curve(label="", point=Point(index=0, settings={}, scenario=resolve_link(scenario)))
+    curve = LinkCurve(label="", point=Point(index=0, settings={}, scenario=resolve_link(scenario)))
     return canonical_json(curve.physics(curve.at_power(0.0)))
 
 

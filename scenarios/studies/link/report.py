@@ -25,7 +25,7 @@ from scenarios.schema.schema import Axis, FigureConfig
 from scenarios.store.store import Store
 from scenarios.studies.link.gaps import gap_sentences
 from scenarios.studies.link.level import axis_name, charged, theory
-from scenarios.studies.link.plan import Curve, LinkPlan
+from scenarios.studies.link.plan import LinkCurve, LinkPlan
 from scenarios.studies.link.results import PointResult, Results, read_results
 from scenarios.studies.link.tables import TIME_NOTE, axis_sentence, cells, heads, inspections, rate, stop_sentence
 
@@ -91,7 +91,7 @@ def compose(config: FigureConfig, plan: LinkPlan, shown: Sequence[Shown], *, not
     return Drawing(config=config, panels=panels, caption=caption, seed=plan.seed, charged=rate)
 
 
-def _devices(config: FigureConfig, curve: Curve) -> list[tuple[str, int | None]]:
+def _devices(config: FigureConfig, curve: LinkCurve) -> list[tuple[str, int | None]]:
     """Name and index of each device with a curve of its own; of all devices together no name and None."""
     if "device" not in config.series_paths:
         return [("", None)]
@@ -111,7 +111,7 @@ def _spot(config: FigureConfig, found: PointResult, device: int | None) -> Spot 
     return Spot(x=x, y=estimate.rate, low=estimate.low, high=estimate.high, **counts)
 
 
-def _closed_form(config: FigureConfig, curve: Curve, device: int | None) -> Iterator[Spot]:
+def _closed_form(config: FigureConfig, curve: LinkCurve, device: int | None) -> Iterator[Spot]:
     first_db, last_db = curve.points[0].esno_db, curve.points[-1].esno_db
     wider_db = BESIDE_DB if first_db == last_db else 0.0  # one value has no line through it
     esno_db = np.linspace(first_db - wider_db, last_db + wider_db, DENSE)
@@ -238,7 +238,7 @@ def write_study_report(folder: Path, plan: LinkPlan, *, store: Store) -> ReportP
     return write_page(folder, page, store=store, figures=figures)
 
 
-def _skipped(plan: LinkPlan, curve: Curve, points: Sequence[PointResult]) -> int:
+def _skipped(plan: LinkPlan, curve: LinkCurve, points: Sequence[PointResult]) -> int:
     """Points not needed: above one that saw no error among enough."""
     silent = [one.point.value_db for one in points if one.silent]
     if not silent or not plan.measure.stop.skip_after_zero:

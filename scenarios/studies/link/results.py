@@ -21,7 +21,7 @@ from scenarios.schema.errors import ScenarioError, told_by
 from scenarios.store.rows import Batch, Row
 from scenarios.store.store import Store, telling_damage
 from scenarios.studies.link.level import AMOUNTS, COUNTS
-from scenarios.studies.link.plan import Curve, LinkPlan, LinkPoint
+from scenarios.studies.link.plan import LinkCurve, LinkPlan, LinkPoint
 
 if TYPE_CHECKING:
     from phy.fading.block_taps import UplinkContext
@@ -35,7 +35,7 @@ def _bursts(plain: Any) -> Burstiness | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class MeasuredPoint:
     """One batch of a point, or all batches so far; pydantic reads it from plain JSON.
 
     `tallies` over all devices, then of each; `last`: those of the last batch alone; `earlier`: over all devices before
@@ -51,14 +51,14 @@ class Measured:
     seconds: float = 0.0
 
     @classmethod
-    def nothing(cls, num_devices: int) -> Measured:
+    def nothing(cls, num_devices: int) -> MeasuredPoint:
         """Before the first batch."""
         counts, amounts = np.zeros((len(COUNTS), num_devices), np.int64), np.zeros((len(AMOUNTS), num_devices))
         tallies = (_NOTHING,) * (1 + num_devices)
         return cls(tallies=tallies, last=tallies, counts=counts, amounts=amounts)
 
     @classmethod
-    def of(cls, found: LinkCounts, *, bursts: Burstiness | None, num_bits: int, seconds: float) -> Measured:
+    def of(cls, found: LinkCounts, *, bursts: Burstiness | None, num_bits: int, seconds: float) -> MeasuredPoint:
         """One batch that took `seconds`, of `num_bits` payload bits per transmission and device."""
         counts = np.stack([getattr(found, name) for name in COUNTS]).astype(np.int64)
         devices = (_tally(counts[:, :, one : one + 1], num_bits) for one in range(counts.shape[2]))
@@ -72,10 +72,10 @@ class Measured:
             seconds=seconds,
         )
 
-    def __add__(self, batch: Measured) -> Measured:
+    def __add__(self, batch: MeasuredPoint) -> MeasuredPoint:
         """One batch more. Amounts are added in the order of batches, so that they come out the same bit for bit."""
         bursts = [one.bursts for one in (self, batch) if one.bursts is not None]
-        return Measured(
+        return MeasuredPoint(
             tallies=tuple(a + b for a, b in zip(self.tallies, batch.tallies, strict=True)),
             last=batch.tallies,
             earlier=self.tally,
@@ -116,7 +116,7 @@ def _tally(counts: NDArray[np.int64], num_bits: int) -> LinkTally:
     )
 
 
-def draw_payload(curve: Curve, trials: Sequence[int]) -> tuple[NDArray[np.uint8], UplinkContext]:
+def draw_payload(curve: LinkCurve, trials: Sequence[int]) -> tuple[NDArray[np.uint8], UplinkContext]:
     """Packed random bits `[num_trials, num_devices, num_bits / 8]` of transmissions, and the context of their draws."""
     from phy.fading.block_taps import UplinkContext
     from phy.numerics.random import Purpose, round_keys, uniform_words
@@ -136,7 +136,7 @@ class PointRadio:
     curves are compared on common random numbers.
     """
 
-    def __init__(self, curve: Curve, point: LinkPoint) -> None:
+    def __init__(self, curve: LinkCurve, point: LinkPoint) -> None:
         prepare_tensorflow()
         from phy.compile import compile_digital
         from phy.links.link import LinkError
@@ -149,18 +149,18 @@ class PointRadio:
             problem = f"{problem} (on the curve {curve.label})"
             raise ScenarioError(problem=problem, remedy=remedy, key="link") from error
 
-    def batch(self, number: int) -> Measured:
+    def batch(self, number: int) -> MeasuredPoint:
         """Send batch `number`, packed random bits `[transmissions, num_devices, num_bits / 8]`, and count."""
         started, shape = time.perf_counter(), self._curve.shape
         trials = range(number * shape.transmissions, (number + 1) * shape.transmissions)
         payload, context = draw_payload(self._curve, trials)
         reception = self._uplink.send(payload, context=context, caps={})
         seconds = time.perf_counter() - started
-        return Measured.of(reception.counts, bursts=reception.bursts, num_bits=shape.num_bits, seconds=seconds)
+        return MeasuredPoint.of(reception.counts, bursts=reception.bursts, num_bits=shape.num_bits, seconds=seconds)
 
 
 _STOP: TypeAdapter[Stop | None] = TypeAdapter(Stop | None)
-_MEASURED = TypeAdapter(Measured)
+_MEASURED = TypeAdapter(MeasuredPoint)
 
 ENOUGH_SILENCE = 1000
 """Packets (transmissions, where they err together) without an error that make higher values not worth their time."""
@@ -170,9 +170,9 @@ ENOUGH_SILENCE = 1000
 class PointResult:
     """Everything measured at a point of a curve so far; `stop` None: more will follow."""
 
-    curve: Curve
+    curve: LinkCurve
     point: LinkPoint
-    measured: Measured
+    measured: MeasuredPoint
     stop: Stop | None = None
 
     def rates(self, device: int | None = None) -> tuple[RateEstimate | None, RateEstimate | None]:
@@ -222,11 +222,11 @@ def write_point(store: Store, result: PointResult) -> None:
     store.add(Row(batch=batch), {"physics": result.point.physics, "measured": plain, "stop": stopped})
 
 
-def read_point(store: Store, curve: Curve, point: LinkPoint) -> PointResult:
+def read_point(store: Store, curve: LinkCurve, point: LinkPoint) -> PointResult:
     """Return everything measured at a point so far; DamagedStoreError for counts that no link study wrote."""
     task = store.read_tasks([point.point_id]).get(point.point_id)
     if task is None:
-        return PointResult(curve=curve, point=point, measured=Measured.nothing(curve.num_devices))
+        return PointResult(curve=curve, point=point, measured=MeasuredPoint.nothing(curve.num_devices))
     kept = store.read(task)
     with telling_damage(store.path):
         measured, stop = _MEASURED.validate_python(kept["measured"]), _STOP.validate_python(kept["stop"])

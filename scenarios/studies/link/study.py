@@ -21,7 +21,7 @@ from scenarios.schema.loader import LoadedScenario, as_yaml
 from scenarios.store.store import Store
 from scenarios.studies.folders import stored_scenario
 from scenarios.studies.link import tables
-from scenarios.studies.link.plan import Curve, LinkPlan, LinkPoint, expand_link
+from scenarios.studies.link.plan import LinkCurve, LinkPlan, LinkPoint, expand_link
 from scenarios.studies.link.report import drawings, gaps, write_study_report
 from scenarios.studies.link.results import LinkStore, PointRadio, PointResult, read_point, read_results, write_point
 
@@ -80,7 +80,7 @@ class LinkStudy(Study):
         """See `Study`."""
         assert not [*self._batches(store, progress)]
 
-    def _points(self, store: Store, curve: Curve) -> Iterator[tuple[PointResult, bool]]:
+    def _points(self, store: Store, curve: LinkCurve) -> Iterator[tuple[PointResult, bool]]:
         """Yield the points of a curve from low values to high; True: those above a silent one may not be needed.
 
         A point is read when it is asked for: after the one before it has been measured.
@@ -129,7 +129,7 @@ class LinkStudy(Study):
 
     def compute(self, batches: Iterable[PointResult], *, progress: Progress) -> Generator[PointResult, None, None]:
         """See `Study`: yields everything measured at a point about every second, and when the rule stops it."""
-        compiled: Curve | None = None
+        compiled: LinkCurve | None = None
         for so_far in batches:
             latest = kept = replace(so_far, stop=None)
             radio = PointRadio(latest.curve, latest.point)
@@ -204,7 +204,7 @@ class LinkStudy(Study):
         for text in (tables.screen_row(found, stored=not added), *tables.device_rows(found)):
             progress.row(text)
 
-    def _skip(self, curve: Curve, points: Sequence[LinkPoint], silent: LinkPoint, progress: Progress) -> None:
+    def _skip(self, curve: LinkCurve, points: Sequence[LinkPoint], silent: LinkPoint, progress: Progress) -> None:
         self.skipped += len(points)
         progress.restored(len(points))
         values = [point.value_db for point in points]

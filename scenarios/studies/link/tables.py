@@ -17,7 +17,7 @@ from scenarios.studies.link.level import AMOUNTS, COUNTS, MEANINGS, PLAIN_LABELS
 
 if TYPE_CHECKING:
     from phy.measure.monte_carlo import RateEstimate, StopReason
-    from scenarios.studies.link.plan import Curve, LinkPlan, LinkPoint
+    from scenarios.studies.link.plan import LinkCurve, LinkPlan, LinkPoint
     from scenarios.studies.link.results import PointResult, Results
 
 REASONS: dict[StopReason, str] = {
@@ -68,7 +68,7 @@ def cells(result: PointResult) -> tuple[str, ...]:
     )
 
 
-def curve_rows(plan: LinkPlan, curve: Curve) -> tuple[str, str]:
+def curve_rows(plan: LinkPlan, curve: LinkCurve) -> tuple[str, str]:
     """Heading and column heads of a curve on the terminal."""
     # Eighty characters have no room for the rate that Eb/N0 charges.
     columns = PLAIN_LABELS[plan.measure.over], *(heads(plan)[column] for column in _ON_SCREEN[1:]), "[s]"
@@ -215,12 +215,12 @@ def _row(result: PointResult, device: int | None) -> dict[str, Any]:
 # --- pages of inspected points -----------------------------------------------------------------------
 
 
-def in_words(curve: Curve, point: LinkPoint) -> str:
+def in_words(curve: LinkCurve, point: LinkPoint) -> str:
     """Return curve and value on the axis."""
     return f"{curve.label}, {axis_name([curve])} = {point.value_db:g} dB"
 
 
-def place(curve: Curve, point: LinkPoint) -> Path:
+def place(curve: LinkCurve, point: LinkPoint) -> Path:
     """Return where the figures and the page of a point lie in the folder of its study."""
     return Path("inspect", f"curve-{curve.point.index + 1}-{point.value_db:g}dB")
 

@@ -16,7 +16,7 @@ from scenarios.report.answers.differences import Difference
 from scenarios.report.comparison import Cell, difference
 from scenarios.report.tables.summaries import Mean, PointSummary, done_series, mean_interval, rate_text, summarise
 from scenarios.store.store import Store
-from scenarios.studies.link.plan import Curve, LinkPlan
+from scenarios.studies.link.plan import LinkCurve, LinkPlan
 from scenarios.studies.link.results import PointResult, read_point
 from scenarios.studies.tune.plan import Block, Metric, Settings
 
@@ -122,7 +122,7 @@ def _trials(store: Store, ids: Sequence[str], summary: PointSummary | None, metr
     return found
 
 
-def _of_curve(curve: Curve, store: Store, metric: Metric) -> Cell:
+def _of_curve(curve: LinkCurve, store: Store, metric: Metric) -> Cell:
     """The mean over the values of a curve; a value that was skipped counts as the silent one below it."""
     cells: list[Cell] = []
     for point in curve.points:

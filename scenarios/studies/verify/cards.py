@@ -23,8 +23,8 @@ from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario, load_scenario
 from scenarios.schema.messages.explain import explain
 from scenarios.schema.messages.remedies import answer
-from scenarios.studies.link.plan import Curve, LinkPoint
-from scenarios.studies.link.results import Measured
+from scenarios.studies.link.plan import LinkCurve, LinkPoint
+from scenarios.studies.link.results import MeasuredPoint
 
 FAMILY = 0.999
 """Confidence in the table as a whole: a faultless simulator fails somewhere in one run of a thousand."""
@@ -43,7 +43,7 @@ INTERVAL_NOTE = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Check:
+class CardCheck:
     """`measured` in `[low, high]`, which has to meet the band `expected`; counts None where nothing is counted.
 
     `resolves` names the smallest difference that is surely noticed, tolerances included; `enough`: the interval is as
@@ -80,16 +80,16 @@ class Check:
         return "FAIL: too high" if self.low > self.expected[1] else "FAIL: too low"
 
 
-def exact(what: str, found: float, known: float, *, tolerance: float) -> Check:
+def exact(what: str, found: float, known: float, *, tolerance: float) -> CardCheck:
     """Return the check of a number without randomness, known to `tolerance`."""
     band = (known - tolerance, known + tolerance)
-    return Check(what=what, measured=found, low=found, high=found, expected=band, resolves=f"{tolerance:g}")
+    return CardCheck(what=what, measured=found, low=found, high=found, expected=band, resolves=f"{tolerance:g}")
 
 
 # --- table ----------------------------------------------------------------------------------------
 
 
-def table_of(checks: Sequence[Check]) -> Table:
+def table_of(checks: Sequence[CardCheck]) -> Table:
     """The table for a terminal of 80 columns: intervals and verdicts, below the name of each reference check."""
     rows: list[tuple[str, ...]] = []
     for name, group in groupby(checks, key=lambda check: check.card):
@@ -111,7 +111,7 @@ def _number(value: float) -> str:
     return "" if isnan(value) else f"{value:.4g}"
 
 
-def summary(checks: Sequence[Check], *, seconds: float) -> str:
+def summary(checks: Sequence[CardCheck], *, seconds: float) -> str:
     """Return the last line: how many checks, and which failed."""
     failed = [check for check in checks if not check.passed]
     number = len({check.card for check in checks})
@@ -128,7 +128,7 @@ CSV_HEADS = (
 )
 
 
-def csv_values(check: Check) -> dict[str, object]:
+def csv_values(check: CardCheck) -> dict[str, object]:
     """One check in the columns of `CSV_HEADS`; None where nothing is counted or known."""
     low, high = check.expected
     row = {**vars(check), "expected_low": low, "expected_high": high, "verdict": check.verdict}
@@ -148,7 +148,7 @@ class Expected(Frozen):
     `resolves_db` fails.
     """
 
-    def measure(self, loaded: LoadedScenario, *, resolves_db: float) -> Iterator[Check]:
+    def measure(self, loaded: LoadedScenario, *, resolves_db: float) -> Iterator[CardCheck]:
         """Measure, and compare with the known answer."""
         return iter(())
 
@@ -167,19 +167,19 @@ class KnownRate(Expected):
     device: Annotated[int, Field(ge=0)] | None = None
 
     @abstractmethod
-    def rate(self, curve: Curve, point: LinkPoint, shift_db: float) -> float:
+    def rate(self, curve: LinkCurve, point: LinkPoint, shift_db: float) -> float:
         """Return the known rate if the link were better by `shift_db`; ValueError where it has none."""
 
-    def is_about(self, curve: Curve) -> bool:
+    def is_about(self, curve: LinkCurve) -> bool:
         """Tell whether the rate is that of a curve."""
         return True
 
-    def counts(self, measured: Measured) -> ClusteredCounts:
+    def counts(self, measured: MeasuredPoint) -> ClusteredCounts:
         """Return the counts that the rate is about."""
         tally = measured.tally_of(self.device)
         return tally.bits if self.quantity == "bit_error_rate" else tally.packets
 
-    def shift_db(self, curve: Curve, point: LinkPoint, rate: float) -> float:
+    def shift_db(self, curve: LinkCurve, point: LinkPoint, rate: float) -> float:
         """Return how much better the link must be to have this error rate, to a thousandth [dB]."""
         low, high = -_FARTHEST_DB, _FARTHEST_DB
         while high - low > 1e-3:
@@ -187,20 +187,20 @@ class KnownRate(Expected):
             low, high = (middle, high) if self.rate(curve, point, middle) > rate else (low, middle)
         return (low + high) / 2.0
 
-    def width_db(self, curve: Curve, point: LinkPoint, counts: ClusteredCounts) -> float:
+    def width_db(self, curve: LinkCurve, point: LinkPoint, counts: ClusteredCounts) -> float:
         """Return the width of the interval of the error rate, as a shift of the link [dB]; infinite without data."""
         if counts.errors < MIN_ERRORS or counts.clusters < 2:
             return float("inf")
         found = estimate_rate(counts, confidence=CONFIDENCE)
         return self.shift_db(curve, point, found.low) - self.shift_db(curve, point, found.high)
 
-    def compare(self, curve: Curve, point: LinkPoint, counts: ClusteredCounts, *, resolves_db: float) -> Check:
+    def compare(self, curve: LinkCurve, point: LinkPoint, counts: ClusteredCounts, *, resolves_db: float) -> CardCheck:
         """Compare counts at a point of a curve with the known rate."""
         found, width = estimate_rate(counts, confidence=CONFIDENCE), self.width_db(curve, point, counts)
         resolved = width + max(self.better_db, self.worse_db)
         device = "" if self.device is None else f" of device {self.device}"
         quantity = "BER" if self.quantity == "bit_error_rate" else "PER"
-        return Check(
+        return CardCheck(
             what=f"{quantity}{self.of and f', {self.of}'}{device}",
             measured=nan if found.rate is None else found.rate,
             low=found.low,

@@ -21,12 +21,12 @@ from scenarios.schema.loader import as_yaml
 from scenarios.store.rows import Batch, Row
 from scenarios.store.store import Store, telling_damage
 from scenarios.studies.link.plan import expand_link
-from scenarios.studies.link.results import Measured, PointRadio
+from scenarios.studies.link.results import MeasuredPoint, PointRadio
 from scenarios.studies.verify.cards import (
     CSV_HEADS,
     INTERVAL_NOTE,
     Card,
-    Check,
+    CardCheck,
     KnownRate,
     csv_values,
     load_card,
@@ -49,7 +49,7 @@ class _Options:
     seed: int | None
 
 
-_CHECKS, _OPTIONS = TypeAdapter(list[Check]), TypeAdapter(_Options)
+_CHECKS, _OPTIONS = TypeAdapter(list[CardCheck]), TypeAdapter(_Options)
 
 
 class VerifyStore(Store):
@@ -72,7 +72,7 @@ class VerifyStudy(Study):
         self.cards, self.fast, self.seed, self._debug = cards, fast, seed, debug
         about = {"kind": "verify", "fast": fast, "versions": dict(versions()), "processor": find_cpu_model()}
         self.ids = [identity_of({**about, "card": card.loaded.scenario.model_dump(mode="json")}) for card in cards]
-        self._checks: list[Check] = []
+        self._checks: list[CardCheck] = []
 
     @classmethod
     def reload(cls, store: Store) -> Self:
@@ -91,7 +91,9 @@ class VerifyStudy(Study):
         cards = [card for card, one in zip(self.cards, self.ids, strict=True) if one not in done]
         return cards, len(cards)
 
-    def compute(self, batches: Iterable[Card], *, progress: Progress) -> Generator[tuple[int, list[Check]], None, None]:
+    def compute(
+        self, batches: Iterable[Card], *, progress: Progress
+    ) -> Generator[tuple[int, list[CardCheck]], None, None]:
         for card in batches:
             number = self.cards.index(card)
             progress.taken(card.name, f"{number + 1} of {len(self.cards)}: {card.name}")
@@ -104,7 +106,7 @@ class VerifyStudy(Study):
             progress.advance(1)
             progress.settled(card.name)
 
-    def keep(self, store: Store, results: tuple[int, list[Check]], *, progress: Progress) -> int:
+    def keep(self, store: Store, results: tuple[int, list[CardCheck]], *, progress: Progress) -> int:
         """See `Study`: one with a check that does not pass has failed, and is measured again next time."""
         number, checks = results
         wrong = [check.verdict for check in checks if not check.passed]
@@ -143,13 +145,13 @@ class VerifyStudy(Study):
         """Rows and columns of the table of all comparisons."""
         return map(csv_values, self.read(store)), CSV_HEADS
 
-    def read(self, store: Store) -> list[Check]:
+    def read(self, store: Store) -> list[CardCheck]:
         found = [store.read(task, "checks") for task in store.read_tasks(self.ids).values()]
         with telling_damage(store.path):
             return list(chain.from_iterable(map(_CHECKS.validate_python, found)))
 
 
-def run_card(card: Card, *, fast: bool = False, debug: bool = False) -> Iterator[Check]:
+def run_card(card: Card, *, fast: bool = False, debug: bool = False) -> Iterator[CardCheck]:
     """Yield checks as they come. A reference check that cannot be measured fails, unless `debug`."""
     started = time.perf_counter()
     try:
@@ -161,10 +163,10 @@ def run_card(card: Card, *, fast: bool = False, debug: bool = False) -> Iterator
         if debug:
             raise
         problem = " ".join(str(error).split()) or type(error).__name__
-        yield Check(what="run", problem=problem, card=card.name, seconds=time.perf_counter() - started)
+        yield CardCheck(what="run", problem=problem, card=card.name, seconds=time.perf_counter() - started)
 
 
-def _checks(card: Card, *, resolves_db: float) -> Iterator[Check]:
+def _checks(card: Card, *, resolves_db: float) -> Iterator[CardCheck]:
     """Compare with every known answer; every point of a link with those about error rates."""
     for expected in card.config.expect:
         yield from expected.measure(card.loaded, resolves_db=resolves_db)
@@ -173,7 +175,7 @@ def _checks(card: Card, *, resolves_db: float) -> Iterator[Check]:
     for curve in curves:
         rates = [one for one in known if one.is_about(curve)]
         for point in curve.points:
-            radio, measured = PointRadio(curve, point), Measured.nothing(curve.num_devices)
+            radio, measured = PointRadio(curve, point), MeasuredPoint.nothing(curve.num_devices)
             while measured.tally.sent_bits < curve.measure.stop.max_bits:  # until every interval is narrow enough
                 if measured.tally.batches and all(
                     one.width_db(curve, point, one.counts(measured)) <= resolves_db for one in rates

@@ -9,7 +9,7 @@ from transport_setting import CONTEXT, link
 
 from fl.schemes.aggregation.estimates import weighted_mean
 from fl.schemes.codecs.partwise import Binary32, FixedPoint
-from fl.uplink.protection import BitFlipping, GaussianNoise, Protection, RoundPlan
+from fl.uplink.protection import BitFlipping, NoiseOnNumbers, Protection, RoundPlan
 from fl.uplink.transport import NumberTransport, Upload, believe
 from phy.config import LinkConfig
 from privacy.config import BitFlippingConfig
@@ -90,7 +90,7 @@ def test_debiasing_gives_back_the_mean() -> None:
 
 def test_gaussian_noise_has_the_deviation_of_each_device() -> None:
     sigma = np.array([0.1, 0.2, 0.3, 0.4])
-    values, upload = carried(link(None), GaussianNoise(sigma), codec=Binary32())
+    values, upload = carried(link(None), NoiseOnNumbers(sigma), codec=Binary32())
     noise = upload.values - values
     np.testing.assert_allclose(noise.std(axis=1), sigma, rtol=4 / np.sqrt(2 * VALUES))
     assert np.abs(np.corrcoef(noise) - np.eye(DEVICES)).max() < 4 / np.sqrt(VALUES)

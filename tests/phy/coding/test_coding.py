@@ -16,7 +16,7 @@ from scipy.special import ndtr
 
 from phy.coding.crc import PacketCrc
 from phy.coding.packet import PacketCodec, build_codec
-from phy.coding.polar.graph import PolarCode
+from phy.coding.polar.graph import PolarGraph
 from phy.coding.trellis import TrellisEncoder
 from phy.config import CRC_BITS, CodingConfig
 
@@ -175,8 +175,8 @@ def test_polar_decisions_are_sionnas(block_bits: int, coded_bits: int, noise: fl
     with contextlib.redirect_stdout(io.StringIO()):
         encoder = Polar5GEncoder(block_bits, coded_bits)
     oracle = Polar5GDecoder(encoder, "SCL", list_size=4)
-    ours = PolarCode(block_bits, coded_bits, list_size=4, joint_bits=1)
-    joint = PolarCode(block_bits, coded_bits, list_size=4)
+    ours = PolarGraph(block_bits, coded_bits, list_size=4, joint_bits=1)
+    joint = PolarGraph(block_bits, coded_bits, list_size=4)
     bits = tf.constant(random_bits(500, block_bits), tf.float32)
     coded = encoder(bits)
     assert np.array_equal(coded, ours.encode(bits))

@@ -18,7 +18,7 @@ from radio import ERRORS_OF_A_CHECK, noisy_llrs, random_bits
 from phy.coding.polar import parts
 from phy.coding.polar.code import PolarCode
 from phy.coding.polar.construction import plan_polar
-from phy.coding.polar.graph import PolarCode as PolarGraph
+from phy.coding.polar.graph import PolarGraph
 from phy.coding.polar.schedule import selecting_pairs
 from phy.coding.polar.sizes import crc_bits, parity_check_bits
 

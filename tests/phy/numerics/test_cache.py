@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from phy.numerics.cache import LastResult, constant
-from phy.numerics.random import Purpose, Trials, round_keys
+from phy.numerics.random import Purpose, TrialNumbers, round_keys
 
 
 def test_the_same_object_hits_the_cache_and_an_equal_one_misses() -> None:
@@ -40,7 +40,7 @@ def test_a_constant_array_is_itself_and_any_other_is_copied() -> None:
 
 
 def test_trials_are_the_tuple_of_their_numbers() -> None:
-    trials = Trials(range(5))
+    trials = TrialNumbers(range(5))
     assert trials == tuple(range(5))
     assert hash(trials) == hash(tuple(range(5)))
     assert len({trials, tuple(range(5)), pickle.loads(pickle.dumps(trials))}) == 1

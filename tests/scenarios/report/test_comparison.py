@@ -15,7 +15,7 @@ from fake_runs import stored_run
 from scenarios.engine.run import run_study
 from scenarios.engine.study import Progress
 from scenarios.report.answers.differences import Difference
-from scenarios.report.comparison import UNMATCHED, Cell, Comparison, comparison_page, difference
+from scenarios.report.comparison import UNMATCHED, Cell, RunComparison, comparison_page, difference
 from scenarios.report.tables.summaries import with_interval
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario
@@ -37,7 +37,7 @@ sweep: {link.power.snr_max_db: [10, 20]}
 store = partial(stored_run, text=TEXT)
 
 
-def rows(found: Comparison, metric: str = "mse") -> list[dict[str, str | None]]:
+def rows(found: RunComparison, metric: str = "mse") -> list[dict[str, str | None]]:
     table = found.results[metric]
     return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
 

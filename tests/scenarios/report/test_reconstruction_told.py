@@ -18,7 +18,7 @@ from scenarios.plan.points import Plan
 from scenarios.report.check import check_figures
 from scenarios.report.figures.images import (
     MOST_ROWS,
-    Row,
+    ImageRow,
     draw_attacks,
     reconstruction_figure,
 )
@@ -90,7 +90,7 @@ def test_an_attack_as_it_comes_has_no_conflict_and_its_quantities_may_be_drawn(t
 
 
 def test_the_picture_has_originals_first_and_a_row_for_every_setting_and_is_the_same_every_time(tmp_path: Path) -> None:
-    rows = [Row(setting=f"ε = {k}", images=greys(seed=k), told="0.50, 3 %") for k in (1, 2)]
+    rows = [ImageRow(setting=f"ε = {k}", images=greys(seed=k), told="0.50, 3 %") for k in (1, 2)]
     figure = reconstruction_figure(greys(), rows, title="Costs $5", told="correlation")
     assert len(figure.axes) == 3
     first = figure.axes[0].images[0]

@@ -16,7 +16,7 @@ from known_rates import (
 )
 
 from phy.measure.monte_carlo import ClusteredCounts
-from scenarios.studies.link.plan import Curve, LinkPoint, expand_link, packet_plan
+from scenarios.studies.link.plan import LinkCurve, LinkPoint, expand_link, packet_plan
 from scenarios.studies.verify.cards import load_card
 from scenarios.studies.verify.kinds.rates import ClosedForm, Rates, log_linear
 
@@ -24,7 +24,7 @@ from scenarios.studies.verify.kinds.rates import ClosedForm, Rates, log_linear
 class Falling(Rates):
     """A rate that falls by a factor of ten in 10 dB."""
 
-    def rate(self, curve: Curve, point: LinkPoint, shift_db: float) -> float:
+    def rate(self, curve: LinkCurve, point: LinkPoint, shift_db: float) -> float:
         del curve, point
         return 0.01 * 10.0 ** (-shift_db / 10.0)
 
@@ -34,12 +34,12 @@ def falling(**tolerances: float) -> Falling:
 
 
 @pytest.fixture(scope="module")
-def place() -> tuple[Curve, LinkPoint]:
+def place() -> tuple[LinkCurve, LinkPoint]:
     (curve, *_) = expand_link(load_card("retransmission").loaded).curves
     return curve, curve.points[0]
 
 
-def test_the_width_of_an_interval_is_the_shift_between_its_ends(place: tuple[Curve, LinkPoint]) -> None:
+def test_the_width_of_an_interval_is_the_shift_between_its_ends(place: tuple[LinkCurve, LinkPoint]) -> None:
     counts = ClusteredCounts.of(np.full(1000, 10), np.full(1000, 1000))
     check = falling().compare(*place, counts, resolves_db=1.0)
     assert falling().width_db(*place, counts) == pytest.approx(10.0 * np.log10(check.high / check.low), abs=2e-3)
@@ -47,14 +47,14 @@ def test_the_width_of_an_interval_is_the_shift_between_its_ends(place: tuple[Cur
     assert not falling().compare(*place, counts, resolves_db=0.1).enough
 
 
-def test_tolerances_lie_on_their_own_side(place: tuple[Curve, LinkPoint]) -> None:
+def test_tolerances_lie_on_their_own_side(place: tuple[LinkCurve, LinkPoint]) -> None:
     counts = ClusteredCounts.of(np.full(1000, 11), np.full(1000, 1000))  # 0.41 dB worse, interval 0.4 dB
     better = falling(better_db=0.5).compare(*place, counts, resolves_db=1.0)
     assert better.verdict == "FAIL: too high"
     assert falling(worse_db=0.5).compare(*place, counts, resolves_db=1.0).passed
 
 
-def best_code(curve: Curve, esno_db: float, _: Rates) -> float:
+def best_code(curve: LinkCurve, esno_db: float, _: Rates) -> float:
     plan, snr = packet_plan(curve.link), coded_snr(curve.link, esno_db)
     information_bits = 8 * curve.link.packet_size_bytes + plan.crc_bits
     return best_packet_error_rate(snr, coded_bits=plan.coded_bits, information_bits=information_bits)
@@ -63,7 +63,7 @@ def best_code(curve: Curve, esno_db: float, _: Rates) -> float:
 CONAN = [36, 211, 1404, 11633, 77433, 502690, 3322763, 21292910]
 """Information bits on the paths of weight 10, 12, ... of the (171, 133) code."""
 
-FORMULAS: dict[str, Callable[[Curve, float, Rates], float]] = {
+FORMULAS: dict[str, Callable[[LinkCurve, float, Rates], float]] = {
     **dict.fromkeys(("ldpc-1024-512", "ldpc-12288-6144", "ldpc-128-64", "polar-128-64"), best_code),
     "convolutional-union-bound": lambda curve, esno_db, _: union_bound(
         coded_snr(curve.link, esno_db), free_distance=10, bit_weights=CONAN

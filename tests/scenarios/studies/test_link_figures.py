@@ -19,9 +19,9 @@ from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario, load_scenario
 from scenarios.schema.schema import FigureConfig
 from scenarios.studies.link.level import has_closed_form, theory
-from scenarios.studies.link.plan import Curve, LinkPlan, expand_link
+from scenarios.studies.link.plan import LinkCurve, LinkPlan, expand_link
 from scenarios.studies.link.report import DENSE, arrange, figures_of
-from scenarios.studies.link.results import Measured, PointResult, Results
+from scenarios.studies.link.results import MeasuredPoint, PointResult, Results
 from scenarios.studies.link.study import LinkStudy
 
 TEXT = """\
@@ -39,7 +39,7 @@ def load(tmp_path: Path, text: str = TEXT, *overrides: str) -> tuple[LoadedScena
     return loaded, expand_link(loaded)
 
 
-def counted(curve: Curve, errors: int) -> Measured:
+def counted(curve: LinkCurve, errors: int) -> MeasuredPoint:
     """One batch in which the first device alone has `errors` wrong bits, all in one transmission."""
     shape = (curve.shape.transmissions, curve.num_devices)
     bit_errors = np.zeros(shape, np.int64)
@@ -54,7 +54,7 @@ def counted(curve: Curve, errors: int) -> Measured:
             "packet_errors": np.minimum(bit_errors, 1),
         }
     )
-    return Measured.of(counts, bursts=None, num_bits=curve.shape.num_bits, seconds=0.5)
+    return MeasuredPoint.of(counts, bursts=None, num_bits=curve.shape.num_bits, seconds=0.5)
 
 
 def results(plan: LinkPlan, errors: tuple[int | None, ...]) -> Results:

@@ -21,7 +21,7 @@ from scenarios.studies.verify.cards import (
     EXPECTED,
     FAMILY,
     MAX_CHECKS,
-    Check,
+    CardCheck,
     Expected,
     card_names,
     exact,
@@ -35,7 +35,7 @@ NAMES = card_names()
 FAST = tuple(name for name in NAMES if load_card(name).config.fast)
 
 
-def checks(name: str, *overrides: str, fast: bool = True) -> list[Check]:
+def checks(name: str, *overrides: str, fast: bool = True) -> list[CardCheck]:
     """All checks of a reference check, with keys of its scenario overridden but not what is expected of it."""
     return list(run_card(load_card(name, overrides=overrides), fast=fast, debug=True))
 
@@ -282,7 +282,7 @@ def test_a_new_kind_of_known_answer_is_one_class(tmp_path: Path) -> None:
         kind: Literal["seed"]
         value: int
 
-        def measure(self, loaded: LoadedScenario, *, resolves_db: float) -> Iterator[Check]:
+        def measure(self, loaded: LoadedScenario, *, resolves_db: float) -> Iterator[CardCheck]:
             assert resolves_db
             yield exact("seed", loaded.scenario.seed, self.value, tolerance=0.0)
 
@@ -312,7 +312,7 @@ def test_the_screen_has_every_comparison_in_80_columns(
     for name, value in (("FORCE_COLOR", "1"), ("COLUMNS", "80"), ("TERM", "xterm")):
         monkeypatch.setenv(name, value)
     checks = [
-        Check(
+        CardCheck(
             what="amplitude sent, held by the printed cap of Langevin sampling",
             measured=1.909e-4,
             low=1.418e-4,

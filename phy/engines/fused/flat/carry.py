@@ -64,7 +64,7 @@ _TILES_OF_A_TASK = 64
 _ZERO = np.float32(0.0)
 
 
-class Rows(NamedTuple):
+class CarryRows(NamedTuple):
     """Inputs of the kernel per row.
 
     - `payload` `[rows, num_bytes]` uint8, bits from `num_bits` on ignored;
@@ -245,7 +245,7 @@ def _carry(
 
 
 def carry(
-    rows: Rows, *, num_bits: int, points: Mapping, law: TapLaw, scrambled: bool, threads: int, few: float = FEW
+    rows: CarryRows, *, num_bits: int, points: Mapping, law: TapLaw, scrambled: bool, threads: int, few: float = FEW
 ) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
     """Received bits `[rows, num_bytes]`, padding zero, and energies `[3, rows]`: sent, faded, noise of unit power.
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from phy.config import BITS_PER_SYMBOL, LinkConfig
 from phy.engines.fused.flat.bursts import count_bursts
-from phy.engines.fused.flat.carry import Carry, Rows, carry
+from phy.engines.fused.flat.carry import Carry, CarryRows, carry
 from phy.engines.fused.flat.gains import SumTaps, measure_gains, sum_taps
 from phy.engines.fused.flat.taps import tap_law
 from phy.engines.fused.symbols import mapping
@@ -74,7 +74,7 @@ class FusedChain(FlatChain):
         )
 
     @staticmethod
-    def _rows(sent: NDArray[np.uint8], load: Load, context: UplinkContext, decision: AmplitudeDecision) -> Rows:
+    def _rows(sent: NDArray[np.uint8], load: Load, context: UplinkContext, decision: AmplitudeDecision) -> CarryRows:
         num_devices = decision.active.shape[1]
         channel_key, csi_key, device, gain = load.channel.rows(
             context, first_device=load.first_device, count=num_devices
@@ -82,7 +82,7 @@ class FusedChain(FlatChain):
         noise_key, scrambling_key = (
             np.repeat(context.keys(purpose), num_devices, axis=0) for purpose in (load.noise, Purpose.SCRAMBLING)
         )
-        return Rows(
+        return CarryRows(
             payload=sent,
             keys=read_only(np.concatenate([channel_key, csi_key, noise_key, scrambling_key], axis=1)),
             device=read_only(device),

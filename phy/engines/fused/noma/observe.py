@@ -34,7 +34,7 @@ from phy.engines.fused.packets.lines import (
     map_symbols,
     whole_vectors,
 )
-from phy.engines.fused.packets.plan import GIVEN_ERROR, PacketPlan
+from phy.engines.fused.packets.plan import GIVEN_ERROR, KernelPacketPlan
 from phy.engines.fused.symbols import Mapping
 from phy.numerics.compiled import aligned_zeros, inlined, lean_kernel
 
@@ -214,7 +214,7 @@ def _observe(
             energies[n, _NOISE, user] = noise_power * noise / antennas
 
 
-def _scratch(plan: PacketPlan, users: int) -> tuple[Any, ...]:
+def _scratch(plan: KernelPacketPlan, users: int) -> tuple[Any, ...]:
     words, lanes, *fading = fading_scratch(plan)
     of_users = (None if array is None else np.stack([array] * users) for array in fading)
     along = ONE_VALUE if plan.plane.along_line else None
@@ -226,7 +226,7 @@ def observe(
     rows: GroupRows,
     labels: NDArray[np.uint8],
     *,
-    plan: PacketPlan,
+    plan: KernelPacketPlan,
     points: Mapping,
     noise_power: np.float32,
     observed: Observed,

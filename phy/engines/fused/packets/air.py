@@ -47,7 +47,7 @@ from phy.engines.fused.packets.lines import (
     shrink,
     whole_vectors,
 )
-from phy.engines.fused.packets.plan import GIVEN_ERROR, PERFECT, PacketPlan
+from phy.engines.fused.packets.plan import GIVEN_ERROR, PERFECT, KernelPacketPlan
 from phy.engines.fused.packets.soft import APP, HARD, demap, kept_symbols, normalise, rows_at_once, soften
 from phy.engines.fused.symbols import Mapping
 from phy.numerics.compiled import aligned_zeros, lean_kernel, spliced
@@ -228,7 +228,7 @@ def _carry(
         energies[NOISE_ENERGY, n] = noise_power * noise / antennas
 
 
-def _scratch(plan: PacketPlan, *, has_arrived: bool) -> tuple[Any, ...]:
+def _scratch(plan: KernelPacketPlan, *, has_arrived: bool) -> tuple[Any, ...]:
     """Scratch arrays of a thread; None for what the plan does not need, whose code numba leaves out of the kernel.
 
     Marks: `along`, instants may run along a line; `given`, the error of an estimate is drawn.
@@ -274,7 +274,7 @@ def carry_packets(
     coded: NDArray[np.uint8],
     *,
     num_bits: int,
-    plan: PacketPlan,
+    plan: KernelPacketPlan,
     impairments: Impairments | None,
     waveforms: Waveforms | None,
     points: Mapping,

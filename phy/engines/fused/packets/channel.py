@@ -27,7 +27,7 @@ from phy.engines.fused.packets.lines import (
     wanted_modes,
     whole_vectors,
 )
-from phy.engines.fused.packets.plan import GIVEN_ERROR, LEAST_SQUARES, ChannelPlan, PacketPlan
+from phy.engines.fused.packets.plan import GIVEN_ERROR, LEAST_SQUARES, ChannelPlan, KernelPacketPlan
 from phy.numerics.compiled import aligned_zeros, inlined, lean_kernel, spliced
 from phy.numerics.workers import run_tasks
 
@@ -192,7 +192,7 @@ def arrived_and_estimate(
         take_line(arrived.symbols[place, antenna, line], tile, lanes, column, whole_vectors(here))
 
 
-def fading_scratch(plan: PacketPlan) -> tuple[NDArray[Any] | None, ...]:
+def fading_scratch(plan: KernelPacketPlan) -> tuple[NDArray[Any] | None, ...]:
     """Scratch arrays of a thread for `slot_taps` and `channel_line`: lanes as random words and as numbers, waves,
     taps, and carriers at nodes.
 
@@ -203,7 +203,7 @@ def fading_scratch(plan: PacketPlan) -> tuple[NDArray[Any] | None, ...]:
     return lanes.view(np.uint32), lanes, waves_of(plan.fades), taps, nodes_of(plan)
 
 
-def nodes_of(plan: PacketPlan | ChannelPlan) -> NDArray[np.float32] | None:
+def nodes_of(plan: KernelPacketPlan | ChannelPlan) -> NDArray[np.float32] | None:
     """Scratch array of a thread for `carriers_at_nodes`, None for carriers that are equal."""
     if plan.plane.between is None:
         return None
@@ -255,7 +255,7 @@ def mean_powers(
     given: NDArray[np.float32],
     start_s: NDArray[np.float32],
     *,
-    plan: PacketPlan,
+    plan: KernelPacketPlan,
     threads: int,
 ) -> NDArray[np.float64]:
     """Mean |h|^2 `[rows]` over the lines, carriers and antennas of a packet.

@@ -50,7 +50,7 @@ class Plane(NamedTuple):
     prefix_share: float
 
 
-class Modes(NamedTuple):
+class KernelModes(NamedTuple):
     """Linear MMSE over I modes in time and J in frequency, with the numbers of `phy.frontends.estimation`.
 
     - `of_pilots` `[pilot rows, I]` and `wanted` `[data rows, I]` complex64, `of_carriers` `[2, J * width]` float32;
@@ -90,17 +90,17 @@ class Knowledge(NamedTuple):
     high: NDArray[np.int64]
     weight: NDArray[np.float32]
     noise_gain: NDArray[np.float32]
-    modes: Modes | None
+    modes: KernelModes | None
 
 
 class ChannelPlan(NamedTuple):
-    """What of a `PacketPlan` kernels of the channel alone take."""
+    """What of a `KernelPacketPlan` kernels of the channel alone take."""
 
     plane: Plane
     fades: Fades
 
 
-class PacketPlan(NamedTuple):
+class KernelPacketPlan(NamedTuple):
     """All inputs of kernels that follow from a link and a number of symbols."""
 
     plane: Plane
@@ -113,7 +113,7 @@ class PacketPlan(NamedTuple):
         return ChannelPlan(self.plane, self.fades)
 
     @property
-    def arrived(self) -> PacketPlan:
+    def arrived(self) -> KernelPacketPlan:
         """The plan for packets that went through the channel already: their kernel is one for all channels."""
         return self._replace(
             plane=self.plane._replace(between=None, response=None),
@@ -126,7 +126,7 @@ class PacketPlan(NamedTuple):
         return self.fades.kind != WAVES and self.knowledge.kind in (PERFECT, GIVEN_ERROR)
 
 
-def plan_waveform(config: LinkConfig, *, num_symbols: int, num_devices: int) -> tuple[PacketPlan, int, float]:
+def plan_waveform(config: LinkConfig, *, num_symbols: int, num_devices: int) -> tuple[KernelPacketPlan, int, float]:
     """(plan, channel uses, airtime [s]) of a packet of `num_symbols` symbols."""
     if config.ofdm == "none":
         return plan_single_carrier(config, num_symbols=num_symbols), num_symbols, num_symbols * config.symbol_s
@@ -141,7 +141,7 @@ def num_blocks(config: LinkConfig, num_devices: int) -> int:
     return num_devices if config.multiplexing == "ofdma" else 1
 
 
-def plan_single_carrier(config: LinkConfig, *, num_symbols: int) -> PacketPlan:
+def plan_single_carrier(config: LinkConfig, *, num_symbols: int) -> KernelPacketPlan:
     """Plan of one symbol per 1 / bandwidth over a flat channel; see `phy.frontends.single_carrier`."""
     moves = motion(config.channel)
     width = min(LINE, num_symbols)
@@ -161,7 +161,7 @@ def plan_single_carrier(config: LinkConfig, *, num_symbols: int) -> PacketPlan:
         known_energy=0.0,
         prefix_share=1.0,
     )
-    return PacketPlan(
+    return KernelPacketPlan(
         plane=plane,
         fades=fades_of(
             config.channel,
@@ -174,7 +174,7 @@ def plan_single_carrier(config: LinkConfig, *, num_symbols: int) -> PacketPlan:
     )
 
 
-def plan_grid(config: LinkConfig, grid: Grid) -> PacketPlan:
+def plan_grid(config: LinkConfig, grid: Grid) -> KernelPacketPlan:
     """Plan of whole slots of a grid, with the channel at every carrier; see `phy.frontends.ofdm`."""
     ofdm, moves = grid.ofdm, motion(config.channel)
     propagation = build_propagation(config.channel, num_antennas=config.receiver.num_antennas)
@@ -216,7 +216,7 @@ def plan_grid(config: LinkConfig, grid: Grid) -> PacketPlan:
                 kind=MMSE,
                 modes=_modes_of(estimator) if isinstance(estimator, LinearMmse) else _joint_modes_of(estimator),
             )
-    return PacketPlan(
+    return KernelPacketPlan(
         plane=plane,
         fades=fades_of(
             config.channel,
@@ -244,11 +244,11 @@ def _given(config: LinkConfig, *, per_line: bool, per_carrier: bool) -> Knowledg
     )
 
 
-def _modes_of(estimator: LinearMmse) -> Modes:
+def _modes_of(estimator: LinearMmse) -> KernelModes:
     over, along = estimator.over_time, estimator.over_frequency[0]
     vectors = along.vectors.T.reshape(-1)
     told = np.outer(over.explained.sum(axis=1), along.explained.sum(axis=1))
-    return Modes(
+    return KernelModes(
         of_pilots=np.ascontiguousarray(over.vectors),
         wanted=np.ascontiguousarray(over.wanted),
         level=np.outer(over.eigenvalues, along.eigenvalues).astype(np.float32),
@@ -260,10 +260,10 @@ def _modes_of(estimator: LinearMmse) -> Modes:
     )
 
 
-def _joint_modes_of(estimator: JointMmse) -> Modes:
+def _joint_modes_of(estimator: JointMmse) -> KernelModes:
     modes = estimator.modes[0]
     vectors = modes.carriers.T.reshape(-1)
-    return Modes(
+    return KernelModes(
         of_pilots=np.ascontiguousarray(modes.of_pilots),
         wanted=np.ascontiguousarray(modes.wanted),
         level=modes.eigenvalues[None].astype(np.float32),

@@ -29,10 +29,10 @@ from phy.engines.fused.packets.lines import (
     spread_tap,
     whole_vectors,
 )
-from phy.engines.fused.packets.plan import PacketPlan, plan_grid
+from phy.engines.fused.packets.plan import KernelPacketPlan, plan_grid
 from phy.frontends.resource_grid import Grid
 from phy.links.superposition_ofdm.layout import Layout
-from phy.links.superposition_ofdm.sums import Added, Sending, Sums, Who
+from phy.links.superposition_ofdm.sums import Added, SumEngine, SumInputs, Who
 from phy.numerics.compiled import inlined, lean_kernel, read_only, spliced
 from phy.numerics.random import RECEIVER
 from phy.numerics.workers import available_threads, run_tasks
@@ -54,7 +54,7 @@ class Weighing(NamedTuple):
     noise_std: np.float32
 
 
-class Senders(NamedTuple):
+class SumSenders(NamedTuple):
     """A round: keys `[trials, devices, 2]` uint32, gain and own `[trials, devices]`, the rest `[trials]` float32."""
 
     channel_key: NDArray[np.uint32]
@@ -265,8 +265,8 @@ def _measure(
                     _gains_of(law, gain, lanes, here, mine, 1.0)
 
 
-class FusedSums(Sums):
-    """`Sums` of a link that is `LinkConfig.fusible`, on `threads` threads, all cores if left out."""
+class FusedSums(SumEngine):
+    """`SumEngine` of a link that is `LinkConfig.fusible`, on `threads` threads, all cores if left out."""
 
     def __init__(self, config: LinkConfig, layout: Layout, *, threads: int | None = None) -> None:
         grid = Grid.of(layout.ofdm, num_users=1, num_symbols=layout.num_symbols)
@@ -294,7 +294,7 @@ class FusedSums(Sums):
         found = np.concatenate([out[..., :_PEAK].sum(axis=2), out[..., _PEAK:].max(axis=2)], axis=-1)
         return np.moveaxis(found, -1, 0)
 
-    def carry(self, payload: NDArray[Any], who: Who, sending: Sending) -> Added:
+    def carry(self, payload: NDArray[Any], who: Who, sending: SumInputs) -> Added:
         plan, law, counts = self._plan, self._law, self._cuts_off
         trials, devices = payload.shape[:2]
         (slots, spans), num_symbols = _cut(plan), plan.plane.num_symbols
@@ -317,13 +317,13 @@ class FusedSums(Sums):
         return Added(received.view(np.complex64), active, energy.sum(axis=1), np.ones(trials))
 
 
-def _senders(who: Who, *, level: NDArray[np.float32], own: NDArray[np.float32] | None) -> Senders:
+def _senders(who: Who, *, level: NDArray[np.float32], own: NDArray[np.float32] | None) -> SumSenders:
     gain = np.asarray(who.gain, np.float32)
     each = (who.channel_key, who.csi_key, gain, np.zeros_like(gain) if own is None else own, level, who.start_s)
-    return Senders(*(read_only(array) for array in each))
+    return SumSenders(*(read_only(array) for array in each))
 
 
-def _cut(plan: PacketPlan) -> tuple[int, int]:
+def _cut(plan: KernelPacketPlan) -> tuple[int, int]:
     """(slots of a task, tasks of a trial)."""
     plane = plan.plane
     slots = max(_SYMBOLS_OF_A_TASK // (len(plane.data_rows) * plane.width), 1)

@@ -27,7 +27,7 @@ from phy.engines.fused.packets.channel import (
     slot_taps,
 )
 from phy.engines.fused.packets.lines import CHANNEL, LINE, NUM_LANES, ROOM, SYMBOL, VECTOR, whole_vectors
-from phy.engines.fused.packets.plan import GIVEN_ERROR, PERFECT, ChannelPlan, PacketPlan
+from phy.engines.fused.packets.plan import GIVEN_ERROR, PERFECT, ChannelPlan, KernelPacketPlan
 from phy.engines.fused.symbols import Mapping, mapping
 from phy.engines.fused.waveform.plan import WaveformPlan, late_scratch, plan_samples
 from phy.engines.fused.waveform.sender import from_bins, impair, place, read, write
@@ -255,7 +255,7 @@ class Waveforms:
         return windows.flat
 
 
-def waveforms_of(config: LinkConfig, packet: PacketPlan, *, num_blocks: int) -> Waveforms:
+def waveforms_of(config: LinkConfig, packet: KernelPacketPlan, *, num_blocks: int) -> Waveforms:
     """Packets of `packet` over a link that mixes carriers, `num_blocks` devices sharing them."""
     return Waveforms(plan_samples(config, packet, num_blocks=num_blocks), mapping(config.modulation))
 

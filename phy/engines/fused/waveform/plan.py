@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from phy.config import LinkConfig
 from phy.engines.fused.fading.nodes import MOST_NODES, nodes_between
 from phy.engines.fused.impairments import Impairments, impairments_of_bins, impairments_of_samples
-from phy.engines.fused.packets.plan import ChannelPlan, PacketPlan, tiled
+from phy.engines.fused.packets.plan import ChannelPlan, KernelPacketPlan, tiled
 from phy.fading.build import build_propagation
 from phy.frontends.air import motion
 from phy.frontends.resource_grid import Grid
@@ -79,7 +79,7 @@ class WaveformPlan(NamedTuple):
     """
 
     carriers: Carriers
-    packet: PacketPlan
+    packet: KernelPacketPlan
     line: ChannelPlan
     motion: Motion | None
     late: Late | None
@@ -87,7 +87,7 @@ class WaveformPlan(NamedTuple):
     bins: Impairments | None
 
 
-def plan_samples(config: LinkConfig, packet: PacketPlan, *, num_blocks: int) -> WaveformPlan:
+def plan_samples(config: LinkConfig, packet: KernelPacketPlan, *, num_blocks: int) -> WaveformPlan:
     """Plan of the packets of `packet`, `num_blocks` devices sharing the carriers."""
     ofdm, plane = config.ofdm, packet.plane
     assert ofdm != "none"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from scenarios.schema.loader import LoadedScenario
-from scenarios.studies.verify.cards import CONFIDENCE, EXPECTED, Check, Expected, exact
+from scenarios.studies.verify.cards import CONFIDENCE, EXPECTED, CardCheck, Expected, exact
 
 _Array = NDArray[np.float64]
 _DRAWS = 4096
@@ -32,7 +32,7 @@ class PowerDelayProfile(Expected):
     delays: tuple[float, ...]
     powers_db: tuple[float, ...]
 
-    def measure(self, loaded: LoadedScenario, *, resolves_db: float) -> Iterator[Check]:
+    def measure(self, loaded: LoadedScenario, *, resolves_db: float) -> Iterator[CardCheck]:
         channel = loaded.scenario.link.channel
         delays_s, draw = _taps(loaded)
         powers = 10.0 ** (np.asarray(self.powers_db) / 10.0)
@@ -73,7 +73,7 @@ class DopplerCorrelation(Expected):
     kind: Literal["doppler-correlation"]
     turns: Annotated[tuple[float, ...], Field(min_length=1)]
 
-    def measure(self, loaded: LoadedScenario, *, resolves_db: float) -> Iterator[Check]:
+    def measure(self, loaded: LoadedScenario, *, resolves_db: float) -> Iterator[CardCheck]:
         from scipy import special
 
         _, draw = _taps(loaded)
@@ -135,7 +135,7 @@ def _rows(draw: Callable[[], _Array], *, fine: Callable[[_Array], bool]) -> tupl
             return rows, half
 
 
-def _check(what: str, mean: float, half: float, known: float, **others: Any) -> Check:
+def _check(what: str, mean: float, half: float, known: float, **others: Any) -> CardCheck:
     """Compare a mean, within `half` to either side, with a known number."""
     low, high = float(mean - half), float(mean + half)
-    return Check(what=what, measured=float(mean), low=low, high=high, expected=(known, known), **others)
+    return CardCheck(what=what, measured=float(mean), low=low, high=high, expected=(known, known), **others)

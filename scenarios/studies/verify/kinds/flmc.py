@@ -14,7 +14,7 @@ from scenarios.plan.plan import expand
 from scenarios.schema.consistency.resolve import resolve_auto
 from scenarios.schema.loader import LoadedScenario
 from scenarios.schema.schema import Scenario
-from scenarios.studies.verify.cards import CONFIDENCE, EXPECTED, Check, Expected, exact
+from scenarios.studies.verify.cards import CONFIDENCE, EXPECTED, CardCheck, Expected, exact
 
 _TRIALS = 16
 
@@ -26,7 +26,7 @@ class SumError(Expected):
     kind: Literal["sum-error"]
     num_symbols: Annotated[int, Field(ge=1000)]
 
-    def measure(self, loaded: LoadedScenario, *, resolves_db: float) -> Iterator[Check]:
+    def measure(self, loaded: LoadedScenario, *, resolves_db: float) -> Iterator[CardCheck]:
         """See `Expected`: at every sweep point, y / A against the sum that was sent.
 
         n times the mean square of standard normals is chi-square of n degrees.
@@ -42,7 +42,7 @@ class SumError(Expected):
             low, high = (total / (2.0 * float(special.gammaincinv(error.size / 2.0, p))) for p in (1.0 - tail, tail))
             width = float(10.0 * np.log10(high / low))
             waveform = "single carrier" if link.ofdm == "none" else "OFDM"
-            yield Check(
+            yield CardCheck(
                 what=f"{link.modulation}, {link.channel.law.name}, {waveform}: MSE A^2 / N0",
                 measured=total / error.size,
                 low=low,
@@ -97,7 +97,7 @@ class AmplitudeCaps(Expected):
     privacy: tuple[float, float]
     binds: Literal["power", "lmc", "privacy"]
 
-    def measure(self, loaded: LoadedScenario, *, resolves_db: float) -> Iterator[Check]:
+    def measure(self, loaded: LoadedScenario, *, resolves_db: float) -> Iterator[CardCheck]:
         """See `Expected`: the caps as `phyloop check` prints them, and the amplitude at which a few rounds send."""
         from scenarios.engine.start import prepare_tensorflow
 

@@ -15,7 +15,7 @@ from phy.config import LinkConfig
 from phy.config.conflict import ConflictError, Say
 from scenarios.plan.points import value_of
 from scenarios.studies.link.level import theory
-from scenarios.studies.link.plan import Curve, LinkPoint
+from scenarios.studies.link.plan import LinkCurve, LinkPoint
 from scenarios.studies.verify.cards import EXPECTED, KnownRate
 
 
@@ -30,7 +30,7 @@ class ClosedForm(KnownRate):
     as_if: dict[str, Any] = Field(default_factory=dict)
     esno_db: tuple[float, ...] = ()
 
-    def rate(self, curve: Curve, point: LinkPoint, shift_db: float) -> float:
+    def rate(self, curve: LinkCurve, point: LinkPoint, shift_db: float) -> float:
         """See `KnownRate`."""
         esno_db, like = point.esno_db, curve
         if self.esno_db:
@@ -70,11 +70,11 @@ class Rates(KnownRate):
             raise ConflictError("points", "points must go up in value_db and down in rate", Say("sort them"))
         return self
 
-    def is_about(self, curve: Curve) -> bool:
+    def is_about(self, curve: LinkCurve) -> bool:
         """See `KnownRate`."""
         return all(value_of(curve.point, path) == value for path, value in self.where.items())
 
-    def rate(self, curve: Curve, point: LinkPoint, shift_db: float) -> float:
+    def rate(self, curve: LinkCurve, point: LinkPoint, shift_db: float) -> float:
         """See `KnownRate`."""
         if not self.points[0][0] <= point.value_db <= self.points[-1][0]:
             raise ValueError(f"no rate is known at {point.value_db:g} dB")

@@ -7,7 +7,7 @@ from typing import Literal
 
 from fl.base.words import plural
 from scenarios.schema.loader import LoadedScenario
-from scenarios.studies.verify.cards import EXPECTED, Check, Expected, exact
+from scenarios.studies.verify.cards import EXPECTED, CardCheck, Expected, exact
 from scenarios.studies.verify.code_words import read_words
 
 
@@ -18,7 +18,7 @@ class CodeWords(Expected):
     kind: Literal["code-words"]
     table: Literal["convolutional", "ldpc", "polar", "turbo"]
 
-    def measure(self, loaded: LoadedScenario, *, resolves_db: float) -> Iterator[Check]:
+    def measure(self, loaded: LoadedScenario, *, resolves_db: float) -> Iterator[CardCheck]:
         words = read_words(self.table)
         differing = sum(word.differing_bits for word in words)
         what = f"bits that differ in {plural(len(words), 'word')} of {sum(len(word.word) for word in words)} bits"
