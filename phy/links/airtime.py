@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
-from phy.coding.plan import PacketPlan, plan_packet
+from phy.coding.plan import Coding, PacketPlan, plan_packet
 from phy.config import CsiEstimation, LinkConfig
 
 
@@ -61,13 +62,18 @@ class PacketCut:
 
 def cut_packet(link: LinkConfig, *, packet_bits: int) -> PacketCut:
     """Return how a packet of so many payload bits is cut. ValueError where the code cannot carry it."""
-    crc, width = link.packets.crc_name(packet_bits), link.bits_per_symbol
-    plan = plan_packet(link.coding, payload_bits=packet_bits, bits_per_symbol=width, crc=crc)
+    plan = _plan(link.coding, packet_bits, link.bits_per_symbol, link.packets.crc_name(packet_bits))
     symbols = plan.coded_bits // link.bits_per_symbol
     if link.ofdm == "none":
         return PacketCut(plan=plan, symbols=symbols)
     each = link.ofdm.data_symbols_per_slot
     return PacketCut(plan=plan, symbols=symbols, slots=-(-symbols // each), slot_symbols=each)
+
+
+@lru_cache(maxsize=4096)
+def _plan(coding: Coding, payload_bits: int, bits_per_symbol: int, crc: str | None) -> PacketPlan:
+    """As `plan_packet`: sweep points ask for the same packets, and a search for the fullest for many."""
+    return plan_packet(coding, payload_bits=payload_bits, bits_per_symbol=bits_per_symbol, crc=crc)
 
 
 def fullest_packet_bytes(link: LinkConfig, *, slots: int) -> int:

@@ -67,5 +67,7 @@ def refuse_foreign(study: Study, store: Store) -> None:
 
 def stored_scenario(store: Store) -> LoadedScenario:
     """Return the scenario that a store keeps; ScenarioError where it has none, or one that no file could hold."""
-    root = {key: value for key, value in store.read_scenario().root.items() if key != OF_APPS}
+    root = store.read_scenario().root
+    if isinstance(root, dict):  # a file from elsewhere may hold anything
+        root = {key: value for key, value in root.items() if key != OF_APPS}
     return load_kept(root, folder=store.folder)

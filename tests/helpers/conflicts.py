@@ -331,6 +331,15 @@ CONFLICTS = {
     "attackers that nobody names": _fedavg("attack: {kind: sign-flip}"),
     "more devices than there are": _fedavg("participation: {devices_per_round: 9}"),
     "models of a scheme": _fedavg("upload: model, aggregation: probit"),
+    "a choice among all": _fedavg("participation: {selection: by-age}"),
+    "a choice by channels in a sum": _air("", ", participation: {devices_per_round: 2, selection: best-channel}"),
+    "a choice by channels without a radio": _link(
+        "error_model: error_free", ", participation: {devices_per_round: 2, selection: proportional-fair}"
+    ),
+    "a choice by data under privacy": (
+        f"privacy: {{{_DP}}}\n{_DIGITS}, codec: fixed-point, local: {{clip: 1}}, "
+        "participation: {devices_per_round: 2, selection: by-loss}}"
+    ),
     "a bound of no convex loss": _fedavg("convergence_bound: true"),
     "a clip without its bound": _fedavg("aggregation: {name: probit, clip: 0.1}"),
     "a bound without its clip": _fedavg("aggregation: {name: probit, bound: clip}"),

@@ -236,13 +236,13 @@ def _personal(learning: FedAvgConfig) -> Iterator[Conflict]:
 def _selection(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | None) -> Iterator[Conflict]:
     """Selections that have nobody to choose, that know no channel, or that tell of data what no account has."""
     selection, part = config.participation.selection, "learning.participation"
-    keys, draw = f"{part}.selection.name {part}.selection", Write({f"{part}.selection": "random"})
+    keys, draw = f"{part}.selection.name {part}.selection", Write({"selection": "random"})
     if selection.uniform:
         return
     if config.num_drawn is None:
         problem = f"selection {selection.name} chooses nobody where all {config.num_devices} devices take part"
-        some = Write({f"{part}.devices_per_round": max(config.num_devices // 4, 1)}, example=True)
-        yield Conflict(keys, problem, *([some] if config.num_devices > 1 else []), LeaveOut(f"{part}.selection"))
+        some = Write({"devices_per_round": max(config.num_devices // 4, 1)}, example=True)
+        yield Conflict(keys, problem, *([some] if config.num_devices > 1 else []), LeaveOut("selection"))
         return
     if selection.by_channel and link.access == "superposition":
         problem = f"selection {selection.name} needs a probe of every device, {_UNSEEN}"
@@ -256,7 +256,7 @@ def _selection(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | N
         what = " and ".join(one.replace("_", " ") for one in selection.asks if one != "snr_db")
         problem = f"selection {selection.name} tells the {what} of devices, which no privacy mechanism protects"
         whose = _MECHANISM if privacy is not None else SCHEME_KEYS
-        yield Conflict(f"{keys} {whose}", problem, draw, Write({f"{part}.selection": "by-age"}))
+        yield Conflict(f"{keys} {whose}", problem, draw, Write({"selection": "by-age"}))
 
 
 def _samples(learning: FedAvgConfig) -> Iterator[Conflict]:

@@ -48,7 +48,16 @@ def test_a_run_leaves_figures_a_page_and_a_store(finished: Path) -> None:
 def test_exported_tables_are_tidy_and_consistent_with_each_other(finished: Path, tmp_path: Path) -> None:
     tables = exported(finished, tmp_path / "csv")
     assert set(tables) == {
-        *("metrics.csv", "rounds.csv", "link.csv", "privacy.csv", "bursts.csv", "devices.csv", "curves.csv")
+        *(
+            "metrics.csv",
+            "rounds.csv",
+            "link.csv",
+            "privacy.csv",
+            "bursts.csv",
+            "devices.csv",
+            "rates.csv",
+            "curves.csv",
+        )
     }
     metrics = rows_of(tables["metrics.csv"])
     settings = ["learning.scheme", "link.power.snr_max_db", "trial"]

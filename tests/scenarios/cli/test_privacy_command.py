@@ -160,7 +160,7 @@ def test_the_summary_has_a_row_per_sweep_point_in_100_columns(run: Path, capsys:
     ask(run)
     lines = capsys.readouterr().out.splitlines()
     head = next(number for number, line in enumerate(lines) if line.startswith("setting"))
-    assert lines[head - 1] == "All 2 sweep points: of one: device; δ: 0.01"
+    assert lines[head - 1] == "All 2 sweep points: neighbours differ in one: device; δ: 0.01"
     assert [line.split()[0] for line in lines[head + 1 : head + 3]] == ["analog", "digital"]
     assert max(map(len, lines[: head + 3])) <= 100
     (row,) = [

@@ -65,7 +65,7 @@ def test_an_axis_of_epsilon_splits_no_curve() -> None:
         "learning": FREE,
         "sweep": [
             {f"{SCHEME}.name": ["cpa"], f"{SCHEME}.epsilon": [1, 2]},
-            {f"{SCHEME}.name": ["sign"], f"{SCHEME}.epsilon": [2, 4]},
+            {f"{SCHEME}.name": ["sign"], f"{SCHEME}.epsilon": [3, 4]},
         ],
     }
     plan = expand(load_scenario(document, trials=3))

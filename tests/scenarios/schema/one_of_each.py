@@ -16,6 +16,7 @@ from fl.schemes.aggregation.estimates import weighted_mean
 from fl.schemes.codecs.codec import codecs
 from fl.schemes.codecs.partwise import Uniform
 from fl.schemes.scheme import Scheme, schemes
+from fl.uplink.selection import Selection, selections
 from phy.config.fading import FadingLaw, fading_laws
 from phy.config.power import PowerPolicy, power_policies
 
@@ -114,3 +115,16 @@ class OwnRounds(Noiseless):
     """Noiseless under another word."""
 
     name: Literal["own-rounds"] = "own-rounds"
+
+
+@selections.register
+class OwnSelection(Selection):
+    """The devices with the most samples."""
+
+    label: ClassVar[str] = "most samples"
+
+    name: Literal["own-selection"] = "own-selection"
+
+    def scores(self, known: Any) -> Any:
+        """Return the numbers of samples."""
+        return known.samples

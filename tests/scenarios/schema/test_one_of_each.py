@@ -33,6 +33,7 @@ learning:
   aggregation: {name: own-scheme, part: 0.75}
   attack: {kind: own-attack, share: 0.2}
   num_devices: 5
+  participation: {devices_per_round: 4, selection: own-selection}
   rounds: 3
 """
 FLMC = "name: own\nplugins: [one_of_each.py]\ntrials: 1\nlearning: {scheme: own-rounds, rounds: 20, burn_in: 10}\n"

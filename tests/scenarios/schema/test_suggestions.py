@@ -51,7 +51,7 @@ SENTENCES = {
         "name: a\nlearning:\n  algorithm: fedavg\n  participation: {fraction_fit: 0.3}\n"
         "  attack: {kind: sign-flip, fraction: 0.2}\n",
         "s.yaml:4: learning.participation.fraction_fit = 0.3: unknown key; did you mean "
-        "learning.participation.devices_per_round (number of devices drawn for each round).\n"
+        "learning.participation.devices_per_round (number of devices chosen for each round).\n"
         "s.yaml:4: learning.participation.devices_per_round = 0.3: must be a whole number of devices; write 6 for 30 "
         "% of 20 devices.\n"
         "s.yaml:5: learning.attack.fraction = 0.2: unknown key; did you mean learning.attack.share (share of "
@@ -258,7 +258,7 @@ SENTENCES = {
         "s.yaml:2: link.noma.users = 3: unknown key; did you mean link.noma.group_size (devices on the same "
         "resources).\n"
         "s.yaml:3: learning.participation.share = 0.5: unknown key; did you mean "
-        "learning.participation.devices_per_round (number of devices drawn for each round).\n"
+        "learning.participation.devices_per_round (number of devices chosen for each round).\n"
         "s.yaml:3: learning.participation.devices_per_round = 0.5: must be a whole number of devices; write 10 for "
         "50 % of 20 devices.",
     ),
