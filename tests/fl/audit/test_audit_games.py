@@ -220,7 +220,7 @@ def test_gradients_that_are_not_clipped_are_caught(monkeypatch: pytest.MonkeyPat
 
 
 def test_sigma_zero_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protection.GaussianNoise, "perturb", protection.Protection.perturb)
+    monkeypatch.setattr(protection.NoiseOnNumbers, "perturb", protection.Protection.perturb)
     found = play({"name": "mean"}, privacy=GAUSSIAN, delta=0.01)
     assert found.result.epsilon_lower > tightest(found)
 

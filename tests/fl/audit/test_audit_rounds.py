@@ -115,7 +115,7 @@ def test_a_rising_schedule_is_audited_in_its_last_round_which_releases_more_than
 
 
 def test_noise_of_a_budget_that_is_not_added_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protection.GaussianNoise, "perturb", protection.Protection.perturb)
+    monkeypatch.setattr(protection.NoiseOnNumbers, "perturb", protection.Protection.perturb)
     found = played(game(fedavg(), GaussianBudget.model_validate({"mechanism": "gaussian", "budget": BUDGET})))
     assert all(found.refuted(claim) for claim in found.claims)
 
