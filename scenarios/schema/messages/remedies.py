@@ -105,6 +105,9 @@ def answer(
     if kind == "missing":
         example = example_of(names_of(path))
         change = Change(sure=False) if example is None or type(path[-1]) is int else Change(new=((path, example),))
+        if type(path[-1]) is int:
+            remedy = f"write {path[-1] + 1} entries in {dotted(path[:-1])}, or more"
+            return Diagnosis(path, f"entry {path[-1] + 1} is missing", remedy, change)
         return Diagnosis(path, "the key is missing", _addition(path), change)
     problem, remedies, new = _wrong_value(kind, path, item, document)
     change = Change(new=((path, new),)) if new is not None else stand_in(remedies, path)

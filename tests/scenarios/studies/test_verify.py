@@ -331,3 +331,11 @@ def test_the_screen_has_every_comparison_in_80_columns(
     assert "0.0001908 to 0.000191 pass" in text
     assert "FAIL: too" in text
     assert "…" not in text
+
+
+def test_a_point_without_its_rate_is_told_as_a_missing_entry(tmp_path: Path) -> None:
+    card = "card: {claim: a, source: b, expect: [{kind: rates, points: [[0.05], [0.0144, 0.1]]}]}\n"
+    link = "link: {access: orthogonal, modulation: qpsk}\nmeasure: {over: ebno_db, values: [4, 6]}\n"
+    (tmp_path / "c.yaml").write_text(f"name: c\n{card}{link}")
+    with pytest.raises(ScenarioError, match=r"points\[0\]\[1\]: entry 2 is missing; write 2 entries in card.expect"):
+        load_card(tmp_path / "c.yaml")
