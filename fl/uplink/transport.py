@@ -169,7 +169,8 @@ class NumberTransport:
         ends = {**self._end_to_end(encoded.payload, received, known, plan), "clipped_values": encoded.clipped[0]}
         decoded, known = believe(decoded, known, self._limit)
         if at is not None:
-            ends = {name: _among_all(values, at, count=self.bits.link.num_devices) for name, values in ends.items()}
+            count = self.bits.link.num_devices
+            ends = {name: np.bincount(at, values, count).astype(values.dtype) for name, values in ends.items()}
         observed = {**whole.observed, **ends}
         return Upload(self._protection.recover(decoded, plan=plan), known, reception, observed)
 
@@ -194,12 +195,6 @@ def _of_devices(reception: Reception, at: I64) -> Reception:
     delivered = None if reception.delivered is None else reception.delivered[:, at]
     active = replace(reception.decision, active=reception.decision.active[:, at])
     return replace(reception, delivered=delivered, decision=active)
-
-
-def _among_all(values: NDArray[Any], at: I64, *, count: int) -> NDArray[Any]:
-    out = np.zeros(count, values.dtype)
-    out[at] = values
-    return out
 
 
 def believe(values: NDArray[Any], known: Bools | None, limit: float | None) -> tuple[NDArray[Any], Bools | None]:

@@ -103,21 +103,31 @@ def _growth(store: Store, task_ids: Sequence[str]) -> float:
     return float(last / first) if first > 0.0 else 1.0
 
 
-def silent_trials(store: Store, plan: Plan) -> tuple[str, ...]:
-    """A sentence, without its full stop, for every whole trial in which nothing arrived or a budget was spent."""
+def silent_points(store: Store, plan: Plan) -> tuple[str, ...]:
+    """A sentence, without its full stop, for every sweep point with empty rounds, or with a budget that was spent."""
     found = []
     for point, ids in zip(plan.points, plan.task_ids, strict=True):
-        metrics, budget = store.read_metrics(ids), point.scenario.budget
+        whole, budget = list(store.read_metrics(ids).values()), point.scenario.budget
         setting, rounds = ", ".join(short_setting(plan, point)), point.scenario.learning.rounds
-        for trial, task_id in enumerate(ids):
-            measured = metrics.get(task_id, {})
-            where = f"{setting}, trial {trial}" if setting else f"trial {trial}"
-            sent, empty = measured.get("rounds_sent", float(rounds)), measured.get("empty_rounds", 0.0)
-            if budget is not None and not budget.calibrate and sent < rounds:
-                what = "where it stopped" if budget.action == "stop" else "after which nobody sent"
-                held = f"the budget of epsilon {budget.epsilon:g} held {sent:.0f} of {plural(rounds, 'round')}"
-                found.append(f"{where}: {held}, {what}")
-            elif empty:
-                what = "which left the model as it was"
-                found.append(f"{where}: nothing arrived in {empty:.0f} of {plural(rounds, 'round')}, {what}")
+        sent = [one.get("rounds_sent", float(rounds)) for one in whole]
+        ended = [number for number in sent if budget is not None and not budget.calibrate and number < rounds]
+        empty = [one.get("empty_rounds", 0.0) for one in whole]
+        silent = [number for number, other in zip(empty, sent, strict=True) if number and other not in ended]
+        said = []
+        if ended and budget is not None:
+            what = "where it stopped" if budget.action == "stop" else "after which nobody sent"
+            held = f"the budget of epsilon {budget.epsilon:g} held {_span(ended)} of {plural(rounds, 'round')}"
+            said.append((f"{held}, {what}", len(ended)))
+        if silent:
+            what = f"nothing arrived in {_span(silent)} of {plural(rounds, 'round')}, which left the model as it was"
+            said.append((what, len(silent)))
+        found += [
+            f"{setting}{': ' * bool(setting)}{text}, in {count} of {plural(len(whole), 'trial')}"
+            for text, count in said
+        ]
     return tuple(found)
+
+
+def _span(numbers: Sequence[float]) -> str:
+    """`3`, or `1 to 3`."""
+    return " to ".join(dict.fromkeys(f"{number:.0f}" for number in (min(numbers), max(numbers))))

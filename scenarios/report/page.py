@@ -18,7 +18,7 @@ from scenarios.report.figures.draw import write_figures
 from scenarios.report.figures.drawing import Drawing
 from scenarios.report.figures.images import draw_attacks, draw_partitions
 from scenarios.report.figures.learning import figures_of, over_rounds
-from scenarios.report.findings import read_findings, silent_trials
+from scenarios.report.findings import read_findings, silent_points
 from scenarios.report.html import FIGURES, Page, Part, counted, data_uri, pictures, write_page
 from scenarios.report.published import COLUMNS, agreeing, number_of, read_published, read_reference, write_published
 from scenarios.report.settings import cells_of, links_on_air, point_table, setting_in_words
@@ -68,8 +68,8 @@ def write_report(folder: Path, plan: Plan, *, store: Store) -> ReportPaths:
     planned = len(plan.points) * plan.trials
     done, failed = sum(s.done for s in summaries), sum(s.failed for s in summaries)
     missing = planned - done - failed
-    silent = silent_trials(store, plan)
-    more = f"The first {MOST_LINES} of {len(silent)} trials." if len(silent) > MOST_LINES else ""
+    silent = silent_points(store, plan)
+    more = f"The first {MOST_LINES} of {len(silent)} sweep points." if len(silent) > MOST_LINES else ""
     uploads = "One simple attack. Where it fails, a better one may not: a failure is no proof of privacy."
     wrong = read_findings(store, plan, summaries)
     flips = any(one.protects == "bits" for point in plan.points if (one := point.scenario.mechanism) is not None)

@@ -23,7 +23,7 @@ from scenarios.plan.points import Plan
 from scenarios.report.answers.answer import answer
 from scenarios.report.claims import broken_budgets, proved_epsilons, strongest_claims
 from scenarios.report.figures.drawing import Drawing
-from scenarios.report.findings import read_findings, silent_trials
+from scenarios.report.findings import read_findings, silent_points
 from scenarios.report.page import drawings, write_report
 from scenarios.report.published import without_others
 from scenarios.report.rows import few_of_each, results_table
@@ -119,7 +119,7 @@ class LearningStudy(Study):
 
     def notices(self, store: Store) -> tuple[str, ...]:
         findings = read_findings(store, self.plan, summarise(store, self.plan))
-        return (*findings, *broken_budgets(store, self.plan), *silent_trials(store, self.plan))
+        return (*findings, *broken_budgets(store, self.plan), *silent_points(store, self.plan))
 
     def shown(self, store: Store) -> Mapping[str, Any]:
         summaries = summarise(store, self.plan)

@@ -163,8 +163,8 @@ def test_a_run_that_a_budget_ends_is_done_and_says_so_in_log_and_report(
 ) -> None:
     assert run_scenario(str(outcome / "scenario.yaml"), out=outcome, overrides=(), trials=None, seed=None) == 0
     log = capsys.readouterr().err
-    assert "the budget of epsilon 8 held 5 of 6 rounds, where it stopped." in log
-    assert "the budget of epsilon 8 held 5 of 6 rounds, after which nobody sent." in log
+    assert "the budget of epsilon 8 held 5 of 6 rounds, where it stopped, in 1 of 1 trial." in log
+    assert "the budget of epsilon 8 held 5 of 6 rounds, after which nobody sent, in 1 of 1 trial." in log
     assert log.count("the budget of epsilon 8 held") == 2
     page = (outcome / "report.html").read_text()
     assert page.count("the budget of epsilon 8 held 5 of 6 rounds") == 2

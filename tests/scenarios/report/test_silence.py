@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from fake_runs import make_plan, make_trial, store_trials
 from learning_run import reload, run_scenario
 
-from scenarios.report.findings import silent_trials
+from scenarios.report.findings import silent_points
 from scenarios.store.store import Store
 
-NOTHING = "nothing arrived in 3 of 3 rounds, which left the model as it was"
+NOTHING = "nothing arrived in 3 of 3 rounds, which left the model as it was, in 2 of 2 trials"
 
 # 30 dB below the noise every packet is wrong, and is dropped.
 TEXT = """\
@@ -56,20 +57,33 @@ def test_where_every_packet_is_dropped_the_model_stays_and_the_count_is_kept(out
                 assert metrics[task]["empty_rounds"] == (3.0 if silent else 0.0)
 
 
-def test_every_such_trial_is_named_once(outcome: tuple[Path, int]) -> None:
+def test_every_such_sweep_point_is_named_once(outcome: tuple[Path, int]) -> None:
     folder, _ = outcome
     _, plan = reload(folder)
     with Store.open_existing(folder) as store:
-        sentences = silent_trials(store, plan)
+        sentences = silent_points(store, plan)
     assert sentences == tuple(
-        f"{scheme}, P₀/N₀ = -30 dB, trial {trial}: {NOTHING}"
-        for scheme in ("mean, no ε", "CPA, channel-agnostic, ε = 0.5")
-        for trial in (0, 1)
+        f"{scheme}, P₀/N₀ = -30 dB: {NOTHING}" for scheme in ("mean, no ε", "CPA, channel-agnostic, ε = 0.5")
     )
     page = (folder / "report.html").read_text()
     assert "Rounds without an update" in page
     assert all(page.count(sentence) == 1 for sentence in sentences)
     assert "rounds in which nothing arrived</th>" in page
+
+
+def test_trials_of_a_point_are_told_in_one_sentence(tmp_path: Path) -> None:
+    plan = make_plan([{"label": "a"}, {"label": "b"}], trials=4)
+    metrics = {0: (0, 2, 5, 0), 1: (0, 0, 0, 1)}
+    trials = {
+        point: [make_trial(t, metrics={"mse": 1.0, "empty_rounds": float(n)}) for t, n in enumerate(counts)]
+        for point, counts in metrics.items()
+    }
+    store_trials(tmp_path, plan, trials)
+    rounds = plan.points[0].scenario.learning.rounds
+    with Store.open_existing(tmp_path) as store:
+        first, second = silent_points(store, plan)
+    assert first == f"a: nothing arrived in 2 to 5 of {rounds} rounds, which left the model as it was, in 2 of 4 trials"
+    assert second == f"b: nothing arrived in 1 of {rounds} rounds, which left the model as it was, in 1 of 4 trials"
 
 
 def test_the_log_says_so_and_says_nothing_where_all_is_heard(
@@ -78,7 +92,7 @@ def test_the_log_says_so_and_says_nothing_where_all_is_heard(
     folder, _ = outcome
     # Nothing is left to compute: what was found done is told of all the same.
     assert run_scenario(str(folder / "scenario.yaml"), out=folder, overrides=(), trials=None, seed=None) == 0
-    assert capsys.readouterr().err.count(NOTHING) == 4
+    assert capsys.readouterr().err.count(NOTHING) == 2
     (tmp_path / "s.yaml").write_text(TEXT)
     heard = ("sweep={learning.rounds: [1]}",)
     assert run_scenario(str(tmp_path / "s.yaml"), out=tmp_path / "out", overrides=heard, trials=1, seed=None) == 0
