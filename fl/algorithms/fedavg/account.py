@@ -96,9 +96,8 @@ def sampled_share(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism 
     """Return the share of devices drawn in each round, without replacement and anew; None if that hides nobody.
 
     What a device sends must be all that depends on whether it was drawn: so not where devices are chosen otherwise,
-    where the optimizer or the downlink
-    leaves it a state, where a budget tells who has none left, where its channel or the scale of its numbers is its
-    own, or where attackers are among those drawn.
+    where the optimizer or the downlink leaves it a state, where a budget tells who has none left, where its channel or
+    the scale of its numbers is its own, or where attackers are among those drawn.
     """
     some, local = config.participation.devices_per_round, config.local
     if some is None or some >= config.num_devices or not exchangeable(link):

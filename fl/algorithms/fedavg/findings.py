@@ -30,7 +30,6 @@ FEW_ROUNDS = 20
 MANY_ERRORS = 0.05
 """Bit error rate above which errors are the likely cause."""
 
-ATTACKED = "devices attack"
 TOO_SHORT = (
     "steps are too few or too short; raise learning.rounds, learning.local.steps or learning.local.learning_rate"
 )
@@ -59,7 +58,8 @@ def fedavg_findings(learning: FedAvgConfig, facts: PointFacts) -> Iterator[str]:
     else:
         cause = _cause(learning, facts, guessing=math.log(classes))
         # Rounds do not help against attackers, and steps that are too short name the rounds themselves.
-        if rounds < FEW_ROUNDS and cause != TOO_SHORT and not cause.startswith(ATTACKED):
+        attacked = learning.attack is not None and _against_attackers(learning) is not None
+        if rounds < FEW_ROUNDS and cause != TOO_SHORT and not attacked:
             few = f"{plural(rounds, 'round')} {'is' if rounds == 1 else 'are'} few"
             cause = f"{few}, raise learning.rounds first; otherwise {cause}"
         yield f"{what}: {cause}"
@@ -163,7 +163,7 @@ def _cause(learning: FedAvgConfig, facts: PointFacts, *, guessing: float) -> str
     link, scheme, attack = facts.link, learning.aggregation, learning.attack
     loss, wrong = facts.metrics["test_loss"], facts.rates.get("bit_error_rate", 0.0)
     if attack is not None and (remedy := _against_attackers(learning)):
-        return f"{ATTACKED} with kind {attack.kind}; {remedy}"
+        return f"devices attack with kind {attack.kind}; {remedy}"
     strength = _channel_noise(learning, wrong)
     private = max(facts.metrics.get("sigma", math.inf), 0.0) if scheme.uses_codec else math.inf
     if (noise := _noise(learning, facts)) is not None and not strength > private:

@@ -86,6 +86,21 @@ def test_the_channel_that_is_probed_is_the_one_that_carries_the_upload() -> None
     np.testing.assert_allclose(counts["snr_db"][0][sent], probed[sent] - 10 * np.log10(2), atol=5 * error_db)
 
 
+def test_every_number_that_arrives_is_that_of_the_device_that_sent_it() -> None:
+    # Without bit errors the server's update is the mean of what the chosen have trained, by their numbers of samples.
+    loud = {**FADES, "power": {"snr_max_db": 60}}
+    unequal = {"codec": "binary32", "partition": {"kind": "dirichlet", "alpha": 0.5}}
+    found = federation("best-channel", loud, **unequal)
+    start, devices = found.weights.copy(), found.participation.of(0).devices
+    trained = federation("best-channel", loud, **unequal)._trainer.train(start, devices=devices, round_index=0)
+    found.round(0)
+    assert found.record.of_trial("link")["bit_errors"].sum() == 0
+    sizes = found._sizes[devices]
+    assert len(set(sizes)) > 1
+    mean = (sizes @ (trained.weights - start).astype(np.float64)) / sizes.sum()
+    np.testing.assert_allclose(found.weights - start, mean, atol=1e-6)
+
+
 def test_an_outdated_probe_is_that_of_an_earlier_round_and_none_before_the_first() -> None:
     asked: list[int] = []
     gains = np.random.default_rng(1).exponential(size=(30, 20))
