@@ -24,10 +24,10 @@ from scenarios.studies.tables import export
 START = np.zeros(100, np.float32)
 
 
-def app_that_logs(folder: Path, *accuracies: float) -> AirGrid:
+def app_that_logs(folder: Path, *accuracies: float, **settings: Any) -> AirGrid:
     """Return the grid of an app that logs an accuracy before the first round, as Flower evaluates, and after each."""
     updates = {node: np.full(100, 0.1, np.float32) for node in (1, 2)}
-    air = AirGrid(MemoryGrid(adds(updates), nodes=(1, 2)), link=FADING, codec=FIXED, seed=1, out=folder)
+    air = AirGrid(MemoryGrid(adds(updates), nodes=(1, 2)), link=FADING, codec=FIXED, seed=1, out=folder, **settings)
     air.log(0, accuracy=0.125)
     for number, accuracy in enumerate(accuracies, start=1):
         list(air.send_and_receive(instructions(arrays(w=START), (1, 2))))
@@ -62,6 +62,14 @@ def test_metrics_that_an_app_logs_are_drawn_exported_and_compared(tmp_path: Path
     found = compare_folders([tmp_path / "first", tmp_path / "second"])
     assert found.results["accuracy"].rows[0][:3] == ("round 2", "0.5", "0.75")
     assert "accuracy" in {one.config.y for one in found.figures}
+
+
+def test_what_becomes_of_lost_updates_is_a_setting_in_which_apps_differ(tmp_path: Path) -> None:
+    app_that_logs(tmp_path / "first", 0.25)
+    app_that_logs(tmp_path / "second", 0.25, lost="previous")
+    found = compare_folders([tmp_path / "first", tmp_path / "second"])
+    assert [row[1:] for row in found.settings.rows] == [("drop", "previous")]
+    assert write_report_of(study_in(tmp_path / "second"), tmp_path / "second").html is not None
 
 
 def test_a_later_value_of_a_round_replaces_an_earlier_one(tmp_path: Path) -> None:

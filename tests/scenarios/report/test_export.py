@@ -19,6 +19,7 @@ from scenarios.plan.points import Plan
 from scenarios.report.tables.quantities import CODED
 from scenarios.report.tables.summaries import KEYS, summarise
 from scenarios.schema.errors import ScenarioError
+from scenarios.schema.labels.labels import axis_label
 from scenarios.store.store import Store
 
 
@@ -96,6 +97,14 @@ def test_rates_have_the_counts_of_all_trials_of_a_point_and_the_interval_of_the_
     assert (row["errors"], row["total"]) == (links["bit_errors"].sum(), links["bits"].sum())
     assert (row["mean"], row["low"], row["high"]) == (page.errors / page.total, page.low, page.high)
     assert 0.0 < row["low"] < row["mean"] < row["high"]
+
+
+def test_labels_say_whose_energy_a_row_has(folder: Path, plan: Plan) -> None:
+    labels = [table_of(folder, table, plan=plan).attrs["labels"] for table in ("link", "rounds")]
+    found = [{name: one[name] for name in ("energy_j", "airtime_s") if name in one} for one in labels]
+    assert found[0] == {"energy_j": "transmit energy [J]", "airtime_s": "airtime [s]"}
+    assert "of a round" in axis_label("energy_j")
+    assert all("of a round" in label for label in found[1].values())
 
 
 def test_counts_are_written_as_integers_and_floats_with_all_digits(plan: Plan, folder: Path, tmp_path: Path) -> None:

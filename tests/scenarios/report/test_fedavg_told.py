@@ -248,3 +248,9 @@ def test_a_run_of_flmc_has_no_such_sections(tmp_path: Path) -> None:
         page = write_report(tmp_path, plan, store=store).html.read_text()
     assert "Samples of each device" not in page
     assert "Requested privacy" not in page
+
+
+def test_a_column_without_a_cell_is_left_out(tmp_path: Path) -> None:
+    (row,) = cells(planned(f"{FEDAVG}  aggregation: {{name: sign, epsilon: 1, channel: native}}\n", tmp_path))
+    assert "target p" in row
+    assert not {"kappa", "sigma"} & row.keys()

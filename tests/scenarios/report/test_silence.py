@@ -9,6 +9,8 @@ from fake_runs import make_plan, make_trial, store_trials
 from learning_run import reload, run_scenario
 
 from scenarios.report.findings import silent_points
+from scenarios.report.rows import results_table
+from scenarios.report.tables.summaries import summarise
 from scenarios.store.store import Store
 
 NOTHING = "nothing arrived in 3 of 3 rounds, which left the model as it was, in 2 of 2 trials"
@@ -69,6 +71,16 @@ def test_every_such_sweep_point_is_named_once(outcome: tuple[Path, int]) -> None
     assert "Rounds without an update" in page
     assert all(page.count(sentence) == 1 for sentence in sentences)
     assert "rounds in which nothing arrived</th>" in page
+
+
+def test_where_packets_are_dropped_the_terminal_has_the_rate_of_lost_packets(outcome: tuple[Path, int]) -> None:
+    folder, _ = outcome
+    _, plan = reload(folder)
+    with Store.open_existing(folder) as store:
+        table = results_table(plan, summarise(store, plan))
+    heads = [" ".join(head.split()) for head in table.columns]
+    assert "packet error rate" in heads
+    assert "bit error rate" not in heads
 
 
 def test_trials_of_a_point_are_told_in_one_sentence(tmp_path: Path) -> None:
