@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fl.base.words import plural
+from phy.config.conflict import listing
 from privacy.evidence import USUAL_DELTA
 from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, Point, value_of
@@ -145,12 +146,14 @@ def _budget(plan: Plan, proved: Mapping[int, Proved]) -> Iterator[tuple[str, str
         return
     if all(point.scenario.mechanism is None for point in plan.points):
         return  # schemes have an epsilon of their own
-    if not all(point.scenario.learning.uses_radio for point in plan.points):
-        return  # a budget has nothing to limit where nothing is sent
+    learnings = [point.scenario.learning for point in plan.points]
+    silent = dict.fromkeys(str(getattr(one, "scheme", one.algorithm)) for one in learnings if not one.uses_radio)
     least = min(finite, key=lambda one: one.epsilon)
     delta = least.delta or USUAL_DELTA
     line = f"privacy.budget: {{epsilon: {least.epsilon:.3g}, delta: {delta:.3g}}}"
-    yield "To compare at equal privacy", f"write {line} in place of privacy.epsilon, which limits the whole run of all"
+    text = f"write {line} in place of privacy.epsilon, which limits the whole run of all"
+    more = f", and privacy: none for {listing(silent, last='and')}, which send nothing" if silent else ""
+    yield "To compare at equal privacy", f"{text}{more}"
 
 
 def _within(stories: Sequence[Story], *, metric: str, better: int) -> Iterator[tuple[str, str]]:

@@ -159,6 +159,14 @@ def test_a_smaller_error_at_a_larger_epsilon_is_no_win(
     assert hint.startswith("write privacy.budget: {epsilon: 10, delta: 1e-05} in place of privacy.epsilon") != fair
 
 
+def test_the_budget_of_all_leaves_out_schemes_that_send_nothing(tmp_path: Path) -> None:
+    plan = plan_of([*PRIVATE, {SNR: 0.0, SCHEME: "noiseless", "privacy": {"epsilon": 5.0}}])
+    said, _ = answered(tmp_path, plan, {**BETTER, 2: 3 + NOISE}, proved={0: 200.0, 1: 8.4, 2: math.inf})
+    hint = said["To compare at equal privacy"]
+    assert hint.startswith("write privacy.budget: {epsilon: 8.4, delta: 1e-05} in place of privacy.epsilon")
+    assert hint.endswith(", and privacy: none for noiseless, which send nothing")
+
+
 def test_no_attack_is_called_better_than_another(tmp_path: Path) -> None:
     settings = [{SNR: 0.0, "learning.attack": {"kind": kind, "share": 0.2}} for kind in ("ones", "random")]
     said, rows = answered(tmp_path, plan_of(settings, series="learning.attack"), BETTER)
