@@ -142,18 +142,16 @@ def _budget(plan: Plan, proved: Mapping[int, Proved]) -> Iterator[tuple[str, str
     """The lines that give every mechanism one epsilon for the whole run: the smallest that is proved."""
     scenario = plan.points[0].scenario
     finite = [one for one in proved.values() if math.isfinite(one.epsilon)]
-    if not finite or scenario.budget is not None or not scenario.learning.takes_budget:
+    own = all(point.scenario.mechanism is None for point in plan.points)  # schemes with an epsilon of their own
+    if not finite or own or scenario.budget is not None or not scenario.learning.takes_budget:
         return
-    if all(point.scenario.mechanism is None for point in plan.points):
-        return  # schemes have an epsilon of their own
     learnings = [point.scenario.learning for point in plan.points]
     silent = dict.fromkeys(str(getattr(one, "scheme", one.algorithm)) for one in learnings if not one.uses_radio)
     least = min(finite, key=lambda one: one.epsilon)
     delta = least.delta or USUAL_DELTA
     line = f"privacy.budget: {{epsilon: {least.epsilon:.3g}, delta: {delta:.3g}}}"
-    text = f"write {line} in place of privacy.epsilon, which limits the whole run of all"
     more = f", and privacy: none for {listing(silent, last='and')}, which send nothing" if silent else ""
-    yield "To compare at equal privacy", f"{text}{more}"
+    yield "To compare at equal privacy", f"write {line} in place of privacy.epsilon, a limit for the whole run{more}"
 
 
 def _within(stories: Sequence[Story], *, metric: str, better: int) -> Iterator[tuple[str, str]]:
