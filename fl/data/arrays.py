@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fl.base.arrays import I64, U8
+from fl.base.arrays import F32, I64, U8
 from fl.base.errors import LearningError
 from fl.data.data_set import DataName, ImageFacts, Pair, data_sets
 
@@ -23,24 +24,30 @@ def image_facts(name: DataName) -> ImageFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class ImageData:
-    """Labelled images of one trial.
+    """Labelled images of one trial, or the rows of a table.
 
-    `x_train` uint8 `[N, H, W, C]`, `y_train` int64 `[N]`, `x_test`, `y_test` alike, all read-only; pixels become
-    `scale` * x + `shift`, in [0, 1] or [-1, 1], only on use. `x_validation`, `y_validation` are training images held
-    out. `source` says which file they came from.
+    - `x_train` uint8 or float32 `[N, H, W, C]`, `y_train` int64 `[N]`, `x_test`, `y_test` alike, all read-only; pixels
+      become `scale` * x + `shift`, in [0, 1] or [-1, 1], only on use;
+    - `x_validation`, `y_validation`: training images held out;
+    - `source`: the file they came from;
+    - `owner` int64 `[N]` of each training sample, one of `num_owners`; None where nobody is named;
+    - `unit`: where numbers are predicted, `y` float32 times this is in the unit of the user; None for classes.
     """
 
     name: DataName
-    x_train: U8
-    y_train: I64
-    x_test: U8
-    y_test: I64
-    x_validation: U8
-    y_validation: I64
+    x_train: U8 | F32
+    y_train: NDArray[Any]
+    x_test: U8 | F32
+    y_test: NDArray[Any]
+    x_validation: U8 | F32
+    y_validation: NDArray[Any]
     num_classes: int
     scale: float
     shift: float
     source: str
+    owner: I64 | None = None
+    num_owners: int = 0
+    unit: float | None = None
 
     @property
     def image_shape(self) -> tuple[int, int, int]:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from fl.base.fields import Count, Frozen
+from fl.base.words import plural
 from phy.config.conflict import ConflictError, LeaveOut, Write
 from phy.config.registry import Registry, defines
 
@@ -19,13 +20,33 @@ DataName = str
 
 @dataclass(frozen=True, kw_only=True)
 class ImageFacts:
-    """Shape (height, width, channels), classes, and images of the complete set; pixels count up to `largest_pixel`."""
+    """Shape (height, width, channels), classes, and images of the complete set; pixels count up to `largest_pixel`.
+
+    Of files of the user, too: a table has images of one row, `[1, features, 1]`; `predicts_numbers`: in place of
+    classes one number; `owners`: names of those whose samples these are, none if nobody is named, with the samples to
+    train on and the classes among them of each; `is_bytes`: pixels are whole numbers.
+    """
 
     image_shape: tuple[int, int, int]
     num_classes: int
     num_train: int
     num_test: int
     largest_pixel: int = 255
+    is_table: bool = False
+    predicts_numbers: bool = False
+    owners: tuple[str, ...] = ()
+    sizes_of_owners: tuple[int, ...] = ()
+    classes_of_owners: tuple[int, ...] = ()
+    is_bytes: bool = True
+
+    @property
+    def in_words(self) -> str:
+        """`images of 28 x 28, 10 classes`, `rows of 30 features, 2 classes`."""
+        height, width, channels = self.image_shape
+        of = f"rows of {plural(width, 'feature')}" if self.is_table else f"images of {height} x {width}"
+        colours = f" x {channels}" if channels > 1 else ""
+        owners = f", of {plural(len(self.owners), 'owner')}" if self.owners else ""
+        return f"{of}{colours}, {'a number' if self.predicts_numbers else f'{self.num_classes} classes'}{owners}"
 
 
 class DataSet(Frozen):
@@ -48,12 +69,26 @@ class DataSet(Frozen):
     comes_with: ClassVar[str] = "its own reader"
     """What brings the images of a set with `read`."""
 
+    @property
+    def source(self) -> str | None:
+        """The files that the user names; None for sets that phyloop finds, or that come with their reader."""
+        return None
+
+    @property
+    def standardizes(self) -> bool:
+        """True if features are shifted and scaled by the samples to train on."""
+        return False
+
     @classmethod
     def facts_of(cls, name: DataName) -> ImageFacts:
         """Return what every complete copy of the set `name` of this class has."""
         del name
         assert cls.facts is not None
         return cls.facts
+
+    def described(self) -> ImageFacts:
+        """Return what every complete copy of this set has. LearningError for files that cannot be read."""
+        return self.facts_of(self.name)
 
     @classmethod
     def undefined(cls) -> tuple[str, ...]:
@@ -66,17 +101,19 @@ class DataSet(Frozen):
             """Return images `[N, height, width, channels]` uint8 and labels `[N]`, to train on and to test on."""
 
 
-data_sets: Registry[DataSet] = Registry("data set", DataSet, package="fl.data.sets", default="digits")
+data_sets: Registry[DataSet] = Registry(
+    "data set", DataSet, package="fl.data.sets", default="digits", default_with={"file": "file"}
+)
 """All sets of images, by the word in `learning.data.name`."""
 
 
 class PartitionConfig(Frozen):
     """Samples that each device holds."""
 
-    kind: Literal["iid", "labels", "dirichlet"] = Field(
+    kind: Literal["iid", "labels", "dirichlet", "given"] = Field(
         default="iid",
         description="iid: devices differ by chance alone, the usual baseline; labels: few labels per device; "
-        "dirichlet: shares of labels follow Dirichlet(alpha)",
+        "dirichlet: shares of labels follow Dirichlet(alpha); given: every device is an owner of the user's data",
     )
     samples_per_device: Count | None = Field(default=None, description="|D_n|; left out: the devices share all samples")
     labels_per_device: Count | None = Field(default=None, examples=[2], description="labels of a device (kind labels)")
@@ -100,6 +137,11 @@ class PartitionConfig(Frozen):
                 usual = {"kind": kind, key: 2 if kind == "labels" else 0.5}
                 remedy = Write({"partition": usual}, example=True)
                 raise ConflictError(f"kind {key}", f"kind {self.kind} needs {key}", remedy)
+        if self.kind == "given" and (self.samples_per_device is not None or not self.disjoint):
+            unfit = [key for key in ("samples_per_device", "disjoint") if key in self.model_fields_set]
+            raise ConflictError(
+                f"{unfit[0]} kind", "kind given leaves every owner all of its samples", LeaveOut(*unfit)
+            )
         if not self.disjoint and self.samples_per_device is None:
             raise ConflictError(
                 "disjoint", "without disjoint every device draws from the whole set", Write({"samples_per_device": 50})

@@ -21,10 +21,9 @@ from pathlib import Path
 from typing import Literal
 
 from fl.base.errors import LearningError
-from fl.data.data_set import DataName, data_sets
+from fl.data.data_set import DataName, DataSet, data_sets
 from fl.data.formats import ARCHIVES, FILES, FOLDERS, idx_names
-
-_VARIABLE = "PHYLOOP_DATA"
+from phy.config.files import VARIABLE
 
 _WORDS: dict[DataName, str] = {
     "mnist": "mnist",
@@ -68,22 +67,29 @@ def place_of(name: DataName) -> Whereabouts:
     return where
 
 
+def where_is(data: DataSet) -> Whereabouts:
+    """Return the place from which a set is read. Opens no file and imports no TensorFlow."""
+    if data.source is not None:
+        return Whereabouts(place="folder", sentence=f"in {data.source}")
+    return find_data(data.name)
+
+
 def find_data(name: DataName) -> Whereabouts:
-    """Return the place from which `name` is read. Opens no file and imports no TensorFlow."""
+    """Return the place from which the set `name` is read."""
     if data_sets[name].facts is not None:
         return Whereabouts(place="bundled", sentence=f"{name} comes with {data_sets[name].comes_with}")
-    folder, nowhere = os.environ.get(_VARIABLE, ""), partial(Whereabouts, place="nowhere")
+    folder, nowhere = os.environ.get(VARIABLE, ""), partial(Whereabouts, place="nowhere")
     if folder:
         given = Path(folder).expanduser()
         if not given.is_dir():
-            return nowhere(sentence=f"{_VARIABLE} names {folder}, which is no folder", remedy="correct it, or unset it")
+            return nowhere(sentence=f"{VARIABLE} names {folder}, which is no folder", remedy="correct it, or unset it")
         try:
             found = _find_in(name, given, variants=True)
         except LearningError as error:
             said = error.conflict
             return nowhere(sentence=said.problem, remedy=", or ".join(map(str, said.remedies)))
         if found:
-            return Whereabouts(place="folder", sentence=f"{name} is in {found.paths[0]} ({_VARIABLE})", found=found)
+            return Whereabouts(place="folder", sentence=f"{name} is in {found.paths[0]} ({VARIABLE})", found=found)
     if name == "emnist":
         absent = f"is not in {folder}" if folder else "was not found"
         return nowhere(sentence=f"{name} {absent} and keras knows no download of it", remedy=remedy(name))
@@ -93,14 +99,14 @@ def find_data(name: DataName) -> Whereabouts:
         found = None
     if found:
         return Whereabouts(place="cache", sentence=f"{name} is in keras' cache, {found.paths[0]}", found=found)
-    later = f"will be downloaded to {keras_cache()} at the first run; {_VARIABLE}: a folder with files instead"
+    later = f"will be downloaded to {keras_cache()} at the first run; {VARIABLE}: a folder with files instead"
     return Whereabouts(place="download", sentence=f"{name} {later}")
 
 
 def remedy(name: DataName) -> str:
     """What the user has to put where."""
-    folder = os.environ.get(_VARIABLE, "")
-    where = f"put into {folder} ({_VARIABLE})" if folder else f"set {_VARIABLE} to a folder with"
+    folder = os.environ.get(VARIABLE, "")
+    where = f"put into {folder} ({VARIABLE})" if folder else f"set {VARIABLE} to a folder with"
     if name in FOLDERS:
         other = f"{ARCHIVES[name]} or the folder {FOLDERS[name]}"
     else:

@@ -18,8 +18,11 @@ from fl.local.config import LocalConfig
 from fl.local.dense_passes import MOST_ROWS, backward, clip_gradients, forward, net_of, scratch_of, sum_gradients
 from fl.models.dense_stack import DenseStack
 from phy.numerics.compiled import inlined, lean_kernel, read_only
-from phy.numerics.vectors import copy, dot, load_line, softmax_residual
+from phy.numerics.vectors import copy, dot, load_line, softmax_residual, square_residual
 from phy.numerics.workers import of_thread, run_tasks
+
+Labels = NDArray[np.int32] | NDArray[np.float32]
+"""Classes, or numbers to predict, of all samples."""
 
 _PLAIN, _MOMENTUM, _ADAM = 0, 1, 2
 """Ways to step."""
@@ -69,7 +72,7 @@ def rule_of(config: LocalConfig, *, scale: float, shift: float) -> DenseRule:
 
 
 class DenseTask(NamedTuple):
-    """Who trains on what: `images` `[N, P]` uint8, `labels` `[N]` int32, and per device
+    """Who trains on what: `images` `[N, P]` uint8 or float32, and per device
 
     - `start` `[1 or D, M]`: the same weights for all, or each its own;
     - `samples` `[1 or steps, D, width]`, of which the first `counts` `[1 or steps, D]` are a batch: the same in every
@@ -78,8 +81,7 @@ class DenseTask(NamedTuple):
     - `rows` `[D]` of the device in arrays of moments.
     """
 
-    images: U8
-    labels: NDArray[np.int32]
+    images: U8 | F32
     start: F32
     samples: I64
     counts: I64
@@ -122,10 +124,13 @@ def _move_by_moments(rate: Any, rule: Any, gradient: Any, first: Any, second: An
 
 @lean_kernel
 def _train(
-    rule: Any, task: Any, net: Any, moments: Any, out: Any, losses: Any, clipped: Any, first: Any, last: Any,
-    scratch: Any,
+    rule: Any, task: Any, labels: Any, targets: Any, net: Any, moments: Any, out: Any, losses: Any, clipped: Any,
+    first: Any, last: Any, scratch: Any,
 ) -> None:  # fmt: skip
-    """Devices `first` to `last`: `out` `[D, M]`, `losses`, `clipped` `[D]`; two `moments` `[K or 0, M]` move."""
+    """Devices `first` to `last`: `out` `[D, M]`, `losses`, `clipped` `[D]`; two `moments` `[K or 0, M]` move.
+
+    One of `labels` `[N]` int32 and `targets` `[N]` float32 is None: numba removes code behind what is None.
+    """
     clips, drops = rule.clip < np.float32(np.inf), len(task.keys) > 0
     pixels = task.images.shape[1]
     for device in range(first, last):
@@ -155,8 +160,15 @@ def _train(
                 at = rows * net.units_at[-1]
                 copy(scratch.outputs[at : at + rows * units], scratch.backs[at : at + rows * units])
                 for row in range(rows):
-                    label = task.labels[task.samples[place, device, begin + row]]
-                    loss += softmax_residual(scratch.backs[at + row * units : at + (row + 1) * units], label)
+                    sample = task.samples[place, device, begin + row]
+                    if labels is not None:
+                        loss += softmax_residual(
+                            scratch.backs[at + row * units : at + (row + 1) * units], labels[sample]
+                        )
+                    if targets is not None:
+                        loss += square_residual(
+                            scratch.backs[at + row * units : at + (row + 1) * units], targets[sample]
+                        )
                 backward(net, weights, rows, scratch)
                 if clips:
                     factors, beyond = clip_gradients(net, rule, rows, square, scratch)
@@ -183,10 +195,19 @@ def _train(
         clipped[device] = longer / seen
 
 
+def _answers(labels: Labels) -> tuple[Labels | None, Labels | None]:
+    """Classes and None, or None and numbers to predict."""
+    given = read_only(labels)
+    return (None, given) if labels.dtype.kind == "f" else (given, None)
+
+
 def train_dense(
-    rule: DenseRule, task: DenseTask, *, stack: DenseStack, moments: Sequence[F32], out: F32
+    rule: DenseRule, task: DenseTask, labels: Labels, *, stack: DenseStack, moments: Sequence[F32], out: F32
 ) -> tuple[F64, F64]:
     """Mean losses `[D]` of the first batch, and the share `[D]` of gradients longer than G, over all steps.
+
+    The loss is cross-entropy for classes, `labels` `[N]` int32, and half the squared error of the first output for
+    numbers, float32.
 
     Weights after all steps go into `out` `[D, M]`; `moments` are the velocity, or both of Adam, `[K, M]`
     each, and move at the `rows` of these devices.
@@ -199,19 +220,20 @@ def train_dense(
     rows = min(MOST_ROWS, int(task.counts.max()))
     run_tasks(
         lambda first, last: _train(
-            rule, given, net, moving, out, losses, clipped, first, last, _of_training(stack, rows, stack.num_parameters)
+            rule, given, *_answers(labels), net, moving, out, losses, clipped, first, last,
+            _of_training(stack, rows, stack.num_parameters),
         ),
         num_tasks=devices,
-    )
+    )  # fmt: skip
     return losses, clipped
 
 
 @lean_kernel
 def _score(
-    data: Any, weights: Any, net: Any, samples: Any, bounds: Any, owners: Any, losses: Any, hits: Any, first: Any,
-    last: Any, scratch: Any,
+    data: Any, labels: Any, targets: Any, weights: Any, net: Any, samples: Any, bounds: Any, owners: Any, losses: Any,
+    hits: Any, first: Any, last: Any, scratch: Any,
 ) -> None:  # fmt: skip
-    images, labels, scale, shift = data
+    images, scale, shift = data
     pixels, units = images.shape[1], net.units[-1]
     for part in range(first, last):
         begin, rows = bounds[part], bounds[part + 1] - bounds[part]
@@ -222,26 +244,32 @@ def _score(
         forward(net, given, rows, np.uint32(0), np.uint32(0), 0, False, scratch)
         for row in range(rows):
             at = rows * net.units_at[-1] + row * units
-            logits, label = scratch.outputs[at : at + units], labels[samples[begin + row]]
-            best = 0
-            for c in range(units):
-                if logits[c] > logits[best]:
-                    best = c
-            hits[begin + row] = best == label
-            losses[begin + row] = softmax_residual(logits, label)
+            logits, sample = scratch.outputs[at : at + units], samples[begin + row]
+            if labels is not None:
+                best = 0
+                for c in range(units):
+                    if logits[c] > logits[best]:
+                        best = c
+                hits[begin + row] = best == labels[sample]
+                losses[begin + row] = softmax_residual(logits, labels[sample])
+            if targets is not None:
+                hits[begin + row] = False
+                losses[begin + row] = square_residual(logits, targets[sample])
 
 
 def score_dense(
     stack: DenseStack,
     weights: F32,
-    images: U8,
-    labels: NDArray[np.int32],
+    images: U8 | F32,
+    labels: Labels,
     *,
     samples: I64,
     sizes: I64,
     line: tuple[float, float],
 ) -> tuple[F32, Bools]:
     """Cross-entropy of each sample, and True where its label has the highest logit, the first of equals.
+
+    Of numbers to predict, float32 `labels`, half the squared error, and never True.
 
     `weights` `[D, M]`, or `[1, M]` for all, score `samples` in turn, `sizes` `[D]` each; `line` is scale and shift of
     pixels scale u + shift.
@@ -253,11 +281,11 @@ def score_dense(
     ends = np.minimum((order + 1) * height[owners], sizes[owners]) + (np.cumsum(sizes) - sizes)[owners]
     bounds = np.concatenate([[0], ends])
     losses, hits, net = np.empty(len(samples), np.float32), np.empty(len(samples), np.bool_), net_of(stack)
-    data = read_only(images), read_only(labels), *(np.float32(one) for one in line)
+    data = read_only(images), *(np.float32(one) for one in line)
     given = tuple(read_only(part) for part in (samples, bounds, owners))
     run_tasks(
         lambda first, last: _score(
-            data, read_only(weights), net, *given, losses, hits, first, last,
+            data, *_answers(labels), read_only(weights), net, *given, losses, hits, first, last,
             _of_scoring(stack, MOST_ROWS, 0),
         ),
         num_tasks=len(owners),

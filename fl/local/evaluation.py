@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fl.base.arrays import F32, F64, I64, U8
 from fl.base.checkpoints import Kept
@@ -34,11 +35,12 @@ _MOST_DEVICES = 256
 
 
 def evaluate(
-    model: FederatedModel, weights: F32, x: U8, y: I64, *, scale: float, shift: float = 0.0
+    model: FederatedModel, weights: F32, x: U8 | F32, y: I64 | F32, *, scale: float, shift: float = 0.0
 ) -> tuple[float, float]:
     """Mean cross-entropy (without any l2 term) and share of right labels of `weights` `[M]` on `x` `[N, H, W, C]`.
 
-    Dropout is off, and a logit beyond the classes that wins counts as wrong.
+    Dropout is off, and a logit beyond the classes that wins counts as wrong. Where numbers are predicted, `y` float32,
+    half the mean squared error, and 0.
     """
     classes = model.linear_classes
     if classes is not None:  # TensorFlow would trace a function anew for the model of every trial
@@ -97,17 +99,18 @@ def evaluate_stacked(model: FederatedModel, weights: F32, *, data: ImageData, pa
 
 
 def _scores(
-    stack: DenseStack, weights: F32, x: U8, y: I64, samples: Sequence[I64], *, line: tuple[float, float]
+    stack: DenseStack, weights: F32, x: U8 | F32, y: I64 | F32, samples: Sequence[I64], *, line: tuple[float, float]
 ) -> tuple[F64, F64]:
     """Mean loss and share of right labels of `weights` `[K or 1, M]` on `samples` of each device: `[K]` each."""
     from fl.local.dense_kernel import score_dense
 
     sizes = np.array([len(own) for own in samples])
+    answers: NDArray[Any] = y.astype(np.float32 if y.dtype.kind == "f" else np.int32)
     losses, hits = score_dense(
         stack,
         np.asarray(weights, np.float32),
         x.reshape(len(x), -1),
-        np.asarray(y, np.int32),
+        answers,
         samples=np.concatenate(samples),
         sizes=sizes,
         line=line,

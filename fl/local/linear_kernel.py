@@ -43,14 +43,14 @@ class Rule(NamedTuple):
 
 
 class Task(NamedTuple):
-    """Who trains on what: `images` `[N, P]` uint8, `labels` `[N]` int32, and per device
+    """Who trains on what: `images` `[N, P]` uint8 or float32, `labels` `[N]` int32, and per device
 
     - `start` `[1 or D, M]`, weights and then biases: the same for all, or each its own;
     - `samples` `[1 or steps, D, width]`, of which the first `counts` `[1 or steps, D]` are a batch: the same in every
       step, or each its own; `steps` `[D]` taken.
     """
 
-    images: U8
+    images: U8 | F32
     labels: NDArray[np.int32]
     start: F32
     samples: I64
@@ -240,7 +240,7 @@ def _score(data: Any, layer: Any, losses: Any, hits: Any, first: Any, last: Any,
 
 
 def score_linear(
-    weights: F32, images: U8, labels: NDArray[np.int32], *, classes: int, scale: float, shift: float
+    weights: F32, images: U8 | F32, labels: NDArray[np.int32], *, classes: int, scale: float, shift: float
 ) -> tuple[F32, Bools]:
     """Cross-entropy of each sample, and whether its label has the highest logit, the first of equals."""
     cells = images.shape[1] * classes

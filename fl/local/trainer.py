@@ -10,6 +10,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fl.base.arrays import F32, F64, I64, U32
 from fl.base.checkpoints import Kept
@@ -112,7 +113,7 @@ class _Crew:
 
 @dataclass(frozen=True, kw_only=True)
 class _KernelBatch:
-    """What a kernel is given of the devices `rows` of a round's list: fields of `Task`, which `DenseTask` has too."""
+    """What a kernel is given of the devices `rows` of a round's list: fields that `Task` and `DenseTask` share."""
 
     rows: slice
     task: dict[str, Any]
@@ -144,7 +145,7 @@ class LocalTrainer(Kept):
         self._sizes = np.asarray(partition.sizes, np.int64)
         self._samples = np.concatenate(partition.devices)
         self._starts = np.cumsum(self._sizes) - self._sizes
-        self._labels = np.asarray(data.y_train, np.int32)
+        self._labels: NDArray[Any] = data.y_train.astype(np.int32 if data.unit is None else np.float32)
         self._taken = np.zeros(len(self._sizes), np.int64)
         shape = (len(self._sizes), model.num_parameters)
         self._moments = {name: np.zeros(shape, np.float32) for name in config.states}
@@ -212,7 +213,7 @@ class LocalTrainer(Kept):
             rows, mine = batch.rows, devices[batch.rows]
             moving = None if velocity is None else velocity[mine]
             out.loss[rows], out.clipped_share[rows] = train_linear(
-                rule, Task(**batch.task), classes=classes, velocity=moving, out=out.weights[rows]
+                rule, Task(**batch.task, labels=self._labels), classes=classes, velocity=moving, out=out.weights[rows]
             )
             if velocity is not None:
                 velocity[mine] = moving
@@ -233,7 +234,7 @@ class LocalTrainer(Kept):
             keys = folded_keys(dropout_key, np.repeat(np.arange(count), len(mine)), np.tile(mine, count))
             task = DenseTask(**batch.task, taken=self._taken[mine], keys=keys.reshape(count, len(mine), 2), rows=mine)
             out.loss[rows], out.clipped_share[rows] = train_dense(
-                rule, task, stack=stack, moments=moments, out=out.weights[rows]
+                rule, task, self._labels, stack=stack, moments=moments, out=out.weights[rows]
             )
         self._taken[devices] += steps
 
@@ -256,7 +257,6 @@ class LocalTrainer(Kept):
             )
             task = {
                 "images": data.x_train.reshape(len(data.x_train), -1),
-                "labels": self._labels,
                 "start": weights[None] if weights.ndim == 1 else weights[rows],
                 "samples": self._samples[self._starts[mine][:, None] + np.stack(places)],
                 "counts": np.stack(counts),

@@ -17,6 +17,8 @@ from fl.models.layers import Layer, Shape
 from fl.models.model import Model
 from phy.numerics.random import Purpose, seed_sequence
 
+ONLY_DENSE = "which alone learn to predict numbers"
+
 _NORM_EPSILON = 1e-5
 
 Initial = Literal["keras", "pytorch"]
@@ -117,11 +119,14 @@ def _initializers(initial: Initial, *, fan_in: int, kernel: str) -> dict[str, An
     return {"kernel_initializer": uniform(-reach, reach), "bias_initializer": uniform(-reach, reach)}
 
 
-def build_model(config: Model, *, image_shape: Shape, num_classes: int, seed: int, trial: int) -> FederatedModel:
+def build_model(
+    config: Model, *, image_shape: Shape, num_classes: int, seed: int, trial: int, predicts_numbers: bool = False
+) -> FederatedModel:
     """The network of `config` for images `image_shape` (height, width, channels), initial weights of (seed, trial).
 
     The weights are those of Keras's initialisers, or drawn as PyTorch would: the same at every call and in every
-    process. Raises `LearningError` for a model that does not fit, and for Keras on another backend than TensorFlow.
+    process. Raises `LearningError` for a model that does not fit, for Keras on another backend than TensorFlow, and for
+    other layers than dense ones where it `predicts_numbers`.
     """
     outputs = output_width(config, num_classes=num_classes)
     state = int.from_bytes(seed_sequence(seed, trial, Purpose.INITIAL_MODEL).generate_state(4).tobytes(), "little")
@@ -141,9 +146,18 @@ def build_model(config: Model, *, image_shape: Shape, num_classes: int, seed: in
     stack = dense_stack(layers, image_shape=image_shape)
     if layers is not None and stack is not None:
         return stack_of_dense_layers(
-            layers, stack=stack, image_shape=image_shape, initial=initial, state=state, make_network=make_network
+            layers,
+            stack=stack,
+            image_shape=image_shape,
+            initial=initial,
+            state=state,
+            make_network=make_network,
+            predicts_numbers=predicts_numbers,
         )
-    return federated(make_network())
+    made = federated(make_network(), predicts_numbers=predicts_numbers)
+    if predicts_numbers and made.stack is None:
+        raise LearningError(f"model {config.name} has other layers than dense ones, {ONLY_DENSE}", "write model: mlp")
+    return made
 
 
 @contextmanager

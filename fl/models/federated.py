@@ -46,7 +46,8 @@ class FederatedModel:
     - `outputs`: its number of logits;
     - `make_network` returns the Keras network, with the same weights at every call;
     - `is_softmax`: the network is one dense layer on plain pixels, and kernels train it without Keras;
-    - `stack`: the dense layers of another network that consists of them alone, which kernels train too; else None.
+    - `stack`: the dense layers of another network that consists of them alone, which kernels train too; else None;
+    - `predicts_numbers`: its first output is a number, which kernels alone train.
     """
 
     pieces: tuple[Piece, ...]
@@ -55,6 +56,7 @@ class FederatedModel:
     make_network: Callable[[], Any]
     is_softmax: bool = False
     stack: DenseStack | None = None
+    predicts_numbers: bool = False
 
     def __post_init__(self) -> None:
         self.initial.setflags(write=False)
@@ -72,7 +74,7 @@ class FederatedModel:
     @property
     def dense_stack(self) -> DenseStack | None:
         """The dense layers, where kernels train and test them; None for what TensorFlow does."""
-        return None if sees_gpu() else self.stack
+        return None if sees_gpu() and not self.predicts_numbers else self.stack
 
     @property
     def num_parameters(self) -> int:
@@ -88,7 +90,7 @@ class FederatedModel:
         return [weights[..., piece.place].reshape(*weights.shape[:-1], *piece.shape) for piece in self.pieces]
 
 
-def federated(network: Any) -> FederatedModel:
+def federated(network: Any, *, predicts_numbers: bool = False) -> FederatedModel:
     """The flat view of a built network with the weights that it has now."""
     variables = network.trainable_variables
     initial = np.concatenate([np.asarray(variable).reshape(-1) for variable in variables]).astype(np.float32)
@@ -98,6 +100,7 @@ def federated(network: Any) -> FederatedModel:
         outputs=int(network.output_shape[-1]),
         make_network=lambda: network,
         stack=keras_stack(network),
+        predicts_numbers=predicts_numbers,
     )
 
 
@@ -119,6 +122,7 @@ def stack_of_dense_layers(
     initial: Literal["keras", "pytorch"],
     state: int,
     make_network: Callable[[], Any],
+    predicts_numbers: bool = False,
 ) -> FederatedModel:
     """The network of `layers` without Keras; `state` seeds Keras's generator of seeds, `make_network` builds it.
 
@@ -130,7 +134,7 @@ def stack_of_dense_layers(
         variables.append((f"dense_{place}/kernel", (layer.inputs, layer.units)))
         if layer.bias:
             variables.append((f"dense_{place}/bias", (layer.units,)))
-    is_softmax = is_softmax_regression(layers)
+    is_softmax = is_softmax_regression(layers) and not predicts_numbers
     return FederatedModel(
         pieces=pieces_of(variables),
         initial=initial_weights(layers, image_shape=image_shape, initial=initial, state=state),
@@ -138,4 +142,5 @@ def stack_of_dense_layers(
         is_softmax=is_softmax,
         stack=None if is_softmax else stack,
         make_network=make_network,
+        predicts_numbers=predicts_numbers,
     )

@@ -6,6 +6,7 @@ import importlib
 import json
 import pkgutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar, get_args
 
@@ -34,16 +35,23 @@ class Registry(Generic[T]):
 
     Every module directly in `package`, if there is one, is imported at the first look-up, and registers its classes by
     `register`. These modules must load neither TensorFlow nor Numba. `tag` is the key that names a class, a `Literal`
-    field of it. `default` is the word of a mapping without that key.
+    field of it. `default` is the word of a mapping without that key, `default_with` of one with another key instead.
 
     An instance annotates a field of a pydantic model: `Annotated[Base, registry]`. Such a field takes an instance of
     `base`, a mapping with `tag`, or the bare word. Classes may be registered after the model was made.
     """
 
     def __init__(
-        self, kind: str, base: type[Any], *, package: str | None = None, tag: str = "name", default: str | None = None
+        self,
+        kind: str,
+        base: type[Any],
+        *,
+        package: str | None = None,
+        tag: str = "name",
+        default: str | None = None,
+        default_with: Mapping[str, str] | None = None,
     ) -> None:
-        self._default = default
+        self._default, self._default_with = default, dict(default_with or {})
         self.kind, self.tag, self._package = kind, tag, package
         self.base: type[T] = base
         self._classes: dict[str, type[T]] = {}
@@ -105,7 +113,7 @@ class Registry(Generic[T]):
             value = {self.tag: value}
         if not isinstance(value, dict):
             raise PydanticKnownError("model_type", {"class_name": self.base.__name__})
-        known, word = self._found(), value.get(self.tag, self._default)
+        known, word = self._found(), value.get(self.tag, self.word_without_tag(value))
         if word is None:
             words = ", ".join(known)
             raise PydanticCustomError("no_word", "the key {tag} is missing", {"tag": self.tag, "words": words})
@@ -116,6 +124,10 @@ class Registry(Generic[T]):
         if strict_json:
             return known[word].model_validate_json(json.dumps(value), strict=True)
         return known[word].model_validate(value)
+
+    def word_without_tag(self, value: Mapping[str, Any]) -> str | None:
+        """Return the word of a mapping that names no class; None where it must."""
+        return next((word for key, word in self._default_with.items() if key in value), self._default)
 
     def _found(self) -> dict[str, type[T]]:
         if not self._discovered and self._package is not None:

@@ -68,6 +68,14 @@ def multiply(factors: Any, values: Any) -> None:
 
 
 @inlined
+def square_residual(outputs: Any, target: Any) -> Any:
+    """The first output less `target`, in place; returns half its square. The other outputs do not count."""
+    for c in range(len(outputs)):
+        outputs[c] = outputs[c] - target if c == 0 else np.float32(0.0)
+    return np.float32(0.5) * outputs[0] * outputs[0]
+
+
+@inlined
 def softmax_residual(logits: Any, label: Any) -> Any:
     """softmax(logits) less the label's unit vector, in place; returns the cross-entropy."""
     highest = logits[0]

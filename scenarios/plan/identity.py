@@ -100,6 +100,9 @@ def _leave_out_later_keys(learning: dict[str, Any]) -> None:
     """Drop later keys with the value that older tasks had, which then keep their identity."""
     if downlink := mapping(learning.get("downlink")):
         leave_out_later_of_link(downlink)
+    if (data := mapping(learning.get("data"))) and data.get("sha256"):  # what a file holds, wherever it lies
+        for key in ("file", "test_file"):
+            data.pop(key, None)
     if learning["algorithm"] == "flmc" and learning["attack"] is None:
         del learning["attack"]
     if learning["algorithm"] == "flmc":

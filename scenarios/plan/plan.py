@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from fl.base.words import plural
 from phy.config.conflict import Conflict, flow
+from phy.config.files import files_beside
 from scenarios.plan.identity import physics_json
 from scenarios.plan.lists import list_remedy, product_remedy
 from scenarios.plan.points import Plan, Point
@@ -102,7 +103,8 @@ def expand(loaded: LoadedScenario, reading: Reading = LEARNING) -> Plan:
     refused: list[tuple[ScenarioError, list[Setting]]] = []
     for settings in ([setting for step in steps for setting in step] for block in axes for steps in product(*block)):
         try:
-            point = _point(loaded, root, settings, len(points), reading)
+            with files_beside(loaded.folder):
+                point = _point(loaded, root, settings, len(points), reading)
         except ScenarioError as error:
             refused.append((error, settings))
             if len(refused) == _MAX_REFUSED:
@@ -135,7 +137,8 @@ def _of_values(loaded: LoadedScenario, step: Iterable[Setting], beside: Iterable
     root = {key: value for key, value in loaded.document.items() if key != "sweep"}
     settings = [*step]
     try:
-        validate_quickly(document := _document(root, [*beside, *settings]))
+        with files_beside(loaded.folder):
+            validate_quickly(document := _document(root, [*beside, *settings]))
     except ValidationError as error:
         marks, _ = _point_marks(loaded, [*beside, *settings])
         paths = {tuple(setting.path.split(".")) for setting in settings}

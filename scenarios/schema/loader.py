@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from fl.algorithms.learning import UNNAMED
 from phy.config.conflict import listing, needs_quotes
+from phy.config.files import files_beside
 from scenarios.schema.errors import KeyPath, Mark, ScenarioError, mapping, mark_of, names_of, together, value_at
 from scenarios.schema.messages.explain import examine, explain
 from scenarios.schema.messages.remedies import answer
@@ -46,6 +47,11 @@ class LoadedScenario:
     marks: dict[KeyPath, Mark]
     source: Path
 
+    @property
+    def folder(self) -> Path:
+        """Where files that the scenario names are looked up first."""
+        return self.source if self.source.is_dir() else self.source.parent
+
     def error(
         self, at: KeyPath, problem: str, remedy: str, *, key: str | None = None, value: Any = None
     ) -> ScenarioError:
@@ -69,14 +75,16 @@ def load_scenario(
     too. Raises ScenarioError for bad input.
     """
     document, marks, path = _read(source, overrides=overrides, trials=trials, seed=seed)
-    return validated(document, marks, path)
+    with files_beside(path.parent):
+        return validated(document, marks, path)
 
 
 def load_kept(root: Any, *, folder: Path) -> LoadedScenario:
     """Check the scenario that a run folder keeps as a file would be: the folder may come from others."""
     document, marks = _from_python(root, file=folder)
     pin_plugins(document, marks, folder=folder)
-    return validated(document, marks, folder)
+    with files_beside(folder):
+        return validated(document, marks, folder)
 
 
 def load_as_meant(source: Source, **changes: Any) -> tuple[LoadedScenario, set[KeyPath]] | None:
@@ -88,10 +96,11 @@ def load_as_meant(source: Source, **changes: Any) -> tuple[LoadedScenario, set[K
         document, marks, path = _read(source, **changes)
     except ScenarioError:
         return None
-    document, marks, swept, found = _judged(document, marks)
-    if isinstance(found, Scenario):
-        return None
-    meant = examine(found, answer=answer, document=document, marks=marks, prefer=swept)
+    with files_beside(path.parent):
+        document, marks, swept, found = _judged(document, marks)
+        if isinstance(found, Scenario):
+            return None
+        meant = examine(found, answer=answer, document=document, marks=marks, prefer=swept)
     if meant.scenario is None:
         return None
     if ("learning", "algorithm") in meant.lost:

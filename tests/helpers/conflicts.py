@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
 _DIGITS = "learning: {algorithm: fedavg, data: digits, num_devices: 4"
 _DP = "mechanism: gaussian, epsilon: 5, delta: 1e-5"
 _NOISE = "privacy: {mechanism: receiver-noise, clip: 1, epsilon: 5, delta: 1e-5}"
@@ -31,6 +36,23 @@ def _measured(text: str, values: str = "values: [0]") -> str:
 
 _GRID = "ofdm: {num_subcarriers: 16, cyclic_prefix_length: 4}"
 _SLOW = "channel: {fading: rayleigh, coherence: packet}"
+
+_FILES = Path(tempfile.mkdtemp(prefix="phyloop-conflicts-"))
+"""Files of the user, which scenarios name by their whole path."""
+(_FILES / "rows.csv").write_text("age,dose,ill,site\n" + "".join(f"{n},{n % 7},{n % 2},s{n % 3}\n" for n in range(60)))
+(_FILES / "numbers.csv").write_text("age,dose,size\n" + "".join(f"{n},{n % 7},{n}.5\n" for n in range(60)))
+(_FILES / "users.json").write_text('{"user_data": {"a": {"x": [[0.5], [1.5], [2.5], [3.5]], "y": [0, 1, 0, 1]}}}')
+np.savez(_FILES / "pictures.npz", x=np.zeros((40, 28, 28), np.uint8), y=np.arange(40) + 0.5)
+
+
+def _rows(text: str, data: str = "label: ill, features: [age, dose], owner: site") -> str:
+    data = f"{{file: {_FILES}/rows.csv, {data}}}"
+    return f"learning: {{algorithm: fedavg, data: {data}, num_devices: 3{', ' * bool(text)}{text}}}"
+
+
+def _numbers(text: str, data: str = "numbers.csv, label: size") -> str:
+    return f"learning: {{algorithm: fedavg, data: {{file: {_FILES}/{data}}}, num_devices: 3, {text}}}"
+
 
 CONFLICTS = {
     # Links
@@ -357,7 +379,31 @@ CONFLICTS = {
     "a range that goes down": _measured("modulation: qpsk", "values: {start: 10, stop: 0}"),
     "a range of too many values": _measured("modulation: qpsk", "values: {start: 0, stop: 20, step: 0.001}"),
     "a value twice": _measured("modulation: qpsk", "values: [0, 5, 5]"),
+    # Data of the user
+    "owners that nobody names": _rows("partition: given", "label: ill, features: [age, dose]"),
+    "more devices than owners": _rows("partition: given").replace("num_devices: 3", "num_devices: 4"),
+    "a part of what an owner has": _rows("partition: {kind: given, samples_per_device: 5}"),
+    "rows for convolutions": _rows("model: cnn2"),
+    "a label that nobody names": _rows("", "features: [age, dose]"),
+    "a file that has changed": _rows("", f"label: ill, features: [age, dose], sha256: {'a' * 64}"),
+    "a share beside a file": _rows("", f"label: ill, owner: site, test_file: {_FILES}/rows.csv, test_share: 0.3"),
+    "a label beside those of LEAF": _numbers("local: {steps: 1}", "users.json, label: y").replace(
+        "num_devices: 3", "num_devices: 1"
+    ),
+    "a number by convolutions": _numbers("model: cnn2", "pictures.npz"),
+    "a number of several outputs": _numbers("model: {name: linear, outputs: 3}"),
+    "a number in bfloat16": _numbers("local: {precision: bfloat16}"),
+    "a number at home": _numbers("personal: {lam: 0.1}"),
+    "a number of attackers": _numbers("attack: {kind: labels, share: 0.3}"),
+    "a number dealt by class": _numbers("partition: {kind: labels, labels_per_device: 1}"),
+    "a reconstruction of rows": _rows("").replace("fedavg", "reconstruction"),
 }
 
-UNREACHED = {"phy/config/power.py": 1, "phy/coding/plan.py": 2, "fl/data/partition/split.py": 1}
-"""Conflicts by file that no scenario above has: of policies of plug-ins, and of arguments that no scenario gives."""
+UNREACHED = {
+    "phy/config/power.py": 1,
+    "phy/coding/plan.py": 2,
+    "fl/data/partition/split.py": 1,
+    "fl/data/sets/own.py": 1,
+}
+"""Conflicts by file that no scenario above has: of policies of plug-ins, of arguments that no scenario gives, and of
+files, which no line of a scenario puts into their place."""

@@ -29,6 +29,10 @@ TOLD_BY_ATTACKERS = (
 ONE_SUM = "uploads add up in the air, and no error or noise that this brings is credited to any of them"
 ATTACKERS_ON_AIR = "attackers ignore all limits on their power, and nothing protects what they send"
 CHOSEN = "devices are chosen by {}, not drawn at random, and nothing is credited to those that are left out"
+STANDARDIZED = (
+    "mean and deviation of every feature, by which all devices scale their samples, are known to whoever listens, and "
+    "what they tell is not counted"
+)
 SURE = "the lower confidence limit of the probed error rate is there"
 
 
@@ -58,6 +62,8 @@ def fedavg_account(
     if config.attack is not None:
         assumptions += [ATTACKERS_ON_AIR] * (config.attack.acts_on == "air")
         assumptions += [TOLD_BY_ATTACKERS] * config.attack.uses_honest_updates
+    if mechanism is not None and config.data.standardizes:
+        assumptions.append(STANDARDIZED)
     part = config.participation
     if config.num_drawn is not None and not part.selection.uniform:
         assumptions.append(CHOSEN.format(part.selection.label or part.selection.name))

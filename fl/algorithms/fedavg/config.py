@@ -17,9 +17,8 @@ from fl.attacks.attacks import attack_in_words, nobody_honest
 from fl.base.fields import PositiveFloat, whole
 from fl.base.measured import ALONG, AT_HOME, LINK, PRIVACY, RADIO, RATES, SPENT, UPLOADS, Measured, joined
 from fl.base.words import plural
-from fl.data.arrays import image_facts
 from fl.data.data_set import DataSet, PartitionConfig, data_sets
-from fl.data.whereabouts import find_data
+from fl.data.whereabouts import where_is
 from fl.local.config import LocalConfig, PersonalConfig
 from fl.models.dense_stack import dense_stack
 from fl.models.layers import is_softmax_regression, num_parameters
@@ -44,14 +43,16 @@ _AGGREGATION = (
 )
 _MEASURED = Measured(
     per_trial=(
-        *("test_accuracy", "best_accuracy", "validated_accuracy", "test_loss", "train_loss", "num_parameters"),
+        *("test_accuracy", "best_accuracy", "validated_accuracy", "test_rmse", "best_rmse", "test_r2"),
+        *("test_loss", "train_loss", "num_parameters"),
         *("upload_bits", "empty_rounds", "rounds_sent", *SPENT, *PRIVACY, *_AGGREGATION, *AT_HOME),
         "participation_fairness",
         *("strong_convexity", "smoothness", "heterogeneity", "bound_valid", "bound_contraction"),
         *("upload_symbols", "vote_error_rate"),
     ),
     per_round=(
-        *("test_accuracy", "validation_accuracy", "test_loss", "train_loss", "clipped_gradients", "num_active"),
+        *("test_accuracy", "validation_accuracy", "test_rmse", "validation_rmse", "test_r2", "test_loss"),
+        *("train_loss", "clipped_gradients", "num_active"),
         *(*RADIO, "model_norm", "distance_sq", "bound", *_AGGREGATION, "num_attackers"),
         "participation_age",
         *("amplitude", "votes", "wrong_votes", "num_spent", "peak_amplitude", "active_cap"),
@@ -229,24 +230,25 @@ class FedAvgConfig(Learning):
 
     def describe(self, label: Label, *, link: LinkConfig) -> list[str]:
         data, partition, local = self.data, self.partition, self.local
-        facts = image_facts(data.name)
-        height, width, channels = facts.image_shape
+        facts = data.described()
         train, test = footprint.training_samples(data), data.test_samples or facts.num_test
         held = f", {data.validation_samples:,} held out for validation" if data.validation_samples else ""
-        colours = f" x {channels}" if channels > 1 else ""
-        where = find_data(data.name)
-        place = "" if where.place == "nowhere" else f"; {where.sentence}"  # a warning says what is missing
-        each = footprint.samples_per_device(self)
-        about = "" if partition.samples_per_device is not None else "about "
+        where = where_is(data)
+        told = where.place == "nowhere" or data.source is not None  # by a warning, or by the name itself
+        place = "" if told else f"; {where.sentence}"
+        each = plural(footprint.samples_per_device(self), "sample")
+        held_by = f"{'' if partition.samples_per_device is not None else 'about '}{each} each"
+        if partition.kind == "given" and facts.sizes_of_owners:
+            low, high = min(facts.sizes_of_owners), max(facts.sizes_of_owners)
+            held_by = f"{low:,} to {plural(high, 'sample')} each"
         size = self.num_values()
         parameters = "a number of parameters set by its function" if size is None else plural(size, "parameter")
         steps = f"{plural(local.steps, 'local step')}"
         part = self.participation
         absent = ((part.dropout, "uploads are never sent"), (part.straggling, "devices stop before their last step"))
         return [
-            f"{data.name}, {train:,} training and {test:,} test images of {height} x {width}{colours}, "
-            f"{facts.num_classes} classes{held}{place}",
-            f"{partition.kind} over {plural(self.num_devices, 'device')}, {about}{plural(each, 'sample')} each"
+            f"{data.source or data.name}, {train:,} training and {test:,} test {facts.in_words}{held}{place}",
+            f"{partition.kind} over {plural(self.num_devices, 'device')}, {held_by}"
             + (f", {part.devices_per_round} of them in a round" if part.devices_per_round is not None else "")
             + ("" if part.selection.uniform else f" ({label('learning.participation.selection', part.selection.name)})")
             + "".join(f", {100 * share:g} % of {what}" for share, what in absent if share),
@@ -299,7 +301,7 @@ class FedAvgConfig(Learning):
 
     def num_values(self) -> int | None:
         """Return the number of parameters M."""
-        facts = image_facts(self.data.name)
+        facts = self.data.described()
         return num_parameters(self.model, image_shape=facts.image_shape, num_classes=facts.num_classes)
 
     def superposed(self, link: LinkConfig) -> tuple[int, float | None] | None:
@@ -324,8 +326,10 @@ class FedAvgConfig(Learning):
 
 def trains_in_kernels(config: FedAvgConfig) -> bool:
     """Return True if fused kernels train the network, False if TensorFlow does."""
-    facts = image_facts(config.data.name)
+    facts = config.data.described()
     layers = config.model.layers(image_shape=facts.image_shape, num_classes=facts.num_classes)
+    if facts.predicts_numbers:
+        return True
     if is_softmax_regression(layers):
         in_kernels = config.local.in_kernels and config.personal is None
     else:

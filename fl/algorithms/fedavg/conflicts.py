@@ -11,9 +11,9 @@ from fl.algorithms.fedavg.upload import training_of
 from fl.attacks.attacks import attack_conflicts, choose_attackers
 from fl.base.errors import LearningError
 from fl.base.words import plural
-from fl.data.arrays import image_facts
+from fl.data.data_set import ImageFacts
 from fl.data.partition.split import partition_problem
-from fl.models.kinds.networks import MODEL_KEYS
+from fl.models.kinds.networks import MODEL_KEYS, OF_IMAGES
 from fl.schemes.codecs.codec import codecs
 from fl.schemes.mean import MeanScheme
 from fl.schemes.scheme import SCHEME_KEYS, schemes
@@ -30,7 +30,16 @@ _UNSEEN = "which nobody sees in a sum"
 
 def fedavg_conflicts(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | None) -> Iterator[Conflict]:
     """Yield every combination of keys that cannot be simulated or that has no meaning."""
+    try:
+        facts = config.data.described()
+    except LearningError as error:
+        yield error.conflict
+        return
     yield from list(_samples(config)) or _shares(config)
+    unfit = list(_of_files(config, facts))
+    yield from unfit
+    if unfit:
+        return
     try:
         config.num_values()
     except LearningError as error:
@@ -260,7 +269,7 @@ def _selection(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | N
 
 
 def _samples(learning: FedAvgConfig) -> Iterator[Conflict]:
-    data, facts = learning.data, image_facts(learning.data.name)
+    data, facts = learning.data, learning.data.described()
     for key, most in (("train_samples", facts.num_train), ("test_samples", facts.num_test)):
         wanted = getattr(data, key)
         if wanted is not None and wanted > most:
@@ -280,12 +289,45 @@ def _samples(learning: FedAvgConfig) -> Iterator[Conflict]:
 
 def _shares(learning: FedAvgConfig) -> Iterator[Conflict]:
     """Check that the samples can be dealt to the devices."""
-    facts = image_facts(learning.data.name)
+    facts = learning.data.described()
     problem = partition_problem(
         learning.partition,
         num_devices=learning.num_devices,
         num_samples=max(training_samples(learning.data), 0),
         num_classes=facts.num_classes,
+        num_owners=len(facts.owners),
     )
     if problem is not None:
         yield problem.under("learning")
+
+
+def _of_files(config: FedAvgConfig, facts: ImageFacts) -> Iterator[Conflict]:
+    """Yield what does not go with rows of a table, or with numbers to predict."""
+    model, dense = config.model.name, Write({"learning.model": "mlp"})
+    if facts.is_table and model in OF_IMAGES:
+        yield Conflict(MODEL_KEYS, f"model {model} is for images, and the data are {facts.in_words}", dense)
+        return
+    if not facts.predicts_numbers:
+        return
+    number = "the label is a number to predict"
+    classes = Write({"learning.data.target": "class"})
+    if model in OF_IMAGES:
+        yield Conflict(MODEL_KEYS, f"{number}, and model {model} has other layers than dense ones", dense)
+    if config.model.outputs not in (None, 1):
+        keys = "learning.model.outputs learning.model"
+        yield Conflict(keys, f"{number}, and outputs are for classes", LeaveOut("outputs"))
+    if config.local.precision != "float32":
+        keys = "learning.local.precision learning.local"
+        yield Conflict(keys, f"{number}, which is learnt in float32", LeaveOut("precision"))
+    for key in ("personal", "convergence_bound"):
+        if getattr(config, key):
+            yield Conflict(f"learning.{key} learning.data.label learning.data", f"{number}, and {key} is for classes",
+                           LeaveOut(key), classes)  # fmt: skip
+    if config.attack is not None and config.attack.acts_on == "labels":
+        kind = config.attack.kind
+        keys = "learning.attack.kind learning.attack"
+        yield Conflict(keys, f"{number}, and attack {kind} changes classes", Write({"kind": "sign-flip"}))
+    if config.partition.kind in ("labels", "dirichlet"):
+        keys = "learning.partition.kind learning.partition"
+        problem = f"{number}, and partition {config.partition.kind} deals classes"
+        yield Conflict(keys, problem, Write({"learning.partition": "iid"}))

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 PROBE_BITS = 512
 """Known bits that show a selection the channel of a device: its power, whatever the noise on them."""
-FIRST_COLUMNS = ("test_loss", "test_accuracy", "train_loss", "clipped_gradients", "model_norm")
+FIRST_COLUMNS = ("test_loss", "test_accuracy", "test_rmse", "test_r2", "train_loss", "clipped_gradients", "model_norm")
 """Columns of rounds that every trial has, before those of its uplink."""
 
 
@@ -82,9 +82,16 @@ class Federation(Trials):
             num_devices=config.num_devices,
             num_classes=num_classes,
             generator=generator(seed, trial, Purpose.PARTITION),
+            owner=data.owner,
+            num_owners=data.num_owners,
         )
         self.model: FederatedModel = build_model(
-            config.model, image_shape=shape, num_classes=num_classes, seed=seed, trial=trial
+            config.model,
+            image_shape=shape,
+            num_classes=num_classes,
+            seed=seed,
+            trial=trial,
+            predicts_numbers=data.unit is not None,
         )
         self.weights = self.model.initial_weights()
         self._attackers = Attackers.drawn(config.attack, num_devices=config.num_devices, seed=seed, trial=trial)
@@ -289,19 +296,29 @@ class Federation(Trials):
 
     def _test(self, index: int) -> None:
         """Note how the server's model does on the test set, on images held out for validation, and at home."""
-        loss, accuracy = self._measure(self.data.x_test, self.data.y_test)
-        rounds = {"test_loss": loss, "test_accuracy": accuracy}
-        if len(self.data.y_validation):
-            rounds["validation_accuracy"] = self._measure(self.data.x_validation, self.data.y_validation)[1]
+        data = self.data
+        rounds = self._scores("test", data.x_test, data.y_test)
+        if len(data.y_validation):
+            held = self._scores("validation", data.x_validation, data.y_validation)
+            rounds |= {name: held[name] for name in ("validation_accuracy", "validation_rmse") if name in held}
         if self.convergence is not None:
             rounds["distance_sq"] = self.convergence.distance_sq(self.weights)
         devices = scores_at_home(self.personal, self.weights)
         rounds |= {name: float(np.mean(values)) for name, values in devices.items()}
         self.record.note(index, rounds=rounds, devices=devices)
 
-    def _measure(self, x: U8, y: I64) -> tuple[float, float]:
-        """Return the mean cross-entropy and the accuracy of the server's model."""
-        return evaluate(self.model, self.weights, x, y, scale=self.data.scale, shift=self.data.shift)
+    def _scores(self, part: str, x: U8 | F32, y: I64 | F32) -> dict[str, float]:
+        """Return the loss of the server's model, and its accuracy, or the error of the numbers that it predicts.
+
+        R^2 = 1 - mean squared error / variance of `y`; the root of the mean squared error is in the user's unit.
+        """
+        loss, accuracy = evaluate(self.model, self.weights, x, y, scale=self.data.scale, shift=self.data.shift)
+        unit = self.data.unit
+        if unit is None:
+            return {f"{part}_loss": loss, f"{part}_accuracy": accuracy}
+        spread = float(np.var(y, dtype=np.float64))
+        explained = 1.0 - 2.0 * loss / spread if spread > 0.0 else float("nan")
+        return {f"{part}_loss": loss, f"{part}_rmse": unit * (2.0 * loss) ** 0.5, f"{part}_r2": explained}
 
 
 def placed_downlink(link: LinkConfig, *, num_devices: int, seed: int, trial: int) -> LinkConfig:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from fl.algorithms.fedavg.footprint import energy_of_round
 from fl.algorithms.learning import PointFacts
 from fl.base.words import plural
-from fl.data.arrays import image_facts
 from phy.config import LinkConfig
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ def fedavg_findings(learning: FedAvgConfig, facts: PointFacts) -> Iterator[str]:
         return
     if not {"test_accuracy", "best_accuracy", "test_loss"} <= metrics.keys():
         return
-    classes = image_facts(learning.data.name).num_classes
+    classes = learning.data.described().num_classes
     last, best, chance = metrics["test_accuracy"], metrics["best_accuracy"], 1.0 / classes
     if last <= chance + NEAR_CHANCE * (1.0 - chance):
         guessing = f"the {chance:.1%} of guessing among {classes} classes"

@@ -8,7 +8,6 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from fl.data.arrays import image_facts
 from fl.data.data_set import DataSet
 from fl.models.layers import activation_bytes
 from phy.config import LinkConfig
@@ -40,13 +39,13 @@ def samples_per_device(config: FedAvgConfig) -> int:
 
 def training_samples(data: DataSet) -> int:
     """Images to train on, those held out for validation left out."""
-    rest = image_facts(data.name).num_train - (data.validation_samples or 0)
+    rest = data.described().num_train - (data.validation_samples or 0)
     return rest if data.train_samples is None else min(data.train_samples, rest)
 
 
 def bytes_per_trial(config: FedAvgConfig, link: LinkConfig) -> int:
     """Memory of one trial: data set, weights of all devices in their stages, bits, micro-batches, records [B]."""
-    facts = image_facts(config.data.name)
+    facts = config.data.described()
     data = (facts.num_train + facts.num_test) * prod(facts.image_shape)
     devices = config.participation.devices_per_round or config.num_devices
     size = config.num_values() or _ASSUMED_PARAMETERS

@@ -68,10 +68,8 @@ def fedavg_result(
             more["bound"] = bound[:, None]
     num_values, bits = federation.model.num_parameters, federation.uplink.upload_bits
     if failure is None:
-        accuracy = rounds["test_accuracy"]
         metrics = {
-            "test_accuracy": float(accuracy[-1]),
-            "best_accuracy": float(np.nanmax(accuracy)),
+            **_scores(rounds),
             "test_loss": float(rounds["test_loss"][-1]),
             "train_loss": float(rounds["train_loss"][-1]),
             "num_parameters": float(num_values),
@@ -98,6 +96,15 @@ def fedavg_result(
         keeps_bursts=False,
     )
     return result
+
+
+def _scores(rounds: dict[str, F64]) -> dict[str, float]:
+    """Return the last and the best score on the test set."""
+    if "test_rmse" in rounds:
+        found = {name: float(rounds[name][-1]) for name in ("test_rmse", "test_r2")}
+        return found | {"best_rmse": float(np.nanmin(rounds["test_rmse"]))}
+    accuracy = rounds["test_accuracy"]
+    return {"test_accuracy": float(accuracy[-1]), "best_accuracy": float(np.nanmax(accuracy))}
 
 
 def scores_at_home(personal: PersonalModels | None, weights: F32) -> dict[str, F64]:

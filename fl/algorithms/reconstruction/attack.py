@@ -34,7 +34,7 @@ from fl.base.errors import LearningError
 from fl.base.recorder import Recorder, link_columns
 from fl.base.results import PrivacyAccount, TrialResult
 from fl.base.words import plural
-from fl.data.arrays import ImageData, image_facts
+from fl.data.arrays import ImageData
 from fl.data.images import load_images
 from fl.data.partition.split import Partition
 from fl.local.trainer import LocalTrainer
@@ -141,7 +141,7 @@ class Reconstruction(Trials):
         )
         # What pixels are to the server: from 0 to 1.
         self._images = self._data.x_train.reshape(len(self._data.y_train), -1) / np.float64(
-            image_facts(config.data.name).largest_pixel
+            config.data.described().largest_pixel
         )
         self._record = Recorder(config.rounds, num_devices=config.num_devices)
         self._pictures: dict[str, I64] = {}
@@ -187,7 +187,7 @@ class Reconstruction(Trials):
         """Images `[K, D]` in [0, 1] from updates `[K, M]`."""
         kernel, bias = self._model.unflatten(updates)
         inputs = invert_linear(kernel, bias)
-        largest = self._data.scale * image_facts(self._config.data.name).largest_pixel
+        largest = self._data.scale * self._config.data.described().largest_pixel
         return np.clip((inputs - self._data.shift) / largest, 0.0, 1.0)
 
     def _keep_pictures(self, rebuilt: F64) -> None:

@@ -12,12 +12,12 @@ from fl.algorithms.fedavg.config import FedAvgConfig
 from fl.algorithms.fedavg.footprint import training_samples
 from fl.algorithms.learning import Label, Learning, algorithms
 from fl.base.checkpoints import Trials
+from fl.base.errors import LearningError
 from fl.base.fields import PositiveFloat, whole
 from fl.base.measured import LINK, PRIVACY, RATES, UPLOADS, Measured
 from fl.base.words import plural
-from fl.data.arrays import image_facts
 from fl.data.data_set import DataSet, PartitionConfig, data_sets
-from fl.data.whereabouts import find_data
+from fl.data.whereabouts import where_is
 from fl.local.config import LocalConfig
 from fl.schemes.codecs.codec import CodecConfig, codecs
 from fl.schemes.scheme import AggregationConfig, Scheme, schemes
@@ -130,6 +130,15 @@ class ReconstructionConfig(Learning):
         return self.aggregation
 
     def conflicts(self, *, link: LinkConfig, privacy: Mechanism | None) -> Iterator[Conflict]:
+        try:
+            facts = self.data.described()
+        except LearningError as error:
+            yield error.conflict
+            return
+        if facts.is_table or not facts.is_bytes or facts.predicts_numbers:
+            problem = f"reconstruction rebuilds images of whole numbers, and the data are {facts.in_words}"
+            yield Conflict("learning.data.file learning.data", problem, Write({"learning.data": "digits"}))
+            return
         there = training_samples(self.data)
         each = self.samples_per_device + 1
         if (needed := self.num_devices * each) > there >= 1:
@@ -164,7 +173,7 @@ class ReconstructionConfig(Learning):
     def describe(self, label: Label, *, link: LinkConfig) -> list[str]:
         games, each = self.num_devices * self.rounds, self.samples_per_device
         return [
-            f"{self.data.name}, {find_data(self.data.name).sentence}",
+            f"{self.data.name}, {where_is(self.data).sentence}",
             f"an attack on {plural(games, 'upload')} per trial, {plural(each, 'image')} "
             "behind each: images are rebuilt from the received updates, and a test decides if a target "
             "image is among them",
@@ -182,7 +191,7 @@ class ReconstructionConfig(Learning):
 
     def bytes_per_trial(self, link: LinkConfig) -> int:
         """Return the memory of one round, of images as numbers, and of every upload beside every image [B]."""
-        facts = image_facts(self.data.name)
+        facts = self.data.described()
         pixels = prod(facts.image_shape)
         matches = training_samples(self.data) * (8 * 2 * pixels + self.num_devices * _BYTES_PER_MATCH)
         records = 8 * self.rounds * self.num_devices * _SERIES_PER_DEVICE

@@ -42,23 +42,31 @@ class Partition:
 
 
 def partition(
-    labels: NDArray[np.integer[Any]],
+    labels: NDArray[Any],
     *,
     config: PartitionConfig,
     num_devices: int,
     num_classes: int,
     generator: np.random.Generator,
+    owner: I64 | None = None,
+    num_owners: int = 0,
 ) -> Partition:
     """Samples with `labels` `[N]` dealt to devices; the same for the same state of `generator`.
 
     `iid`: a random `samples_per_device` of all, or all in sizes that differ by one at most. `labels`, `dirichlet`: see
     `fl.data.partition.by_label`. Not `disjoint`, every device draws from the whole set, each sample once at most.
-    LearningError, one sentence, if the samples do not suffice.
+    `given`: every device has the samples of one of `num_owners`, `owner` `[N]`; of more owners than devices some are
+    drawn. Numbers to predict, float `labels`, count as one class. LearningError, one sentence, if the samples do not
+    suffice.
     """
-    numbers = np.asarray(labels, np.int64)
+    numbers = np.zeros(len(labels), np.int64) if labels.dtype.kind == "f" else np.asarray(labels, np.int64)
     by_label = [np.flatnonzero(numbers == label) for label in range(num_classes)]
     problem = partition_problem(
-        config, num_devices=num_devices, num_samples=len(numbers), num_classes=sum(map(bool, map(len, by_label)))
+        config,
+        num_devices=num_devices,
+        num_samples=len(numbers),
+        num_classes=sum(map(bool, map(len, by_label))),
+        num_owners=num_owners,
     )
     if problem is not None:
         raise LearningError(problem)
@@ -69,6 +77,9 @@ def partition(
             devices = deal_by_labels(by_label, config=config, num_devices=num_devices, generator=generator)
         case "dirichlet":
             devices = deal_by_dirichlet(by_label, config=config, num_devices=num_devices, generator=generator)
+        case "given":
+            assert owner is not None  # no problem
+            devices = _deal_to_owners(owner, num_devices=num_devices, num_owners=num_owners, generator=generator)
     return Partition(devices=tuple(devices), labels=numbers, num_classes=num_classes)
 
 
@@ -77,10 +88,12 @@ _LABELS = "partition.labels_per_device partition.samples_per_device num_devices 
 
 
 def partition_problem(
-    config: PartitionConfig, *, num_devices: int, num_samples: int, num_classes: int
+    config: PartitionConfig, *, num_devices: int, num_samples: int, num_classes: int, num_owners: int = 0
 ) -> Conflict | None:
     """Return why no set of `num_samples` with `num_classes` labels can be dealt so, of keys below `learning`."""
     size, labels = config.samples_per_device, config.labels_per_device
+    if config.kind == "given":
+        return _owners_problem(num_devices=num_devices, num_owners=num_owners)
     if num_samples == 0:
         keys = "data.train_samples data partition num_devices"
         return Conflict(keys, "there are no training samples to deal to devices", Say("raise train_samples"))
@@ -132,6 +145,30 @@ def partition_problem(
             Say("fewer labels_per_device"),
         )
     return None
+
+
+def _owners_problem(*, num_devices: int, num_owners: int) -> Conflict | None:
+    if not num_owners:
+        problem = "partition given leaves samples with their owners, and the data name none"
+        remedies = Write({"partition": "iid"}), Say("name the column of owners as data.owner")
+        return Conflict("partition.kind partition data.owner data", problem, *remedies)
+    if num_devices > num_owners:
+        problem = f"{plural(num_devices, 'device')} have the samples of {plural(num_owners, 'owner')}"
+        return Conflict("num_devices partition.kind partition", problem, Write({"num_devices": num_owners}))
+    return None
+
+
+def _deal_to_owners(owner: I64, *, num_devices: int, num_owners: int, generator: np.random.Generator) -> list[I64]:
+    """The samples of every owner; of some of them, drawn at random, where there are fewer devices."""
+    by_owner = np.split(np.argsort(owner, kind="stable"), np.cumsum(np.bincount(owner, minlength=num_owners))[:-1])
+    there = np.flatnonzero([len(own) > 0 for own in by_owner])
+    if len(there) < num_devices:
+        raise LearningError(
+            f"only {len(there)} of {num_owners} owners have samples among those to train on",
+            "raise train_samples, or write fewer devices",
+        )
+    chosen = there if len(there) == num_devices else np.sort(generator.choice(there, num_devices, replace=False))
+    return [by_owner[one].astype(np.int64) for one in chosen]
 
 
 def _deal_at_random(

@@ -58,6 +58,9 @@ _BODIES: dict[str, tuple[Layer, ...]] = {
 """From the image to the last layer but one, of networks without options."""
 
 
+OF_IMAGES = frozenset(("cnn2", "cnn3", "mcmahan-cnn", "emnist-cnn", "resnet18"))
+"""Networks with convolutions."""
+
 MODEL_KEYS = "learning.model.name learning.model learning.data.name learning.data"
 """Keys of a model that does not fit its data."""
 

@@ -70,10 +70,10 @@ def label_counts(learning: FedAvgConfig, *, seed: int, trial: int) -> NDArray[np
     from fl.base.errors import LearningError
     from fl.data.images import load_images
     from fl.data.partition.split import partition
-    from fl.data.whereabouts import find_data
+    from fl.data.whereabouts import where_is
     from phy.numerics.random import Purpose, generator
 
-    if find_data(learning.data.name).place in ("nowhere", "download"):
+    if where_is(learning.data).place in ("nowhere", "download"):
         return None
     try:
         data = load_images(learning.data, seed=seed, trial=trial)
@@ -83,6 +83,8 @@ def label_counts(learning: FedAvgConfig, *, seed: int, trial: int) -> NDArray[np
             num_devices=learning.num_devices,
             num_classes=data.num_classes,
             generator=generator(seed, trial, Purpose.PARTITION),
+            owner=data.owner,
+            num_owners=data.num_owners,
         )
     except LearningError:  # the files are not those of the run
         return None

@@ -39,6 +39,7 @@ LINK_STUDY = Measured(rates=LINK_RATES, axes=get_args(Axis))
 NEVER_NEGATIVE = (
     *("mse", "wasserstein2", "variance_ratio", "squared_error", "amplitude", "peak_amplitude", "num_active"),
     *(*RADIO, *SPENT, "dropped", "retransmissions", "kappa", "kappa_standard_error", "kappa_measured", "l1_distance"),
+    *("test_rmse", "best_rmse", "validation_rmse"),
     *("test_loss", "train_loss", "distance_sq", "recovered_variance", "largest_mean_gap", "largest_variance_gap"),
     *("clipped_values", "rounds_sent", "sigma", "energy_left_j", "b", "num_attackers", "personal_loss"),
     *("effective_sample_size", "split_rhat", "ensemble_wasserstein2"),
@@ -56,10 +57,11 @@ SHARES = (
 """Quantities whose interval lies within zero and one."""
 
 LARGER_IS_BETTER = (
-    *("accuracy", "accuracy_at_home", "aggregation_snr_db", "aggregation_snr_20log_db", "anonymity", "sample_size"),
+    *("accuracy", "accuracy_at_home", "aggregation_snr_db", "aggregation_snr_20log_db", "anonymity"),
+    *("sample_size", "r2"),
 )
 SMALLER_IS_BETTER = (
-    *("mse", "wasserstein2", "split_rhat", "loss", "error_rate", "squared_error", "distance_sq", "l1_distance"),
+    *("mse", "rmse", "wasserstein2", "split_rhat", "loss", "error_rate", "squared_error", "distance_sq", "l1_distance"),
 )
 """Endings of the names of quantities in which one sweep point is better than another."""
 

@@ -225,6 +225,9 @@ def _data(learning: FedAvgConfig) -> Iterator[str]:
     from fl.data.images import available_images
     from fl.data.whereabouts import missing_data
 
+    if learning.data.source is not None:
+        yield from _owners(learning)
+        return
     missing = missing_data(learning.data.name)
     if missing is not None:
         yield f"learning.data: {missing}"
@@ -238,6 +241,27 @@ def _data(learning: FedAvgConfig) -> Iterator[str]:
         wanted = getattr(learning.data, key)
         if wanted is not None and wanted > there:
             yield f"learning.data.{key}: {wanted} images are asked for, this copy of {learning.data.name} has {there}"
+
+
+def _owners(learning: FedAvgConfig) -> Iterator[str]:
+    """Owners named for nothing, and owners with one class or one sample."""
+    facts = learning.data.described()
+    given = learning.partition.kind == "given"
+    if facts.owners and not given:
+        yield (
+            f"learning.partition: the data name {plural(len(facts.owners), 'owner')}, and partition "
+            f"{learning.partition.kind} deals their samples anew; write partition: given to leave them where they are"
+        )
+    lone = sum(classes == 1 for classes in facts.classes_of_owners) if given else 0
+    if lone and not facts.predicts_numbers:
+        yield (
+            f"learning.partition: {lone} of {plural(len(facts.owners), 'owner')} have samples of one class alone, from "
+            "which a device learns to answer that class; leave them out of the file, or average more devices"
+        )
+    smallest = min(facts.sizes_of_owners, default=0) if given else 0
+    if smallest == 1:
+        alone = sum(size == 1 for size in facts.sizes_of_owners)
+        yield f"learning.partition: {alone} of {plural(len(facts.owners), 'owner')} have one sample to train on"
 
 
 def _energy(learning: FedAvgConfig, link: LinkConfig) -> Iterator[str]:

@@ -35,12 +35,15 @@ from scenarios.studies.link.plan import expand_link, of_link
 SEEDS = 1 << 63
 ROUNDS, BURN_IN = "learning.rounds", "learning.burn_in"
 VALIDATION = "validation_accuracy"
-ON_TEST_IMAGES: dict[str, Literal["best", "last"]] = {
-    "test_accuracy": "last",
-    "best_accuracy": "best",
-    "validated_accuracy": "best",
+OF_NUMBERS = "validation_rmse"
+ON_TEST_IMAGES: dict[str, tuple[str, Literal["best", "last"]]] = {
+    "test_accuracy": (VALIDATION, "last"),
+    "best_accuracy": (VALIDATION, "best"),
+    "validated_accuracy": (VALIDATION, "best"),
+    "test_rmse": (OF_NUMBERS, "last"),
+    "best_rmse": (OF_NUMBERS, "best"),
 }
-"""Accuracies on test images: which round of the accuracy on validation images stands for each."""
+"""Scores on test samples: which score on validation samples stands for each, of the last round or the best."""
 EXAMPLE = "tune: {keys: {learning.local.learning_rate: [0.01, 0.1, 1.0]}}"
 
 Settings = Mapping[str, Any]
@@ -335,6 +338,10 @@ def _metric(loaded: LoadedScenario, config: TuneConfig, plan: Plan | None) -> Me
     if plan is not None:
         measured = joined(point.scenario.learning.measured() for point in plan.points)
     known = (*measured.per_trial, *measured.per_round, *measured.rates)
+    learnt = [getattr(point.scenario.learning, "data", None) for point in (plan.points if plan else ())]
+    numbers = any(data is not None and data.source is not None and data.described().predicts_numbers for data in learnt)
+    if numbers:
+        figures = [*figures, "test_rmse"]
     judged = [one for one in (*figures, *measured.per_trial[:1], *measured.rates[:1]) if one in known and sense(one)]
     name = config.metric or next(iter(judged), "")
 
@@ -346,16 +353,18 @@ def _metric(loaded: LoadedScenario, config: TuneConfig, plan: Plan | None) -> Me
         remedy = f"did you mean {listing(near)}" if near else f"write one of {listing(known)}"
         raise refuse("names nothing that is measured" if name else "has no default here", remedy)
     if name == "test_loss":
-        raise refuse("is measured on test images, on which the tuned scenario reports", f"write metric: {VALIDATION}")
+        held = OF_NUMBERS if numbers else VALIDATION
+        raise refuse("is measured on the test set, on which the tuned scenario reports", f"write metric: {held}")
     of: Literal["trial", "best", "last", "rate"] = "trial" if name in measured.per_trial else "last"
     if name in measured.rates:
         of = "rate"
     if name in ON_TEST_IMAGES:
-        name, of = VALIDATION, ON_TEST_IMAGES[name]
-    held_out = (getattr(point.scenario.learning, "data", None) for point in (plan.points if plan else ()))
-    if name == VALIDATION and not all(getattr(data, "validation_samples", None) for data in held_out):
-        problem = f"candidates are compared by {VALIDATION}, and no images are held out for validation"
-        remedy = "write learning.data.validation_samples: 300, or another number of the images to train on"
+        name, of = ON_TEST_IMAGES[name]
+    held_out = name in (VALIDATION, OF_NUMBERS)
+    if held_out and not all(getattr(data, "validation_samples", None) for data in learnt):
+        noun = "samples" if numbers else "images"
+        problem = f"candidates are compared by {name}, and no {noun} are held out for validation"
+        remedy = f"write learning.data.validation_samples: 300, or another number of the {noun} to train on"
         raise loaded.error(("tune",), problem, remedy, key="tune")
     better = {"larger": 1, "smaller": -1, None: sense(name)}[config.better]
     if not better:

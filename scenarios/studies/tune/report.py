@@ -24,7 +24,17 @@ from scenarios.schema.labels.labels import axis_label, setting_cell, setting_lab
 from scenarios.schema.loader import LIBRARY, as_yaml
 from scenarios.schema.overrides import set_path
 from scenarios.schema.schema import FigureConfig
-from scenarios.studies.tune.plan import VALIDATION, Block, Choice, Settings, Tuning, block_of, in_words, tuning_seed
+from scenarios.studies.tune.plan import (
+    OF_NUMBERS,
+    VALIDATION,
+    Block,
+    Choice,
+    Settings,
+    Tuning,
+    block_of,
+    in_words,
+    tuning_seed,
+)
 
 if TYPE_CHECKING:
     from scenarios.studies.tune.scores import Scored
@@ -143,8 +153,8 @@ def _about(tuning: Tuning) -> str:
         f"Candidates are compared by {metric.words}, the {better} the better, {trials} of seed "
         f"{tuning_seed(scenario.seed)} = 2^63 + {scenario.seed}, from which no run with seed {scenario.seed} draws."
     )
-    if metric.name == VALIDATION:
-        text += " The images were held out of those to train on; no test image was used."
+    if metric.name in (VALIDATION, OF_NUMBERS):
+        text += " The samples were held out of those to train on; no test sample was used."
     if config.halving is not None:
         rounds = listing((f"{one:,}" for one in tuning.stages), last="and")
         text += f" Successive halving over {rounds} rounds: the best 1/{config.halving.factor} of each stage went on."

@@ -113,7 +113,12 @@ def test_what_is_shown_as_written_can_be_loaded(kind: str, capsys: pytest.Captur
 
 
 @pytest.mark.parametrize("kind", kinds())
-def test_the_scenario_that_a_page_shows_is_valid_without_a_warning(kind: str) -> None:
+def test_the_scenario_that_a_page_shows_is_valid_without_a_warning(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = (f"{row},{'benign' if row % 3 else 'malignant'},H{row % 8}" for row in range(80))
+    (tmp_path / "mine.csv").write_text("\n".join(("age,diagnosis,hospital", *rows)) + "\n")
+    monkeypatch.chdir(tmp_path)
     path = KEYS_BY_KIND[kind] if kind in KEYS_BY_KIND else path_of(registries()[kind])
     for word in kinds()[kind]:
         meaning = Meaning(path, word, kind)

@@ -217,7 +217,7 @@ SENTENCES = {
     ),
     "the opposite of a word": (
         "name: a\nlearning:\n  algorithm: fedavg\n  partition: {kind: non-iid}\n",
-        "s.yaml:4: learning.partition.kind = non-iid: must be iid, labels or dirichlet; did you mean labels or "
+        "s.yaml:4: learning.partition.kind = non-iid: must be iid, labels, dirichlet or given; did you mean labels or "
         "dirichlet.\n"
         "s.yaml:4: learning.partition.kind = labels: kind labels needs labels_per_device; write for example partition: "
         "{kind: labels, labels_per_device: 2}.",

@@ -382,7 +382,7 @@ FLMC = LANGEVIN.partition("tune:\n")[0]
             13,
             "no images are held out for validation; write",
         ),
-        (f"{DIGITS[:-2]}, metric: test_loss}}", 13, "is measured on test images, on which the tuned scenario reports"),
+        (f"{DIGITS[:-2]}, metric: test_loss}}", 13, "is measured on the test set, on which the tuned scenario reports"),
         (f"{LINKS[:-2]}, halving: {{start: 5}}}}", 6, "a link study has no rounds; leave it out"),
     ],
 )

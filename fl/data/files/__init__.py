@@ -1,0 +1,1 @@
+"""Samples in files of the user: tables, arrays, and federated collections with their owners."""
