@@ -54,8 +54,10 @@ def load_images(config: DataSet, *, seed: int, trial: int) -> ImageData:
         y_validation=y[end:],
         owner=None if owner is None else owner[:end],
     )
-    if config.source is not None:
-        return _standardized(cut) if config.standardizes else cut
+    if config.standardizes:
+        return _standardized(cut)
+    if cut.x_train.dtype.kind == "f":
+        return cut
     return replace(
         cut,
         scale=(2.0 if config.pixels == "symmetric" else 1.0) * whole.scale,
@@ -74,6 +76,7 @@ def _standardized(data: ImageData) -> ImageData:
         f"x_{part}": ((getattr(data, f"x_{part}") - mean) * factor).astype(np.float32)
         for part in ("train", "test", "validation")
     }
+    found |= {"scale": 1.0, "shift": 0.0}
     if data.unit is not None:
         middle, unit = float(data.y_train.mean(dtype=np.float64)), float(data.y_train.std(dtype=np.float64)) or 1.0
         for part in ("train", "test", "validation"):
@@ -154,7 +157,7 @@ def _of_files(config: FileData) -> ImageData:
         x_validation=samples.x[:0],
         y_validation=samples.y[:0],
         num_classes=len(samples.classes) or 1,
-        scale=1.0 / 255.0 if samples.x.dtype.kind == "u" and not config.standardizes else 1.0,
+        scale=1.0 / 255.0 if samples.x.dtype.kind == "u" else 1.0,
         shift=0.0,
         source=config.source,
         owner=None if samples.owner is None else samples.owner[train],

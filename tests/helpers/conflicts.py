@@ -390,6 +390,7 @@ CONFLICTS = {
     "a label beside those of LEAF": _numbers("local: {steps: 1}", "users.json, label: y").replace(
         "num_devices: 3", "num_devices: 1"
     ),
+    "pixels of a table": _rows("", "label: ill, owner: site, pixels: symmetric"),
     "a number by convolutions": _numbers("model: cnn2", "pictures.npz"),
     "a number of several outputs": _numbers("model: {name: linear, outputs: 3}"),
     "a number in bfloat16": _numbers("local: {precision: bfloat16}"),

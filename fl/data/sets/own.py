@@ -80,6 +80,9 @@ class FileData(DataSet):
             raise ConflictError(
                 "test_share test_file", "test_share draws from file, and test_file has its own", LeaveOut("test_share")
             )
+        suffix = Path(self.file).suffix.lower()
+        if self.pixels != "unit" and suffix in SUFFIXES[:4]:
+            raise ConflictError("pixels", "pixels are those of images, and file is a table", LeaveOut("pixels"))
         pin_file(self)
         pin_file(self, key="test_file", digest="test_sha256")
         return self

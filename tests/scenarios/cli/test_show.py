@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import math
 from importlib import resources
+from pathlib import Path
 
 import pytest
 import yaml
