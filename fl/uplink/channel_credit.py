@@ -30,7 +30,8 @@ def law_of_errors(link: LinkConfig) -> Law:
         return "dropped"
     if link.flips_independently:
         return "independent"
-    known = link.csi_error_variance == 0.0 and link.impairments.none and not link.channel.selective
+    frequencies = link.channel.selective or (link.channel.traced and link.ofdm != "none")
+    known = link.csi_error_variance == 0.0 and link.impairments.none and not frequencies
     alone = link.access != "noma" and link.modulation in ("bpsk", "qpsk")
     return "independent" if known and alone and errors_together(link) == 1 else "unknown"
 

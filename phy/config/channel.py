@@ -8,11 +8,12 @@ from pydantic import Field, model_validator
 
 from phy.config.base import SPEED_OF_LIGHT_M_S, AmplitudeGain, Frozen, Watts
 from phy.config.by_word import ByWord
-from phy.config.conflict import ConflictError, LeaveOut, Write, rounded
+from phy.config.conflict import ConflictError, LeaveOut, Say, Write, rounded
 from phy.config.fading import FadingLaw, NakagamiShape, RicianK, fading_laws
+from phy.config.files import FilePath, Sha256, pin_file
 
 ChannelModel = Literal[
-    "awgn", "flat", "tdl-a", "tdl-b", "tdl-c", "tdl-d", "tdl-e", "cdl-a", "cdl-b", "cdl-c", "cdl-d", "cdl-e"
+    "awgn", "flat", "tdl-a", "tdl-b", "tdl-c", "tdl-d", "tdl-e", "cdl-a", "cdl-b", "cdl-c", "cdl-d", "cdl-e", "trace"
 ]
 Coherence = Literal["symbol", "packet", "round", "run", "doppler"]
 
@@ -71,6 +72,8 @@ class ChannelConfig(Frozen):
     - `awgn` is one tap that never fades; `flat` one tap that fades as `fading` says, with unit mean power
       around `gain`, and holds one value for `coherence`: a symbol (an OFDM symbol where there is OFDM), a
       packet, a round, the whole run, or `doppler`: it moves on with `speed_m_s` through the whole run;
+    - `trace` is a recorded channel in `file`, see `phy.traces.container`: a snapshot per packet, round or run, or
+      under `doppler` the time of the trace; without OFDM the sum of all taps, a narrow band;
     - `tdl-a` to `tdl-e` and `cdl-a` to `cdl-e` are those of 3GPP TR 38.901 7.7 with RMS `delay_spread_s`. A new
       realisation is drawn per packet, round or run, and moves on inside it by `speed_m_s`.
     """
@@ -111,6 +114,28 @@ class ChannelConfig(Frozen):
     cell: CellConfig | None = Field(
         default=None, description="positions and large-scale gains of the devices; left out: every device has gain"
     )
+    file: FilePath | None = Field(
+        default=None,
+        description="recorded channel of model trace, .npz or .h5: a path beside the scenario, in the folder of "
+        "PHYLOOP_DATA or in the working directory; phyloop channel check looks at it",
+        examples=["site.npz"],
+    )
+    sha256: Sha256 | None = Field(default=None, description="SHA-256 of file; written by phyloop run")
+    order: Literal["sequential", "random"] = Field(
+        default="sequential",
+        description="next snapshot of a trace at the next packet or round, by coherence: the next one, from a random "
+        "one on and around, or any; sequential: what is close in time stays close",
+    )
+    users: Literal["identity", "random"] = Field(
+        default="identity",
+        description="user of the trace that each device is: the one of its number, or drawn for every trial; identity: "
+        "numbers in results are those of the file",
+    )
+    normalize: Literal["none", "per-link", "per-site"] = Field(
+        default="per-site",
+        description="mean power of a trace that stands for gain: as recorded (none), 1 on every link, or 1 over all "
+        "links of the file, which keeps their differences; per-site: snr_max_db stays the mean SNR",
+    )
     noise_power: Watts = Field(
         default=1.0,
         description="N0, noise variance per real dimension [W]; 1 as in Zhang et al. 2022. snr_max_db is P0/N0, so "
@@ -130,8 +155,31 @@ class ChannelConfig(Frozen):
         return self
 
     @model_validator(mode="after")
+    def _a_trace_has_a_file(self) -> ChannelConfig:
+        of_trace = [key for key in ("file", "sha256", "order", "users", "normalize") if key in self.model_fields_set]
+        written = [key for key in of_trace if getattr(self, key) != ChannelConfig.model_fields[key].default]
+        if self.model != "trace":
+            if written:
+                problem = f"{written[0]} belongs to model: trace, the model is {self.model}"
+                remedies = [Write({"model": "trace"})] if self.file is not None else []
+                raise ConflictError(f"{written[0]} model", problem, *remedies, LeaveOut(*written))
+            return self
+        if self.file is None:
+            problem = "model trace is a recorded channel, and no file is named"
+            raise ConflictError("model file", problem, Write({"model": "flat"}), Say("name its file"))
+        for key, unset in (("cell", None), ("speed_m_s", 0.0), ("movement", "horizontal")):
+            if getattr(self, key) != unset:
+                raise ConflictError(f"{key} model", f"model trace has no {key}, its file tells", LeaveOut(key))
+        if self.coherence == "symbol":
+            raise ConflictError("coherence", "model trace has no coherence symbol", Write({"coherence": "packet"}))
+        pin_file(self)
+        return self
+
+    @model_validator(mode="after")
     def _time_passes_where_it_acts(self) -> ChannelConfig:
         selective = self.model.startswith(("tdl", "cdl"))
+        if self.traced:
+            return self
         if self.coherence == "doppler" and self.model != "awgn" and self.speed_m_s == 0:
             raise ConflictError(
                 "coherence speed_m_s",
@@ -187,7 +235,12 @@ class ChannelConfig(Frozen):
     @property
     def fades(self) -> bool:
         """True if two draws of the tap can differ."""
-        return self.law.fades or self.selective
+        return self.law.fades or self.selective or self.traced
+
+    @property
+    def traced(self) -> bool:
+        """True for a recorded channel."""
+        return self.model == "trace"
 
     def gains(self, num_devices: int) -> tuple[float, ...]:
         """Amplitude gain of each device, `[num_devices]`; ValueError if the list has another length."""

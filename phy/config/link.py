@@ -165,6 +165,7 @@ class LinkConfig(Frozen):
             and self.packets.policy == "accept"
             and self.packets.crc in ("auto", "none")
             and not self.channel.selective
+            and not self.channel.traced
             and self.channel.coherence != "doppler"
             and self.ofdm == "none"
             and not isinstance(self.csi, CsiEstimation)
@@ -189,7 +190,7 @@ class LinkConfig(Frozen):
         channel = self.channel
         drawn = channel.fades or channel.selective or self.csi_error_variance > 0.0
         fades_on = drawn and channel.coherence in ("run", "doppler")
-        return fades_on or channel.cell is not None or self.control.closed_loop
+        return fades_on or channel.traced or channel.cell is not None or self.control.closed_loop
 
     @property
     def steady(self) -> bool:
@@ -198,7 +199,7 @@ class LinkConfig(Frozen):
         varies = channel.fades or self.csi_error_variance > 0.0
         changing = ("symbol", "packet") if self.ofdm == "none" else ("symbol", "doppler")
         aligned = self.combines and self.receiver.combining != "mrc"  # by the server: devices know no channel
-        one_number = not (channel.selective or isinstance(self.csi, CsiEstimation) or aligned)
+        one_number = not (channel.selective or channel.traced or isinstance(self.csi, CsiEstimation) or aligned)
         return one_number and not (varies and channel.coherence in changing)
 
     @property
@@ -231,7 +232,8 @@ class LinkConfig(Frozen):
         ):
             return False
         if self.access == "superposition":
-            return self.impairments.none and (self.ofdm == "none" or self._fusible_over_carriers)
+            flat = self.ofdm == "none" and not self.channel.traced
+            return self.impairments.none and (flat or self._fusible_over_carriers)
         link = self.resolve_mcs()
         coded = isinstance(link.coding, CodingConfig) and link.coding.fusible
         has_any = self.plain or coded or self.fusible_packets
@@ -239,16 +241,16 @@ class LinkConfig(Frozen):
 
     @property
     def only_in_kernels(self) -> bool:
-        """True if Sionna's blocks do not have the code of this link."""
+        """True if Sionna's blocks do not have the code of this link, or its recorded channel."""
         coding = self.resolve_mcs().coding
         coded = isinstance(coding, CodingConfig) and coding.only_in_kernels and self.access != "superposition"
-        return coded and self.error_model != "error_free"
+        return (coded or self.channel.traced) and self.error_model != "error_free"
 
     @property
     def on_gpu(self) -> bool:
         """True if engine `cuda` has kernels for this link."""
         channel, coding = self.channel, self.resolve_mcs().coding
-        still = not channel.selective and channel.coherence not in ("symbol", "doppler")
+        still = not (channel.selective or channel.traced) and channel.coherence not in ("symbol", "doppler")
         known = self.ofdm == "none" and self.csi == "perfect" and self.receiver.num_antennas == 1
         coded = isinstance(coding, CodingConfig) and coding.code == "ldpc5g" and self.access == "orthogonal"
         coded &= still and known and self.impairments.none and self.packets.policy != "retransmit-combine"
@@ -278,6 +280,7 @@ class LinkConfig(Frozen):
             and link.modulation in BITS_PER_SYMBOL
             and (coding == "none" or coding.fusible)
             and (link.access == "orthogonal" or not link.mixes_carriers)
+            and not (link.channel.traced and link.mixes_carriers)
         )
 
     @property

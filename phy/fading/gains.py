@@ -41,6 +41,11 @@ def device_gains(
 ) -> NDArray[np.float32]:
     """Root-mean-square amplitude gain h, `[num_trials, num_devices]`. Raises ValueError as `check_gains` does."""
     listed = np.broadcast_to(np.asarray(channel.gains(num_devices), np.float32), (len(trials), num_devices))
+    if channel.traced:
+        from phy.traces.clock import trace_gains
+
+        recorded = trace_gains(channel, num_devices=num_devices, seed=seed, trials=trials)
+        return np.asarray(listed * recorded, np.float32)
     if channel.cell is None:
         return np.ascontiguousarray(listed)
     from phy.fading.cell import place_devices

@@ -11,6 +11,7 @@ from phy.config.conflict import Conflict, ConflictError, LeaveOut, Say, Write, r
 from phy.config.delays import power_delay_profile
 from phy.config.link import LinkConfig
 from phy.links.antennas import antenna_conflicts
+from phy.links.recorded import recorded_conflicts
 
 MAX_LAGS = 1024
 """Latest path in the time domain [samples]: its cost grows with what falls behind the prefix."""
@@ -26,6 +27,10 @@ def link_conflicts(link: LinkConfig, *, num_devices: int, payload_bits: int) -> 
             Write({"num_devices": len(gain)}),
             Say("one gain for all"),
         )
+        return
+    recorded = list(recorded_conflicts(link, num_devices=num_devices))
+    yield from recorded
+    if recorded:
         return
     yield from _cell(link, num_devices)
     yield from _error_model(link)
@@ -99,6 +104,17 @@ def _silence(link: LinkConfig) -> Iterator[Conflict]:
 def engine_conflicts(link: LinkConfig) -> Iterator[Conflict]:
     """Yield a conflict if the requested engine does not support the link."""
     open_yet = link.access == "auto" or link.modulation == "auto"
+    if link.channel.traced and link.engine in ("sionna", "cuda"):
+        problem = f"engine {link.engine} has no recorded channels"
+        yield Conflict("engine channel.model", problem, Write({"engine": "auto"}))
+        return
+    if link.channel.traced and not link.fusible and not open_yet:
+        yield Conflict(
+            "channel.model access csi receiver noma.detector coding",
+            "a recorded channel is in fused kernels alone, which do not have this link",
+            Say("write csi: perfect, one antenna for sums, or another detector or code"),
+        )
+        return
     if link.engine == "sionna" and link.only_in_kernels:
         yield Conflict(
             "engine coding.standard coding mcs",

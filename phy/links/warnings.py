@@ -10,6 +10,7 @@ from phy.coding.plan import LDPC_SHORT_BITS, LDPC_SHORT_RATE
 from phy.config.coding import CodingConfig
 from phy.config.delays import interference_share, power_delay_profile
 from phy.config.link import LinkConfig
+from phy.links.recorded import recorded_warnings
 
 _NEAREST_M, _FARTHEST_RURAL_M = 10.0, 5000.0
 """Ends of TR 38.901 Table 7.4.1-1, the second one for RMa without line of sight."""
@@ -36,6 +37,9 @@ def link_warnings(link: LinkConfig) -> Iterator[str]:
             f"{channel.max_doppler_hz / ofdm.subcarrier_spacing_hz:.0%} of the subcarrier spacing; domain: frequency "
             "leaves out the interference between carriers it causes; write domain: time to see it"
         )
+    if channel.traced:
+        yield from recorded_warnings(link)
+        return
     if not channel.selective or channel.delay_spread_s == 0:
         return
     delays, powers = power_delay_profile(channel.model)

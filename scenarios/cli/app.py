@@ -219,6 +219,34 @@ def check(
         check_scenario(scenario, everything=everything, timed=timed, **changes)
 
 
+channel_app = typer.Typer(name="channel", no_args_is_help=True, help="Look at the file of a recorded channel.")
+app.add_typer(channel_app)
+
+ChannelArgument = Annotated[
+    Path, typer.Argument(metavar="FILE", parser=named, help="The file of a recorded channel, .npz or .h5.")
+]
+
+
+@channel_app.command(name="check")
+def check_channel(file: ChannelArgument) -> None:
+    """Print what a file of a recorded channel holds, and a sentence for each defect."""
+    from scenarios.cli.channel import check_channel as check_file
+
+    if not check_file(file):
+        raise typer.Exit(2)
+
+
+@channel_app.command(name="show")
+def show_channel(
+    file: ChannelArgument,
+    out: Annotated[Path | None, option("--out", "F", "Name of the pictures, without its ending.")] = None,
+) -> None:
+    """Draw a recorded channel: gain over time, power over delay, delay spread, correlation."""
+    from scenarios.cli.channel import show_channel as show_file
+
+    show_file(file, out)
+
+
 @app.command(name="list")
 def list_scenarios(
     words: Annotated[

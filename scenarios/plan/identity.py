@@ -65,6 +65,14 @@ def physics(scenario: Scenario) -> dict[str, Any]:
     }
 
 
+_LATER_OF_CHANNEL: dict[str, Any] = {
+    "file": None,
+    "sha256": None,
+    "order": "sequential",
+    "users": "identity",
+    "normalize": "per-site",
+}
+
 _LATER_OF_CODING = {"redundancy_version": 0, "transport_block": "payload", "tbs_lbrm_bits": None, "scrambling": "none"}
 
 
@@ -80,7 +88,13 @@ def leave_out_later_of_link(link: dict[str, Any]) -> None:
         del link["receiver"]["combining"]
     if link["receiver"]["scaling"] == "auto":
         del link["receiver"]["scaling"]
-    if (channel := link["channel"])["movement"] == "space" or not channel["model"].startswith("cdl"):
+    channel = link["channel"]
+    if channel["sha256"]:
+        channel.pop("file")  # what a file holds, wherever it lies
+    for key, default in _LATER_OF_CHANNEL.items():
+        if channel.get(key, default) == default:
+            channel.pop(key, None)
+    if channel["movement"] == "space" or not channel["model"].startswith("cdl"):
         del channel["movement"]  # earlier devices of CDL moved in space, and other models have no rays
     if link["power"]["budget"] is None:
         del link["power"]["budget"]

@@ -45,6 +45,18 @@ _FILES = Path(tempfile.mkdtemp(prefix="phyloop-conflicts-"))
 np.savez(_FILES / "pictures.npz", x=np.zeros((40, 28, 28), np.uint8), y=np.arange(40) + 0.5)
 
 
+_PATHS = {"a": np.ones((3, 4, 1, 2), complex), "tau_s": np.zeros((3, 4, 2))}
+np.savez(_FILES / "site.npz", **_PATHS)
+np.savez(_FILES / "timed.npz", **_PATHS, snapshot_s=0.1)
+np.savez(_FILES / "dead.npz", **{**_PATHS, "a": np.zeros((3, 4, 1, 2), complex)})
+np.savez(_FILES / "taps.npz", h=np.ones((3, 4, 1, 2), complex), sample_rate_hz=1e6)
+np.savez(_FILES / "real.npz", h=np.ones((3, 4, 1, 2)), sample_rate_hz=1e6)
+
+
+def _site(text: str = "", channel: str = "", file: str = "site") -> str:
+    return _link(f"channel: {{model: trace, file: {_FILES}/{file}.npz{', ' * bool(channel)}{channel}}}{text}")
+
+
 def _rows(text: str, data: str = "label: ill, features: [age, dose], owner: site") -> str:
     data = f"{{file: {_FILES}/rows.csv, {data}}}"
     return f"learning: {{algorithm: fedavg, data: {data}, num_devices: 3{', ' * bool(text)}{text}}}"
@@ -379,6 +391,22 @@ CONFLICTS = {
     "a range that goes down": _measured("modulation: qpsk", "values: {start: 10, stop: 0}"),
     "a range of too many values": _measured("modulation: qpsk", "values: {start: 0, stop: 20, step: 0.001}"),
     "a value twice": _measured("modulation: qpsk", "values: [0, 5, 5]"),
+    # Recorded channels
+    "a file of another model": _link(f"channel: {{model: tdl-a, file: {_FILES}/site.npz}}, {_GRID}"),
+    "an order of no trace": _link("channel: {order: random}"),
+    "a trace without a file": _link("channel: {model: trace}"),
+    "a speed of a trace": _site("", "speed_m_s: 3"),
+    "symbols of a trace": _site("", "coherence: symbol"),
+    "more devices than in a trace": _site().replace("num_devices: 4", "num_devices: 5"),
+    "more antennas than in a trace": _site(", receiver: {num_antennas: 2}"),
+    "a closed form of a trace": _site(", error_model: analytic"),
+    "instants without times": _site(f", {_GRID}", "coherence: doppler"),
+    "instants without a grid": _site("", "coherence: doppler", "timed"),
+    "OFDMA over a trace": _site(f", {_GRID}, multiplexing: ofdma"),
+    "a trace without a grid that adds up": _site(", access: superposition"),
+    "a trace in the time domain": _site(f", {_GRID[:-1]}, domain: time}}"),
+    "a trace of too narrow a band": _site(", ofdm: {num_subcarriers: 128, subcarrier_spacing_hz: 15000}", "", "taps"),
+    "a trace in Sionna": _site(", engine: sionna"),
     # Data of the user
     "owners that nobody names": _rows("partition: given", "label: ill, features: [age, dose]"),
     "more devices than owners": _rows("partition: given").replace("num_devices: 3", "num_devices: 4"),
@@ -405,6 +433,8 @@ UNREACHED = {
     "phy/coding/plan.py": 2,
     "fl/data/partition/split.py": 1,
     "fl/data/sets/own.py": 1,
+    "phy/links/recorded.py": 4,
+    "phy/links/conflicts.py": 1,
 }
 """Conflicts by file that no scenario above has: of policies of plug-ins, of arguments that no scenario gives, and of
 files, which no line of a scenario puts into their place."""

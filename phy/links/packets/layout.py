@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose, threefry
+from phy.traces.clock import TraceClock, users_of
 
 TURNS_OF_A_REALISATION = 4096.0
 """Doppler periods after which a moving channel is drawn anew: instants then step by at most 2^-11 of a period."""
@@ -95,6 +96,15 @@ def impairment_keys(context: UplinkContext, *, num_devices: int) -> NDArray[np.u
 
 
 @dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """A recorded channel of `num_devices`, each of which sends `num_packets` in a round."""
+
+    clock: TraceClock
+    num_devices: int
+    num_packets: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Clock:
     """Time and channel realisation of every packet.
 
@@ -104,12 +114,15 @@ class Clock:
     The channel takes time in single precision. A realisation with Doppler shift `doppler_hz` is therefore replaced by
     an independent one after `TURNS_OF_A_REALISATION` periods, at the start of a packet. Up to then the instants of a
     packet stay distinct, and no correlation is lost.
+
+    Keys of a `recorded` channel are user and snapshot, and time is that since the snapshot.
     """
 
     coherence: str
     packet_s: float
     round_s: float
     doppler_hz: float = 0.0
+    recorded: Recorded | None = None
 
     @property
     def same_every_round(self) -> bool:
@@ -120,6 +133,8 @@ class Clock:
         self, purpose: Purpose, rows: Rows, *, users: int, attempt: int, context: UplinkContext
     ) -> NDArray[np.uint32]:
         """Key of the realisation that each user of each row meets, `[rows, users, 2]`."""
+        if self.recorded is not None and purpose is Purpose.CHANNEL:
+            return self._of_trace(self.recorded, rows, users=users, attempt=attempt, context=context)[0]
         keys = context.keys(purpose, same_every_round=self.same_every_round)[rows.trial][:, None]
         per_packet = self.coherence in ("packet", "symbol")
         number = (rows.packet + 1 if per_packet else np.zeros_like(rows.packet))[:, None]
@@ -134,7 +149,28 @@ class Clock:
 
     def start_s(self, rows: Rows, *, attempt: int, context: UplinkContext) -> NDArray[np.float32]:
         """Time since the realisation was drawn, at the first symbol of each row's packet [s]."""
+        if self.recorded is not None:
+            found = self._of_trace(self.recorded, rows, users=1, attempt=attempt, context=context)[1]
+            return found.astype(np.float32)
         return self._elapsed(rows, attempt=attempt, context=context)[1].astype(np.float32)
+
+    def _of_trace(
+        self, recorded: Recorded, rows: Rows, *, users: int, attempt: int, context: UplinkContext
+    ) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
+        """(user and snapshot `[rows, users, 2]`, time since the snapshot `[rows]` [s])."""
+        channel, number = recorded.clock.channel, context.round_index
+        turns = np.full(len(rows), 0 if self.coherence == "run" else number, np.int64)
+        if self.coherence == "packet":
+            turns = number * recorded.num_packets + rows.packet + attempt
+        of_trial = users_of(channel, num_devices=recorded.num_devices, seed=context.seed, trials=tuple(context.trials))
+        seconds = number * self.round_s + rows.packet * self.packet_s + attempt * self.round_s
+        return recorded.clock.keys(
+            turns,
+            of_trial[rows.trial[:, None], rows.devices(users)],
+            seconds=np.asarray(seconds, float),
+            seed=context.seed,
+            trials=np.asarray(context.trials)[rows.trial],
+        )
 
     def _elapsed(
         self, rows: Rows, *, attempt: int, context: UplinkContext

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -18,12 +18,13 @@ from phy.links.link import LinkError, Reception, check_part, round_airtime
 from phy.links.packets.chain import ChainSpec, PacketChain, compiled_part
 from phy.links.packets.closed_loop import PowerLoop
 from phy.links.packets.delivery import Delivery, Transmission, deliver
-from phy.links.packets.layout import Clock, PacketBatch, all_rows, cut_payload
+from phy.links.packets.layout import Clock, PacketBatch, Recorded, all_rows, cut_payload
 from phy.links.packets.power import gains_of_packets
 from phy.links.power import AmplitudeDecision, decide_amplitude
 from phy.measure.burstiness import measure_bursts
 from phy.measure.counts import LinkCounts, empty_counts, mask_padding
 from phy.numerics.random import Purpose, random_bits
+from phy.traces.clock import TraceClock, trace_in
 
 ChainOver = Callable[[PacketChain, ChainSpec], PacketChain]
 """Returns the chain that flips bits in place of a radio's chain."""
@@ -219,6 +220,18 @@ class PacketLink:
             packet_s=each[0],
             round_s=total * turns,
             doppler_hz=self.config.channel.max_doppler_hz,
+            recorded=self._recorded,
+        )
+
+    @cached_property
+    def _recorded(self) -> Recorded | None:
+        trace = trace_in(self.config.channel)
+        if trace is None:
+            return None
+        return Recorded(
+            clock=TraceClock(channel=self.config.channel, trace=trace),
+            num_devices=self.num_devices,
+            num_packets=sum(batch.num_packets for batch in self._payload),
         )
 
     def _gains(self, context: UplinkContext) -> NDArray[np.float32]:

@@ -20,6 +20,7 @@ from phy.links.superposition import clipping_reference
 from phy.links.superposition_ofdm.layout import Layout
 from phy.links.superposition_ofdm.sums import SumEngine, SumInputs, Who
 from phy.numerics.random import Purpose
+from phy.traces.clock import TraceClock, trace_in, users_of
 
 
 class OfdmSuperposition:
@@ -120,18 +121,37 @@ class OfdmSuperposition:
             gain[:, list(context.silent)] = 0.0
         lasting, num_trials = self._same_every_round, len(context.trials)
         elapsed_s = np.array(context.round_index * self.layout.airtime_s if lasting else 0.0)
+        recorded = self._recorded_keys(context, elapsed_s=float(elapsed_s))
         epoch, start_s = split_time(elapsed_s, doppler_hz=self.config.channel.max_doppler_hz)
 
         def keys(purpose: Purpose, *, lasting: bool) -> NDArray[np.uint32]:
             of_trial = context.keys(purpose, same_every_round=lasting)
             return fold(of_trial[:, None], device, np.full_like(device, epoch))
 
+        starts_s = np.full(num_trials, start_s, np.float32)
         return Who(
-            channel_key=keys(Purpose.CHANNEL, lasting=lasting),
+            channel_key=keys(Purpose.CHANNEL, lasting=lasting) if recorded is None else recorded[0],
             csi_key=keys(Purpose.CSI, lasting=lasting),
             pilot_noise_key=keys(Purpose.PILOT_NOISE, lasting=False),
             gain=gain,
-            start_s=np.full(num_trials, start_s, np.float32),
+            start_s=starts_s if recorded is None else recorded[1].astype(np.float32),
+        )
+
+    def _recorded_keys(
+        self, context: UplinkContext, *, elapsed_s: float
+    ) -> tuple[NDArray[np.uint32], NDArray[np.float64]] | None:
+        """(user and snapshot `[trials, devices, 2]`, time since the snapshot `[trials]` [s]) of a recorded channel."""
+        channel = self.config.channel
+        trace = trace_in(channel)
+        if trace is None:
+            return None
+        trials = tuple(context.trials)
+        return TraceClock(channel=channel, trace=trace).keys(
+            np.full(len(trials), 0 if channel.coherence == "run" else context.round_index, np.int64),
+            users_of(channel, num_devices=self.num_devices, seed=context.seed, trials=trials),
+            seconds=np.full(len(trials), elapsed_s),
+            seed=context.seed,
+            trials=np.array(trials),
         )
 
     def _block_gains(self, who: Who, context: UplinkContext) -> BlockGains:

@@ -7,6 +7,7 @@ import math
 from importlib import resources
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
@@ -15,6 +16,7 @@ from phy.config.coding import CodingConfig
 from phy.config.conflict import listing
 from phy.config.fading import fading_laws
 from phy.config.registry import registries
+from phyloop.channel import save_channel
 from scenarios.cli.words.meanings import (
     KEYS_BY_KIND,
     Meaning,
@@ -119,6 +121,7 @@ def test_the_scenario_that_a_page_shows_is_valid_without_a_warning(
 ) -> None:
     rows = (f"{row},{'benign' if row % 3 else 'malignant'},H{row % 8}" for row in range(80))
     (tmp_path / "mine.csv").write_text("\n".join(("age,diagnosis,hospital", *rows)) + "\n")
+    save_channel(tmp_path / "site.npz", h=np.ones((60, 40, 1, 1), complex), sample_rate_hz=1e9)
     monkeypatch.chdir(tmp_path)
     path = KEYS_BY_KIND[kind] if kind in KEYS_BY_KIND else path_of(registries()[kind])
     for word in kinds()[kind]:

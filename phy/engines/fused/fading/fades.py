@@ -25,7 +25,7 @@ from phy.numerics.compiled import aligned_zeros, inlined, shared
 from phy.numerics.random_kernels import complex_normal, cosine_and_sine, phasor
 from phy.numerics.threefry import threefry
 
-CONSTANT, DRAWN, WAVES, TABULATED = range(4)
+CONSTANT, DRAWN, WAVES, TABULATED, RECORDED = range(5)
 
 RUN = 16
 """Instants between two exact phases."""
@@ -50,8 +50,8 @@ class Fades(NamedTuple):
     Waves are kept wave by wave, in each of them the paths side by side, `padded_paths` of them: `number` (1, 2, ...),
     `counter` (place in the stream of random numbers) and `amplitude` `[num_waves * padded_paths]`; None without waves.
 
-    - `kind`: `CONSTANT`, `DRAWN` (one draw per instant and antenna), `TABULATED` (one of the quantiles in `table`) or
-      `WAVES`, `num_waves` per path;
+    - `kind`: `CONSTANT`, `DRAWN` (one draw per instant and antenna), `TABULATED` (one of the quantiles in `table`),
+      `WAVES`, `num_waves` per path, or `RECORDED`, lines of carriers as `traces.TraceLines` gives them, `room` numbers;
     - `still`: one instant stands for the whole packet, else instant k is at `offsets_s[k]` `[instants]` float32;
     - `fixed_part`, `scattered_part`: of a draw; `direct`: amplitude of the direct path of waves, 0 without one.
     """
@@ -73,10 +73,16 @@ class Fades(NamedTuple):
     counter: NDArray[np.uint32] | None
     amplitude: NDArray[np.float32] | None
     table: NDArray[np.float32]
+    room: int
 
 
-def fades_of(channel: ChannelConfig, *, num_antennas: int, still: bool, offsets_s: NDArray[np.float64]) -> Fades:
-    """Fading of `build_propagation` at regular instants `offsets_s` [s] from the start of a packet."""
+def fades_of(
+    channel: ChannelConfig, *, num_antennas: int, still: bool, offsets_s: NDArray[np.float64], width: int = 1
+) -> Fades:
+    """Fading of `build_propagation` at regular instants `offsets_s` [s] from the start of a packet.
+
+    `width`: carriers of a line, of recorded channels.
+    """
     rician_k = (channel.law.rician_k or 0.0) if channel.law.fades else 0.0
     profile, num_waves = flat_profile(rician_k), 0
     if channel.model.startswith("cdl"):
@@ -88,6 +94,11 @@ def fades_of(channel: ChannelConfig, *, num_antennas: int, still: bool, offsets_
     drawn = TABULATED if channel.law.rician_k is None else DRAWN
     kind = WAVES if num_waves else drawn if channel.fades else CONSTANT
     number, counter, amplitude = _waves(profile, num_waves) if num_waves else (None, None, None)
+    room = _WEIGHTS + 2 * WAVES_ROOM * num_antennas if num_waves else 0
+    if channel.traced:
+        # Of the types of waves, so that kernels are those of waves.
+        kind, room = RECORDED, 2 * len(offsets_s) * num_antennas * width
+        number, counter, amplitude = np.zeros(0, np.float32), np.zeros(0, np.uint32), np.zeros(0, np.float32)
     return Fades(
         kind=kind,
         still=still,
@@ -106,6 +117,7 @@ def fades_of(channel: ChannelConfig, *, num_antennas: int, still: bool, offsets_
         counter=counter,
         amplitude=amplitude,
         table=quantile_table(channel.law) if kind == TABULATED else NO_TABLE,
+        room=room,
     )
 
 
@@ -140,7 +152,7 @@ def _waves(profile: Profile, num_waves: int) -> tuple[NDArray[np.float32], NDArr
 
 def waves_of(fades: Fades) -> NDArray[np.float32] | None:
     """Scratch array of a thread for `draw_waves`, None without waves."""
-    return aligned_zeros(_WEIGHTS + 2 * WAVES_ROOM * fades.num_antennas, np.float32) if fades.kind == WAVES else None
+    return aligned_zeros(fades.room, np.float32) if fades.room else None
 
 
 def given_room(num_antennas: int) -> int:
@@ -209,10 +221,14 @@ def _phasors(waves: Any, seconds: Any, real: Any, imag: Any, total: Any) -> None
 def draw_waves(fades: Any, key: Any, given: Any, waves: Any) -> None:
     """Doppler shifts, turns from one instant to the next, and weights of all antennas, into the scratch `waves`.
 
-    `given` `[given_room]` float32 are shifts and weights that are drawn already, from `rays`. If empty, the draws are
-    those of `phy.fading.tdl`: number 0 is Sionna's speed, 1 the angles, 2 the phases of one antenna after the other, 3
-    that of the direct path.
+    `given` float32 are shifts and weights that are drawn already, `[given_room]` from `rays`, or the lines of a
+    recorded channel. If empty, the draws are those of `phy.fading.tdl`: number 0 is Sionna's speed, 1 the angles, 2 the
+    phases of one antenna after the other, 3 that of the direct path.
     """
+    if fades.kind == RECORDED:
+        for i in range(len(given)):
+            waves[i] = given[i]
+        return
     count = len(fades.number)
     # The direct path is one more wave of the first path alone.
     total = count + (1 if fades.direct > _ZERO else 0)

@@ -22,6 +22,15 @@ _LARGEST_ERROR = 2.0**-26
 """A quarter of the spacing of float32 numbers from 1/2 to 1."""
 
 
+def straight_between(offsets_s: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
+    """Return `nodes_between` of what goes along straight lines between as many nodes as there may be."""
+    nodes = np.linspace(offsets_s[0], offsets_s[-1], min(MOST_NODES, len(offsets_s)))
+    weights = np.zeros((len(offsets_s), MOST_NODES), np.float32)
+    for node, one in enumerate(np.eye(len(nodes))):
+        weights[:, node] = np.interp(offsets_s, nodes, one)
+    return nodes, weights
+
+
 def nodes_between(
     offsets_s: NDArray[np.float64], *, doppler_hz: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float32]]:

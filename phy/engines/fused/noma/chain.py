@@ -18,7 +18,7 @@ from phy.engines.fused.noma.observed import Observed
 from phy.engines.fused.packets.bits import count_label_errors, fill_bytes, fill_decided, fill_labels
 from phy.engines.fused.packets.channel import mean_powers
 from phy.engines.fused.packets.codec import packet_codec
-from phy.engines.fused.packets.plan import plan_waveform
+from phy.engines.fused.packets.plan import plan_waveform, recorded_lines_of
 from phy.engines.fused.packets.soft import APP, HARD, MAXLOG
 from phy.engines.fused.symbols import mapping
 from phy.links.packets.chain import Arrival, ChainSpec, Departure, PacketChain
@@ -56,13 +56,15 @@ class FusedNomaChain(PacketChain):
         self._combine = spec.combine
         antennas = config.receiver.num_antennas
         self._rays = rays_of(config.channel, num_antennas=antennas)
-        each = max(Observed.lanes(users) * self._num_symbols, users * given_room(antennas) if self._rays else 0)
-        self.rows = min(max(_VALUES_AT_ONCE // each, 1), _MOST_ROWS)
         self._points = mapping(config.modulation)
         self._threads = threads or available_threads()
         self._plan, self.channel_uses, self.airtime_s = plan_waveform(
             config, num_symbols=self._num_symbols, num_devices=spec.num_devices
         )
+        self._lines = recorded_lines_of(config, self._plan, threads=self._threads)
+        waves = given_room(antennas) if self._rays else 0 if self._lines is None else self._lines.size
+        each = max(Observed.lanes(users) * self._num_symbols, users * waves)
+        self.rows = min(max(_VALUES_AT_ONCE // each, 1), _MOST_ROWS)
 
     def send(
         self, payload: NDArray[np.uint8], departure: Departure, earlier_llrs: NDArray[np.float32] | None
@@ -90,11 +92,13 @@ class FusedNomaChain(PacketChain):
     def mean_power(self, channel_key: NDArray[np.uint32], start_s: NDArray[np.float32]) -> NDArray[np.floating]:
         rows, users, _ = channel_key.shape
         keys, start = read_only(channel_key.reshape(-1, 2)), read_only(np.repeat(start_s, users))
-        given = read_only(self._draw_rays(channel_key))
+        given = read_only(self._given(channel_key, start_s))
         return mean_powers(keys, given, start, plan=self._plan, threads=self._threads).reshape(rows, users)
 
-    def _draw_rays(self, channel_key: NDArray[np.uint32]) -> NDArray[np.float32]:
-        """Waves `[rows * users, n]` of keys `[rows, users, 2]`."""
+    def _given(self, channel_key: NDArray[np.uint32], start_s: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Waves of rays, or lines of a recorded channel, `[rows * users, n]`, of keys `[rows, users, 2]`."""
+        if self._lines is not None:
+            return self._lines.given(channel_key.reshape(-1, 2), np.repeat(start_s, channel_key.shape[1]))
         return draw_rays(self._rays, read_only(channel_key.reshape(-1, 2)), threads=self._threads)
 
     def _fill_labels(self, payload: NDArray[np.uint8], out: NDArray[np.uint8]) -> None:
@@ -112,7 +116,7 @@ class FusedNomaChain(PacketChain):
         noise_key = np.repeat(departure.noise_key[:, None], users, axis=1)
         air = GroupRows(
             keys=read_only(np.concatenate([departure.channel_key, departure.csi_key, noise_key], axis=2)),
-            given=read_only(self._draw_rays(departure.channel_key).reshape(rows, users, -1)),
+            given=read_only(self._given(departure.channel_key, departure.start_s).reshape(rows, users, -1)),
             amplitude=read_only(departure.amplitude),
             gain=read_only(departure.gain),
             start_s=read_only(departure.start_s),

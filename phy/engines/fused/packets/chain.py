@@ -14,7 +14,7 @@ from phy.engines.fused.impairments import impairments_of
 from phy.engines.fused.packets.air import AirRows, carry_packets
 from phy.engines.fused.packets.channel import mean_powers
 from phy.engines.fused.packets.codec import packet_codec
-from phy.engines.fused.packets.plan import num_blocks, plan_waveform
+from phy.engines.fused.packets.plan import num_blocks, plan_waveform, recorded_lines_of
 from phy.engines.fused.packets.soft import APP, HARD, MAXLOG
 from phy.engines.fused.symbols import mapping
 from phy.engines.fused.waveform.carriers import waveforms_of
@@ -46,13 +46,14 @@ class FusedPacketChain(PacketChain):
         self._soft = APP if exact else MAXLOG if self._codec.soft or self._combine else HARD
         antennas = config.receiver.num_antennas
         self._rays = rays_of(config.channel, num_antennas=antennas)
-        each = max(self.coded_bits, given_room(antennas) if self._rays else 0)
-        self.rows = min(max(_BITS_AT_ONCE // each, _FEWEST_ROWS), _MOST_ROWS)
         self._points = mapping(config.modulation)
         self._threads = threads or available_threads()
         self._plan, self.channel_uses, self.airtime_s = plan_waveform(
             config, num_symbols=self.coded_bits // self.bits_per_symbol, num_devices=spec.num_devices
         )
+        self._lines = recorded_lines_of(config, self._plan, threads=self._threads)
+        waves = given_room(antennas) if self._rays else 0 if self._lines is None else self._lines.size
+        self.rows = min(max(_BITS_AT_ONCE // max(self.coded_bits, waves), _FEWEST_ROWS), _MOST_ROWS)
         blocks = num_blocks(config, spec.num_devices)
         mixes = config.mixes_carriers
         self._waveforms = waveforms_of(config, self._plan, num_blocks=blocks) if mixes else None
@@ -71,7 +72,7 @@ class FusedPacketChain(PacketChain):
         carried = carry_packets(
             AirRows(
                 keys=read_only(np.concatenate(keys, axis=1)),
-                given=read_only(draw_rays(self._rays, read_only(departure.channel_key[:, 0]), threads=self._threads)),
+                given=self._given(departure.channel_key[:, 0], departure.start_s),
                 amplitude=read_only(departure.amplitude[:, 0]),
                 gain=read_only(departure.gain[:, 0]),
                 start_s=read_only(departure.start_s),
@@ -96,9 +97,14 @@ class FusedPacketChain(PacketChain):
         return Arrival(received[:, None], accepted[:, None], carried.errors[:, None], carried.energies[..., None], kept)
 
     def mean_power(self, channel_key: NDArray[np.uint32], start_s: NDArray[np.float32]) -> NDArray[np.floating]:
-        keys = read_only(channel_key[:, 0])
-        given = read_only(draw_rays(self._rays, keys, threads=self._threads))
+        keys, given = read_only(channel_key[:, 0]), self._given(channel_key[:, 0], start_s)
         return mean_powers(keys, given, read_only(start_s), plan=self._plan, threads=self._threads)[:, None]
+
+    def _given(self, keys: NDArray[np.uint32], start_s: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Waves of rays, or lines of a recorded channel, `[rows, n]`; of no numbers for other channels."""
+        if self._lines is not None:
+            return read_only(self._lines.given(keys, start_s))
+        return read_only(draw_rays(self._rays, read_only(keys), threads=self._threads))
 
 
 @lru_cache(maxsize=32)

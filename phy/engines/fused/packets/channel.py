@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.engines.fused.fading.fades import PATHS, draw_waves, tap_paths, waves_of
+from phy.engines.fused.fading.fades import PATHS, RECORDED, draw_waves, tap_paths, waves_of
 from phy.engines.fused.fading.nodes import MOST_NODES
 from phy.engines.fused.packets.lines import (
     CHANNEL,
@@ -41,11 +41,41 @@ def slot_taps(plan: Any, key: Any, waves: Any, start_s: Any, slot: Any, taps: An
     fades, plane = plan.fades, plan.plane
     if fades.still and slot > 0:
         return
+    if waves is not None and fades.kind == RECORDED:
+        recorded_lines(plan, waves, slot, taps, nodes)
+        return
     for antenna in range(fades.num_antennas):
         first, at = slot * plane.instants, 2 * PATHS * plane.instants * antenna
         tap_paths(fades, key, waves, start_s, first, plane.instants, antenna, taps[at:], _IMAGINARY, _PER_INSTANT)
     if nodes is not None:
         carriers_at_nodes(plan, taps, nodes)
+
+
+@inlined
+def _copy_part(values: Any, at: Any, out: Any, out_at: Any, count: Any) -> None:
+    one, two = np.uint64(at), np.uint64(out_at)
+    for i in range(count):
+        out[two + np.uint64(i)] = values[one + np.uint64(i)]
+
+
+@spliced
+def recorded_lines(plan: Any, waves: Any, slot: Any, taps: Any, nodes: Any) -> None:
+    """Lines of a recorded channel at the nodes of a slot, from what `draw_waves` left; its one carrier into `taps`."""
+    plane, antennas = plan.plane, plan.fades.num_antennas
+    tiles = (plane.width + LINE - 1) // LINE
+    for antenna in range(antennas):
+        for node in range(plane.instants):
+            start = 2 * (slot * plane.instants + node) * antennas
+            if nodes is None:
+                taps[2 * PATHS * antenna] = waves[start + 2 * antenna]
+                taps[2 * PATHS * antenna + PATHS] = waves[start + 2 * antenna + 1]
+            if nodes is not None:
+                at = (start + 2 * antenna) * plane.width
+                for tile in range(tiles):
+                    out = 2 * ROOM * ((antenna * tiles + tile) * MOST_NODES + node)
+                    count = min(plane.width - tile * LINE, LINE)
+                    _copy_part(waves, at + tile * LINE, nodes, out, count)
+                    _copy_part(waves, at + plane.width + tile * LINE, nodes, out + ROOM, count)
 
 
 @spliced

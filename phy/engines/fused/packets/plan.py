@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from phy.config import CsiEstimation, LinkConfig
 from phy.engines.fused.fading.fades import WAVES, Fades, fades_of
-from phy.engines.fused.fading.nodes import nodes_between
+from phy.engines.fused.fading.nodes import nodes_between, straight_between
+from phy.engines.fused.fading.traces import TraceLines, lines_of
 from phy.engines.fused.packets.lines import LINE, ROOM
 from phy.fading.build import build_propagation
 from phy.frontends.air import motion
@@ -136,6 +137,21 @@ def plan_waveform(config: LinkConfig, *, num_symbols: int, num_devices: int) -> 
     return plan_grid(config, grid), uses, grid.num_ofdm_symbols * config.ofdm.symbol_s
 
 
+def recorded_lines_of(config: LinkConfig, plan: KernelPacketPlan, *, threads: int) -> TraceLines | None:
+    """Return the lines of a recorded channel on the carriers and at the instants of a plan; None for other models."""
+    frequencies_hz = np.zeros(1)
+    if config.ofdm != "none":
+        frequencies_hz = Grid.of(config.ofdm, num_users=1, num_symbols=plan.plane.num_symbols).frequencies_hz
+    return lines_of(
+        config.channel,
+        frequencies_hz=np.asarray(frequencies_hz, np.float64).reshape(-1),
+        offsets_s=plan.fades.offsets_s.astype(np.float64),
+        moves=not plan.fades.still,
+        num_antennas=config.receiver.num_antennas,
+        threads=threads,
+    )
+
+
 def num_blocks(config: LinkConfig, num_devices: int) -> int:
     """Blocks of carriers into which devices divide the grid."""
     return num_devices if config.multiplexing == "ofdma" else 1
@@ -168,6 +184,7 @@ def plan_single_carrier(config: LinkConfig, *, num_symbols: int) -> KernelPacket
             num_antennas=config.receiver.num_antennas,
             still=moves == "still",
             offsets_s=np.arange(times, dtype=float) * config.symbol_s,
+            width=1,
         ),
         # Each symbol has its own error only if each symbol has its own draw.
         knowledge=_given(config, per_line=moves == "symbol", per_carrier=moves == "symbol"),
@@ -181,10 +198,13 @@ def plan_grid(config: LinkConfig, grid: Grid) -> KernelPacketPlan:
     response = np.exp(-2j * np.pi * propagation.delays_s[:, None] * grid.frequencies_hz)
     elements = grid.num_ofdm_symbols * grid.num_carriers
     pilots = grid.pilots[0].reshape(-1)
-    selective = len(propagation.delays_s) > 1
+    traced = config.channel.traced
+    selective = len(propagation.delays_s) > 1 or traced
     slots_s = grid.middles_s.reshape(grid.num_slots, ofdm.num_symbols)
     doppler_hz = 0.0 if moves == "still" else config.channel.max_doppler_hz
     nodes_s, between = nodes_between(slots_s[0], doppler_hz=doppler_hz)
+    if traced and moves != "still":
+        nodes_s, between = straight_between(slots_s[0])
     if selective and len(nodes_s):
         slots_s = slots_s[:, :1] + (nodes_s - nodes_s[0])
     else:
@@ -223,6 +243,7 @@ def plan_grid(config: LinkConfig, grid: Grid) -> KernelPacketPlan:
             num_antennas=config.receiver.num_antennas,
             still=moves == "still",
             offsets_s=slots_s.ravel()[: 1 if moves == "still" else None],
+            width=grid.num_carriers,
         ),
         knowledge=knowledge,
     )

@@ -29,7 +29,7 @@ from phy.engines.fused.packets.lines import (
     spread_tap,
     whole_vectors,
 )
-from phy.engines.fused.packets.plan import KernelPacketPlan, plan_grid
+from phy.engines.fused.packets.plan import KernelPacketPlan, plan_grid, recorded_lines_of
 from phy.frontends.resource_grid import Grid
 from phy.links.superposition_ofdm.layout import Layout
 from phy.links.superposition_ofdm.sums import Added, SumEngine, SumInputs, Who
@@ -55,7 +55,10 @@ class Weighing(NamedTuple):
 
 
 class SumSenders(NamedTuple):
-    """A round: keys `[trials, devices, 2]` uint32, gain and own `[trials, devices]`, the rest `[trials]` float32."""
+    """A round: keys `[trials, devices, 2]` uint32, gain and own `[trials, devices]`, the rest `[trials]` float32.
+
+    `given` `[trials, devices, n]` float32: lines of a recorded channel, n = 0 for other models.
+    """
 
     channel_key: NDArray[np.uint32]
     csi_key: NDArray[np.uint32]
@@ -63,6 +66,7 @@ class SumSenders(NamedTuple):
     own: NDArray[np.float32]
     level: NDArray[np.float32]
     start_s: NDArray[np.float32]
+    given: NDArray[np.float32]
 
 
 @inlined
@@ -199,7 +203,7 @@ def _superpose(
             gain, own, spent = senders.gain[trial, device], senders.own[trial, device], 0.0
             mine, signs = amplitudes[trial, device], bits[trial, device]
             if waves is not None:
-                draw_waves(fades, key, fades.amplitude[:0], waves)
+                draw_waves(fades, key, senders.given[trial, device], waves)
             for slot in range(first_slot, last_slot):
                 if slot == first_slot or not fades.still:
                     slot_taps(plan, key, waves, start_s, NONE if fades.still else slot, taps, nodes)
@@ -243,7 +247,7 @@ def _measure(
         gain, start_s, mine = senders.gain[trial, device], senders.start_s[trial], sums[trial, device, span]
         mine[:] = 0.0
         if waves is not None:
-            draw_waves(fades, key, fades.amplitude[:0], waves)
+            draw_waves(fades, key, senders.given[trial, device], waves)
         for slot in range(span * slots, min((span + 1) * slots, plane.num_slots)):
             slot_taps(plan, key, waves, start_s, slot, taps, nodes)
             for tile in range((width + LINE - 1) // LINE):
@@ -280,9 +284,21 @@ class FusedSums(SumEngine):
             noise_std=np.float32((2.0 * config.channel.noise_power) ** 0.5),
         )
         self._threads = threads or available_threads()
+        self._lines = recorded_lines_of(config, self._plan, threads=self._threads)
+
+    def _senders(self, who: Who, *, level: NDArray[np.float32], own: NDArray[np.float32] | None) -> SumSenders:
+        gain = np.asarray(who.gain, np.float32)
+        given = np.empty((*gain.shape, 0), np.float32)
+        if self._lines is not None:
+            start_s = np.repeat(who.start_s, gain.shape[1])
+            given = self._lines.given(who.channel_key.reshape(-1, 2), start_s).reshape(*gain.shape, -1)
+        own = np.zeros_like(gain) if own is None else own
+        each = (who.channel_key, who.csi_key, gain, own, level, who.start_s, given)
+        return SumSenders(*(read_only(array) for array in each))
 
     def measure(self, who: Who) -> NDArray[np.float64]:
-        plan, law, senders = self._plan, self._law, _senders(who, level=np.ones(len(who.gain), np.float32), own=None)
+        plan, law = self._plan, self._law
+        senders = self._senders(who, level=np.ones(len(who.gain), np.float32), own=None)
         # A channel that holds is measured on its first slot.
         slots, spans = (1, 1) if plan.fades.still else _cut(plan)
         out = np.empty((*who.gain.shape, spans, _NUM_SUMS))
@@ -298,7 +314,7 @@ class FusedSums(SumEngine):
         plan, law, counts = self._plan, self._law, self._cuts_off
         trials, devices = payload.shape[:2]
         (slots, spans), num_symbols = _cut(plan), plan.plane.num_symbols
-        packed, senders = payload.dtype == np.uint8, _senders(who, level=sending.level, own=sending.own)
+        packed, senders = payload.dtype == np.uint8, self._senders(who, level=sending.level, own=sending.own)
         nothing = np.empty((trials, devices, 0), np.float32 if packed else np.uint8)
         amplitudes, bits = (nothing, payload) if packed else (np.ascontiguousarray(payload).view(np.float32), nothing)
         read = (read_only(sending.noise_key), packed, read_only(amplitudes), read_only(bits))
@@ -315,12 +331,6 @@ class FusedSums(SumEngine):
         if not counts:
             active[:, 0] = (senders.own >= 0.0).sum(axis=1)
         return Added(received.view(np.complex64), active, energy.sum(axis=1), np.ones(trials))
-
-
-def _senders(who: Who, *, level: NDArray[np.float32], own: NDArray[np.float32] | None) -> SumSenders:
-    gain = np.asarray(who.gain, np.float32)
-    each = (who.channel_key, who.csi_key, gain, np.zeros_like(gain) if own is None else own, level, who.start_s)
-    return SumSenders(*(read_only(array) for array in each))
 
 
 def _cut(plan: KernelPacketPlan) -> tuple[int, int]:

@@ -1,0 +1,149 @@
+"""Recorded channels for kernels: the response of every carrier at the instants of a packet, one row per packet.
+
+    H[A, c](t) = sum_p a[A, p] exp(-2 pi i f_c tau[p]),    f_c from the carrier on
+
+of a snapshot, divided by the root of the mean power of its link. Between two snapshots H goes along a straight line; if
+paths have Doppler shifts, each turns by exp(2 pi i doppler t) from its snapshot on instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phy.config import ChannelConfig
+from phy.numerics.compiled import lean_kernel, read_only
+from phy.numerics.workers import run_tasks
+from phy.traces.clock import trace_in
+from phy.traces.trace import Snapshot, Trace
+
+_TURN = -2.0 * np.pi
+
+
+@lean_kernel
+def _respond(
+    real: Any, imag: Any, tau_s: Any, start_hz: Any, step_hz: Any, out: Any, first: Any, last: Any, scratch: Any
+) -> None:
+    """Lines `first` to `last`: paths `[lines, paths]` to carriers at regular frequencies, `out` `[lines, 2, width]`."""
+    paths, width = real.shape[1], out.shape[2]
+    for n in range(first, last):
+        for p in range(paths):
+            angle, step = _TURN * start_hz * tau_s[n, p], _TURN * step_hz * tau_s[n, p]
+            cosine, sine = np.cos(angle), np.sin(angle)
+            scratch[0, p] = real[n, p] * cosine - imag[n, p] * sine
+            scratch[1, p] = real[n, p] * sine + imag[n, p] * cosine
+            scratch[2, p], scratch[3, p] = np.cos(step), np.sin(step)
+        for c in range(width):
+            x, y = 0.0, 0.0
+            for p in range(paths):
+                a, b = scratch[0, p], scratch[1, p]
+                x += a
+                y += b
+                scratch[0, p] = a * scratch[2, p] - b * scratch[3, p]
+                scratch[1, p] = a * scratch[3, p] + b * scratch[2, p]
+            out[n, 0, c] = x
+            out[n, 1, c] = y
+
+
+def respond(
+    a: NDArray[np.complexfloating], tau_s: NDArray[np.floating], frequencies_hz: NDArray[np.floating], *, threads: int
+) -> NDArray[np.float32]:
+    """Return the response `[n, 2, width]` of paths `[n, paths]` at evenly spaced frequencies `[width]`."""
+    step = float(frequencies_hz[1] - frequencies_hz[0]) if len(frequencies_hz) > 1 else 0.0
+    out = np.empty((len(a), 2, len(frequencies_hz)), np.float32)
+    real, imag = (read_only(np.asarray(part, np.float64)) for part in (a.real, a.imag))
+    delays = read_only(np.asarray(np.broadcast_to(tau_s, a.shape), np.float64))
+    run_tasks(
+        lambda first, last: _respond(
+            real, imag, delays, float(frequencies_hz[0]), step, out, first, last, np.empty((4, a.shape[1]))
+        ),
+        num_tasks=len(a),
+        threads=threads,
+    )
+    return out
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TraceLines:
+    """What kernels take of a trace: lines of carriers `frequencies_hz` `[width]` at `offsets_s` `[instants]`.
+
+    One instant stands for a whole packet where nothing moves.
+    """
+
+    trace: Trace
+    frequencies_hz: NDArray[np.float64]
+    offsets_s: NDArray[np.float64]
+    moves: bool
+    num_antennas: int
+    threads: int
+
+    @property
+    def size(self) -> int:
+        """Numbers of a row: real and imaginary parts of every carrier, antenna and instant."""
+        return 2 * len(self.offsets_s) * self.num_antennas * len(self.frequencies_hz)
+
+    def given(self, keys: NDArray[np.uint32], start_s: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return `[rows, size]` for keys `[rows, 2]`, user and snapshot, at `start_s` `[rows]` after it."""
+        if not self.moves:
+            which, back = np.unique(keys, axis=0, return_inverse=True)
+            return self._lines(which.astype(np.int64)).reshape(len(which), -1)[back.reshape(-1)]
+        times, duration_s = self.trace.times_s, self.trace.duration_s
+        assert times is not None
+        assert duration_s is not None
+        user, snapshot = keys.astype(np.int64).T
+        now = np.mod((times[snapshot] + start_s.astype(float))[:, None] + self.offsets_s, duration_s)
+        before = np.searchsorted(times, now, side="right") - 1
+        after = (before + 1) % len(times)
+        since_s = now - times[before]
+        pairs = np.stack([np.broadcast_to(user[:, None], before.shape), before], axis=-1).reshape(-1, 2)
+        if self.trace.has_doppler:
+            return self._lines(pairs, since_s.reshape(-1)).reshape(len(keys), -1)
+        gap_s = np.where(after > 0, times[after] - times[before], duration_s - times[before])
+        share = (since_s / gap_s).reshape(-1, 1, 1, 1).astype(np.float32)
+        both = np.concatenate([pairs, np.stack([pairs[:, 0], after.reshape(-1)], axis=1)])
+        which, back = np.unique(both, axis=0, return_inverse=True)
+        lines, back = self._lines(which.astype(np.int64)), back.reshape(-1)
+        start, end = lines[back[: len(pairs)]], lines[back[len(pairs) :]]
+        return np.ascontiguousarray(start + share * (end - start)).reshape(len(keys), -1)
+
+    def _lines(self, which: NDArray[np.int64], since_s: NDArray[np.float64] | None = None) -> NDArray[np.float32]:
+        """Lines `[n, antennas, 2, width]` of pairs (user, snapshot) `[n, 2]`, `since_s` `[n]` after the snapshot."""
+        amplitudes, paths = self.trace.amplitudes, self.trace.num_paths
+        a = np.empty((len(which), self.num_antennas, paths), np.complex128)
+        tau = np.empty((len(which), self.num_antennas, paths))
+        for snapshot in np.unique(which[:, 1]):
+            mine = np.flatnonzero(which[:, 1] == snapshot)
+            found: Snapshot = self.trace.snapshot(int(snapshot))
+            user = which[mine, 0]
+            a[mine] = found.a[user, : self.num_antennas] / np.maximum(amplitudes[user], 1e-300)[:, None, None]
+            tau[mine] = found.tau_s[user, : self.num_antennas]
+            if since_s is not None and found.doppler_hz is not None:
+                a[mine] *= np.exp(2j * np.pi * found.doppler_hz[user] * since_s[mine, None])[:, None]
+        flat = respond(a.reshape(-1, paths), tau.reshape(-1, paths), self.frequencies_hz, threads=self.threads)
+        return flat.reshape(len(which), self.num_antennas, 2, -1)
+
+
+def lines_of(
+    channel: ChannelConfig,
+    *,
+    frequencies_hz: NDArray[np.float64],
+    offsets_s: NDArray[np.float64],
+    moves: bool,
+    num_antennas: int,
+    threads: int,
+) -> TraceLines | None:
+    """Return the lines of a recorded channel for kernels; None for other models."""
+    trace = trace_in(channel)
+    if trace is None:
+        return None
+    return TraceLines(
+        trace=trace,
+        frequencies_hz=frequencies_hz,
+        offsets_s=offsets_s,
+        moves=moves,
+        num_antennas=num_antennas,
+        threads=threads,
+    )

@@ -1,0 +1,140 @@
+"""Files of recorded channels: `.npz` of NumPy or HDF5, with the same arrays.
+
+Taps on a grid of samples, or paths with delays of their own:
+
+- `h` `[snapshot, device, rx_antenna, tap]` complex, with `sample_rate_hz`: tap l comes l samples late;
+- `a` `[snapshot, device, rx_antenna, path]` complex, with `tau_s` `[snapshot, device, path]`, or with an axis of
+  antennas before the paths, and if known `doppler_hz` `[snapshot, device, path]`. A path that is missing has an
+  amplitude of 0 or NaN, or a delay of -1 or NaN. Amplitudes have the phase at the carrier.
+
+Also, if known: `time_s` `[snapshot]`, or `snapshot_s`, the time between two; `carrier_frequency_hz`; `position_m`
+`[snapshot or 1, device, 2 or 3]`; `names` `[device]`; `source`, a text on where it comes from.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib.npyio import NpzFile
+from numpy.typing import NDArray
+
+MOST_BYTES = 8 << 30
+"""Largest array of an `.npz` file, which is read as a whole [B]."""
+SUFFIXES = (".npz", ".h5", ".hdf5")
+KNOWN = (
+    *("h", "sample_rate_hz", "a", "tau_s", "doppler_hz", "time_s", "snapshot_s", "carrier_frequency_hz"),
+    *("position_m", "server_m", "names", "source", "software", "normalized"),
+)
+
+
+class TraceError(ValueError):
+    """A file that holds no channel which could be simulated: what is wrong, and the remedy."""
+
+    def __init__(self, problem: str, remedy: str) -> None:
+        super().__init__(problem, remedy)
+        self.problem, self.remedy = problem, remedy
+
+    def __str__(self) -> str:
+        return f"{self.problem}; {self.remedy}"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Arrays:
+    """The arrays of a file: shape and type of each, and parts of them as they are asked for."""
+
+    path: Path
+    shapes: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]]
+
+    def read(self, name: str, index: Any = ...) -> NDArray[Any]:
+        """Return an array, or one snapshot of it."""
+        if self.path.suffix == ".npz":
+            return np.asarray(_of_npz(self.path, self.path.stat().st_mtime_ns, name)[index])
+        with _hdf5(self.path) as file:
+            return np.asarray(file[name][index])
+
+    def text(self, name: str) -> str:
+        """Return a text, empty if there is none."""
+        if name not in self.shapes:
+            return ""
+        found = self.read(name).reshape(-1)[:1].tolist()
+        return (
+            found[0].decode("utf-8", "replace") if found and isinstance(found[0], bytes) else "".join(map(str, found))
+        )
+
+    def number(self, name: str) -> float | None:
+        """Return a number, None if there is none. TraceError for anything else."""
+        if name not in self.shapes:
+            return None
+        found = self.read(name)
+        if found.size != 1 or found.dtype.kind not in "iuf" or not np.isfinite(found).all():
+            raise TraceError(f"{name} is {found.dtype} of shape {found.shape}", f"write {name} as one number")
+        return float(found.reshape(-1)[0])
+
+
+_kept: dict[tuple[Path, int, str], NDArray[Any]] = {}
+
+
+def _of_npz(path: Path, modified_ns: int, name: str) -> NDArray[Any]:
+    """An array of a file, kept in memory until another file is read; nothing is unpickled."""
+    key = path, modified_ns, name
+    if key not in _kept:
+        for other in [one for one in _kept if one[:2] != key[:2]]:
+            del _kept[other]
+        with _reading(path), path.open("rb") as stream, NpzFile(stream) as file:
+            _kept[key] = file[name]
+    return _kept[key]
+
+
+@contextmanager
+def _hdf5(path: Path) -> Iterator[Any]:
+    import h5py
+
+    with _reading(path), h5py.File(path, "r") as file:
+        yield file
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Raise TraceError, one sentence, where a file turns out to be damaged."""
+    try:
+        yield
+    except TraceError:
+        raise
+    except Exception as error:  # zipfile, NumPy and h5py have no class in common
+        reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        raise TraceError(f"{path.name} is not a whole file of arrays ({reason[:200]})", "write it anew") from error
+
+
+def open_arrays(path: Path) -> Arrays:
+    """Return the arrays of a file, of which nothing but headers is read. TraceError for a damaged file."""
+    if path.suffix not in SUFFIXES:
+        raise TraceError(f"{path.name} is of no known kind", "write .npz or .h5, or convert it: phyloop channel import")
+    if path.suffix != ".npz":
+        with _hdf5(path) as file:
+            return Arrays(
+                path=path, shapes={name: (one.shape, one.dtype) for name, one in file.items() if hasattr(one, "shape")}
+            )
+    shapes: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
+    with _reading(path), zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
+            if not name.endswith(".npy"):
+                continue
+            with archive.open(name) as stream:
+                version = np.lib.format.read_magic(stream)
+                read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+                shape, _, dtype = read(stream)
+            shapes[name.removesuffix(".npy")] = (shape, dtype)
+    for name, (shape, dtype) in shapes.items():
+        size = float(np.prod(shape, dtype=float)) * dtype.itemsize
+        if size > MOST_BYTES:
+            remedy = "write HDF5 (.h5), of which a run reads the snapshots that it needs"
+            raise TraceError(f"array {name} takes {size / 2**30:.0f} GiB, of .npz at most {MOST_BYTES >> 30}", remedy)
+        if dtype.hasobject:
+            raise TraceError(f"array {name} holds Python objects, which are never opened", "write plain numbers")
+    return Arrays(path=path, shapes=shapes)

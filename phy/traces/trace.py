@@ -1,0 +1,257 @@
+"""A recorded channel: its axes, its snapshots, and the mean power of every link."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phy.traces.container import KNOWN, Arrays, TraceError, open_arrays
+
+_KEPT_SNAPSHOTS = 64
+_MISSING_DELAY = -1.0
+_LONGEST_S = 1e-3
+"""Delays beyond 300 km are in another unit."""
+_LARGE_STEP_DB = 100.0
+
+
+class Snapshot(NamedTuple):
+    """Paths of all links at one time: `a` `[device, rx, path]` complex64, `tau_s` `[device, rx or 1, path]` float64.
+
+    `doppler_hz` `[device, path]`, None if the file does not tell. Missing paths have amplitude 0 and delay 0. The first
+    path of every link comes at delay 0: its device sends that much earlier.
+    """
+
+    a: NDArray[np.complex64]
+    tau_s: NDArray[np.float64]
+    doppler_hz: NDArray[np.float64] | None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Trace:
+    """A file of a recorded channel.
+
+    `times_s` `[num_snapshots]` float64 from 0 on, ascending; None if the file does not tell.
+    """
+
+    arrays: Arrays
+    num_snapshots: int
+    num_devices: int
+    num_antennas: int
+    num_paths: int
+    sample_rate_hz: float | None
+    carrier_frequency_hz: float | None
+    times_s: NDArray[np.float64] | None
+    names: tuple[str, ...]
+    source: str
+    kept: dict[int, Snapshot] = field(default_factory=dict, repr=False)
+
+    @property
+    def has_taps(self) -> bool:
+        """True for taps on a grid of samples, False for paths with delays of their own."""
+        return self.sample_rate_hz is not None
+
+    @property
+    def has_doppler(self) -> bool:
+        """True if every path has a Doppler shift."""
+        return "doppler_hz" in self.arrays.shapes
+
+    @property
+    def duration_s(self) -> float | None:
+        """Time after which the trace begins anew: from the first snapshot to one step behind the last [s]."""
+        if self.times_s is None or len(self.times_s) < 2:
+            return None
+        return float(self.times_s[-1] + np.median(np.diff(self.times_s)))
+
+    def snapshot(self, index: int) -> Snapshot:
+        """Return one snapshot; the last ones asked for stay in memory."""
+        found = self.kept.get(index)
+        if found is None:
+            found = self.read_snapshot(index)
+            while len(self.kept) >= _KEPT_SNAPSHOTS:
+                del self.kept[next(iter(self.kept))]
+            self.kept[index] = found
+        return found
+
+    def read_snapshot(self, index: int) -> Snapshot:
+        """Return one snapshot, read from the file."""
+        if self.sample_rate_hz is not None:
+            taps = self.arrays.read("h", index).astype(np.complex64)
+            delays = np.arange(self.num_paths) / self.sample_rate_hz
+            return Snapshot(taps, np.broadcast_to(delays, (self.num_devices, 1, self.num_paths)), None)
+        a, tau = self.arrays.read("a", index), self.arrays.read("tau_s", index).astype(np.float64)
+        tau = tau[:, None] if tau.ndim == 2 else tau
+        there = np.isfinite(a) & np.isfinite(tau) & (tau >= 0.0)
+        a, tau = np.where(there, a, 0.0).astype(np.complex64), np.where(np.isfinite(tau) & (tau >= 0.0), tau, 0.0)
+        doppler = None
+        if self.has_doppler:
+            doppler = np.nan_to_num(self.arrays.read("doppler_hz", index).astype(np.float64))
+        sent = np.broadcast_to(np.abs(a) > 0.0, (*a.shape[:2], tau.shape[2]))
+        first = np.where(sent, tau, np.inf).min(axis=(1, 2), keepdims=True)
+        first = np.where(np.isfinite(first), first, 0.0)
+        return Snapshot(a, np.maximum(tau - first, 0.0), doppler)
+
+    def powers(self) -> Iterator[NDArray[np.float64]]:
+        """Yield of every snapshot the power of each link, the mean over antennas of the sum over paths, `[device]`."""
+        for index in range(self.num_snapshots):
+            part = self.read_snapshot(index)
+            yield (np.abs(part.a.astype(np.complex128)) ** 2).sum(axis=2).mean(axis=1)
+
+    @cached_property
+    def amplitudes(self) -> NDArray[np.float64]:
+        """Root of the mean power of each link over all snapshots, `[device]`. The file is read once for it."""
+        total = np.zeros(self.num_devices)
+        for power in self.powers():
+            total += power
+        return np.sqrt(total / self.num_snapshots)
+
+    @cached_property
+    def delay_profile(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Delays [s] and powers of sum 1 over all links, in 64 bins up to the last path; each `[bins]`."""
+        last = max((float(self.read_snapshot(i).tau_s.max()) for i in self._looked_at), default=0.0)
+        edges = np.linspace(0.0, max(last, 1e-12) * (1.0 + 1e-9), 65)
+        total = np.zeros(64)
+        for index in self._looked_at:
+            part = self.read_snapshot(index)
+            weight = np.abs(part.a) ** 2 / np.maximum(self.amplitudes[:, None, None] ** 2, 1e-300)
+            tau = np.broadcast_to(part.tau_s, weight.shape)
+            total += np.histogram(tau.ravel(), edges, weights=weight.ravel())[0]
+        filled = total > 0.0
+        return edges[:-1][filled], total[filled] / total.sum()
+
+    @property
+    def _looked_at(self) -> list[int]:
+        """At most 100 snapshots, evenly spread."""
+        some = np.linspace(0, self.num_snapshots - 1, min(self.num_snapshots, 100))
+        return [int(one) for one in np.unique(some.astype(int))]
+
+
+@lru_cache(maxsize=4)
+def trace_of(file: str, digest: str | None) -> Trace:
+    """Return the trace in a file, which `digest` tells apart from what lay there before. TraceError as `open_trace`."""
+    del digest
+    return open_trace(Path(file))
+
+
+def open_trace(path: Path) -> Trace:
+    """Return the trace in a file, of which no channel is read yet. TraceError for arrays that cannot be one."""
+    arrays = open_arrays(path)
+    shapes = arrays.shapes
+    given = [name for name in ("h", "a") if name in shapes]
+    if len(given) != 1:
+        what = "both h and a" if given else f"neither h nor a, but {', '.join(sorted(shapes)[:8]) or 'nothing'}"
+        remedy = "write taps h with sample_rate_hz, or paths a with tau_s"
+        raise TraceError(f"{path.name} has {what}", remedy)
+    name = given[0]
+    shape, dtype = shapes[name]
+    axes = f"[snapshot, device, rx_antenna, {'tap' if name == 'h' else 'path'}]"
+    if dtype.kind != "c":
+        two = " with two reals in the last axis" if dtype.kind == "f" and len(shape) == 5 and shape[-1] == 2 else ""
+        raise TraceError(
+            f"{name} is {dtype}{two}, no complex array",
+            f"write {name}[..., 0] + 1j * {name}[..., 1]" if two else "write complex numbers",
+        )
+    if len(shape) != 4 or 0 in shape:
+        raise TraceError(f"{name} has shape {shape}", f"write axes {axes}, of length 1 where there is only one")
+    rate = arrays.number("sample_rate_hz")
+    if name == "h" and (rate is None or rate <= 0.0):
+        raise TraceError(f"taps h without sample_rate_hz{'' if rate is None else ' above 0'}", "add it [Hz]")
+    if name == "a":
+        _check_delays(arrays, shape)
+        rate = None
+    times = _times(arrays, shape[0])
+    names = tuple(map(str, arrays.read("names").reshape(-1).tolist())) if "names" in shapes else ()
+    return Trace(
+        arrays=arrays,
+        num_snapshots=shape[0],
+        num_devices=shape[1],
+        num_antennas=shape[2],
+        num_paths=shape[3],
+        sample_rate_hz=rate,
+        carrier_frequency_hz=arrays.number("carrier_frequency_hz"),
+        times_s=times,
+        names=names,
+        source=arrays.text("source"),
+    )
+
+
+def _check_delays(arrays: Arrays, shape: tuple[int, ...]) -> None:
+    wanted = ((*shape[:2], shape[3]), shape)
+    for name in ("tau_s", "doppler_hz"):
+        if name not in arrays.shapes:
+            if name == "tau_s":
+                raise TraceError("paths a without delays", "add tau_s [snapshot, device, path] [s]")
+            continue
+        found, dtype = arrays.shapes[name]
+        if found not in (wanted[:1] if name == "doppler_hz" else wanted) or dtype.kind != "f":
+            raise TraceError(
+                f"{name} is {dtype} of shape {found}", f"write floats of shape {wanted[0]}, as a has {shape}"
+            )
+
+
+def _times(arrays: Arrays, num_snapshots: int) -> NDArray[np.float64] | None:
+    if "time_s" not in arrays.shapes:
+        step = arrays.number("snapshot_s")
+        if step is not None and step <= 0.0:
+            raise TraceError(f"snapshot_s is {step:g}", "write the time from one snapshot to the next, above 0 [s]")
+        return None if step is None else np.arange(num_snapshots, dtype=np.float64) * np.float64(step)
+    times = arrays.read("time_s").astype(np.float64).reshape(-1)
+    if len(times) != num_snapshots or not np.isfinite(times).all():
+        raise TraceError(f"time_s has {len(times)} times for {num_snapshots} snapshots", "write one time for each [s]")
+    if (np.diff(times) <= 0.0).any():
+        late = int(np.flatnonzero(np.diff(times) <= 0.0)[0]) + 1
+        raise TraceError(f"time_s does not ascend at snapshot {late}", "sort the snapshots by time")
+    return np.asarray(times - times[0])
+
+
+def defects(trace: Trace) -> Iterator[tuple[bool, str]]:
+    """Yield what is wrong or suspicious in a trace, a sentence each, and True where it cannot be simulated so."""
+    unknown = sorted(set(trace.arrays.shapes) - set(KNOWN))
+    if unknown:
+        yield False, f"{', '.join(unknown[:5])}: no array that phyloop knows; it is not read"
+    if trace.times_s is None and trace.num_snapshots > 1:
+        yield False, "neither time_s nor snapshot_s: coherence doppler needs the time of snapshots"
+    if trace.num_antennas > 64 >= trace.num_devices:
+        yield False, f"{trace.num_antennas} receive antennas: the axes are [snapshot, device, rx_antenna, path]"
+    seen, empty, last_power = np.zeros(trace.num_devices), 0, None
+    jump_db, longest_s, missing, negative = 0.0, 0.0, 0, 0
+    name = "h" if trace.has_taps else "a"
+    for index in range(trace.num_snapshots):
+        whole = trace.arrays.read(name, index)
+        if trace.has_taps and not np.isfinite(whole).all():
+            bad = np.argwhere(~np.isfinite(whole))[0]
+            yield True, f"h[{index}, {', '.join(map(str, bad))}] is no finite number; a missing tap is 0"
+            return
+        if not trace.has_taps:
+            tau = trace.arrays.read("tau_s", index)
+            odd = (tau < 0.0) & (tau != _MISSING_DELAY)
+            if odd.any():
+                negative += int(odd.sum())
+            missing += int((~np.isfinite(whole)).sum() + (tau == _MISSING_DELAY).sum())
+            longest_s = max(longest_s, float(np.nanmax(np.where(tau >= 0.0, tau, 0.0), initial=0.0)))
+        part = trace.read_snapshot(index)
+        power = (np.abs(part.a.astype(np.complex128)) ** 2).sum(axis=2).mean(axis=1)
+        seen += power
+        empty += int((power == 0.0).sum())
+        if last_power is not None and ((power > 0.0) & (last_power > 0.0)).any():
+            both = (power > 0.0) & (last_power > 0.0)
+            jump_db = max(jump_db, float(np.abs(10.0 * np.log10(power[both] / last_power[both])).max()))
+        last_power = power
+    if negative:
+        yield True, f"{negative} delays are negative and not -1, which stands for a missing path; write tau_s from 0 on"
+    if longest_s > _LONGEST_S:
+        yield True, f"a path is {longest_s:.3g} s late, or {longest_s * 3e5:.3g} km; write tau_s in seconds"
+    for device in np.flatnonzero(seen == 0.0)[:5]:
+        yield True, f"device {device} has no power in any snapshot; leave it out"
+    if empty and (seen > 0.0).all():
+        share = empty / (trace.num_snapshots * trace.num_devices)
+        yield False, f"{share:.1%} of the snapshots of links have no power: their devices are not heard then"
+    if jump_db > _LARGE_STEP_DB:
+        yield False, f"the power of a link changes by {jump_db:.0f} dB from one snapshot to the next"
+    if missing:
+        yield False, f"{missing} entries of paths are missing (NaN, or delay -1), and are left out"
