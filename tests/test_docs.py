@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import inspect
 import re
 import shlex
+import shutil
 from operator import attrgetter
 from pathlib import Path
 
@@ -23,7 +25,7 @@ from phyloop.flower import AirGrid
 from scenarios.cli.app import app
 from scenarios.report.library import library_scenario
 from scenarios.report.published import read_reference
-from scenarios.schema.loader import library_names
+from scenarios.schema.loader import LIBRARY, library_names
 from scenarios.schema.schema_keys import schema_keys
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -45,6 +47,15 @@ def commands(text: str) -> list[list[str]]:
     return [line[1:] for line in lines if line[:1] == ["phyloop"]]
 
 
+def write_files(page: Path, folder: Path) -> None:
+    """Write the files of the user that a page takes for granted: those that its Python makes, and the traced street."""
+    shutil.copy(LIBRARY / "site.npz", folder)
+    if page.stem == "own-data":
+        with contextlib.chdir(folder):
+            for _, text in blocks(page, "python"):
+                exec(text, {})
+
+
 SCENARIOS = [(path, base, text) for path in PAGES for base, text in blocks(path, "yaml")]
 
 
@@ -52,6 +63,7 @@ SCENARIOS = [(path, base, text) for path in PAGES for base, text in blocks(path,
 def test_a_scenario_of_a_page_is_valid(path: Path, base: str, text: str, tmp_path: Path) -> None:
     if "my_idea.py" in text:  # the plug-in that the page has just made
         assert run_command("new", "my_idea", "--kind", "plugin", cwd=tmp_path).returncode == 0
+    write_files(path, tmp_path)
     data = {"name": path.stem, **({"base": base} if base else {}), **yaml.safe_load(text)}
     file = tmp_path / "snippet.yaml"
     file.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
@@ -124,6 +136,7 @@ OTHERS = [page for page in PAGES if page.name not in ("README.md", "start.md") a
 def test_the_commands_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
+    write_files(page, tmp_path)
     for _, text in blocks(page, "yaml"):
         if name := yaml.safe_load(text).get("name"):
             (tmp_path / f"{name}.yaml").write_text(text)

@@ -55,9 +55,9 @@ class ChannelStatistics:
             return np.asarray(root / (1.0 - root))
 
     def autocorrelation(self) -> NDArray[np.float64]:
-        """|E[h(t) conj(h(t + lag))]| / E|h|^2 of the narrow band, mean over devices, `[lags]` from lag 0 on."""
+        """|E[h(t) conj(h(t + lag))]| / E|h|^2 of the narrow band, mean over devices, `[lags]`, 0 to half the trace."""
         count = len(self.narrow)
-        lags = min(count, _MOST_LAGS)
+        lags = min(max(count // 2, 1), _MOST_LAGS)  # beyond, a mean is over few pairs
         power = (np.abs(self.narrow) ** 2).mean(axis=0)
         there = power > 0.0
         found = np.ones(lags)

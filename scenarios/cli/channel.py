@@ -13,6 +13,7 @@ from phy.traces.statistics import ChannelStatistics, channel_statistics
 from phy.traces.trace import Trace, defects, open_trace
 from scenarios.schema.errors import ScenarioError, printable
 from scenarios.schema.labels.units import byte_size
+from scenarios.schema.loader import LIBRARY
 
 
 def check_channel(file: Path) -> bool:
@@ -43,13 +44,15 @@ def show_channel(file: Path, out: Path | None) -> list[Path]:
     statistics = channel_statistics(trace)
     for line in (*in_words(trace), *_numbers(statistics, trace)):
         print(printable(line))
-    paths = draw_channel(trace, statistics, out or file.with_suffix(""))
+    paths = draw_channel(trace, statistics, out or Path(file.stem))
     for path in paths:
         print(f"figure  {path}")
     return paths
 
 
 def _opened(file: Path) -> Trace:
+    if not file.exists() and len(file.parts) == 1 and (LIBRARY / file).is_file():
+        file = LIBRARY / file
     try:
         return open_trace(file)
     except TraceError as error:

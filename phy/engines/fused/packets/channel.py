@@ -41,8 +41,8 @@ def slot_taps(plan: Any, key: Any, waves: Any, start_s: Any, slot: Any, taps: An
     fades, plane = plan.fades, plan.plane
     if fades.still and slot > 0:
         return
-    if waves is not None and fades.kind == RECORDED:
-        recorded_lines(plan, waves, slot, taps, nodes)
+    if fades.kind == RECORDED:
+        _recorded_lines(plan, waves, slot, taps, nodes)
         return
     for antenna in range(fades.num_antennas):
         first, at = slot * plane.instants, 2 * PATHS * plane.instants * antenna
@@ -52,30 +52,28 @@ def slot_taps(plan: Any, key: Any, waves: Any, start_s: Any, slot: Any, taps: An
 
 
 @inlined
-def _copy_part(values: Any, at: Any, out: Any, out_at: Any, count: Any) -> None:
-    one, two = np.uint64(at), np.uint64(out_at)
-    for i in range(count):
-        out[two + np.uint64(i)] = values[one + np.uint64(i)]
+def _recorded_lines(plan: Any, waves: Any, slot: Any, taps: Any, nodes: Any) -> None:
+    """Lines of a recorded channel at the nodes of a slot, from what `draw_waves` left; its one carrier into `taps`.
 
-
-@spliced
-def recorded_lines(plan: Any, waves: Any, slot: Any, taps: Any, nodes: Any) -> None:
-    """Lines of a recorded channel at the nodes of a slot, from what `draw_waves` left; its one carrier into `taps`."""
-    plane, antennas = plan.plane, plan.fades.num_antennas
-    tiles = (plane.width + LINE - 1) // LINE
-    for antenna in range(antennas):
-        for node in range(plane.instants):
-            start = 2 * (slot * plane.instants + node) * antennas
-            if nodes is None:
-                taps[2 * PATHS * antenna] = waves[start + 2 * antenna]
-                taps[2 * PATHS * antenna + PATHS] = waves[start + 2 * antenna + 1]
-            if nodes is not None:
-                at = (start + 2 * antenna) * plane.width
-                for tile in range(tiles):
-                    out = 2 * ROOM * ((antenna * tiles + tile) * MOST_NODES + node)
-                    count = min(plane.width - tile * LINE, LINE)
-                    _copy_part(waves, at + tile * LINE, nodes, out, count)
-                    _copy_part(waves, at + plane.width + tile * LINE, nodes, out + ROOM, count)
+    Compiled with the types of its arguments, so that code behind what is None is left out.
+    """
+    if waves is not None:
+        plane, antennas = plan.plane, plan.fades.num_antennas
+        tiles = (plane.width + LINE - 1) // LINE
+        for antenna in range(antennas):
+            for node in range(plane.instants):
+                start = 2 * ((slot * plane.instants + node) * antennas + antenna)
+                if nodes is None:
+                    taps[2 * PATHS * antenna] = waves[start]
+                    taps[2 * PATHS * antenna + PATHS] = waves[start + 1]
+                if nodes is not None:
+                    for tile in range(tiles):
+                        at = np.uint64(start * plane.width + tile * LINE)
+                        out = np.uint64(2 * ROOM * ((antenna * tiles + tile) * MOST_NODES + node))
+                        for i in range(min(plane.width - tile * LINE, LINE)):
+                            u = np.uint64(i)
+                            nodes[out + u] = waves[at + u]
+                            nodes[out + np.uint64(ROOM) + u] = waves[at + np.uint64(plane.width) + u]
 
 
 @spliced
