@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from phy.traces.container import KNOWN, Arrays, TraceError, open_arrays
 
 _KEPT_SNAPSHOTS = 64
+_MOST_IN_MEMORY = 1 << 22
+"""Entries of a trace that is kept in memory, some 100 MB."""
 _MISSING_DELAY = -1.0
 _LONGEST_S = 1e-3
 """Delays beyond 300 km are in another unit."""
@@ -95,6 +97,37 @@ class Trace:
         first = np.where(sent, tau, np.inf).min(axis=(1, 2), keepdims=True)
         first = np.where(np.isfinite(first), first, 0.0)
         return Snapshot(a, np.maximum(tau - first, 0.0), doppler)
+
+    def links(
+        self, snapshot: NDArray[np.int64], user: NDArray[np.int64], *, num_antennas: int
+    ) -> tuple[NDArray[np.complexfloating], NDArray[np.float64], NDArray[np.float64] | None]:
+        """Return amplitudes `[n, antennas, paths]`, delays `[n, antennas or 1, paths]` and Doppler shifts `[n, paths]`.
+
+        Of users at snapshots, `[n]` each.
+        """
+        if (whole := self._whole) is not None:
+            a, tau, doppler = whole
+            turned = None if doppler is None else doppler[snapshot, user]
+            return a[snapshot, user, :num_antennas], tau[snapshot, user, :num_antennas], turned
+        parts = {int(one): self.snapshot(int(one)) for one in np.unique(snapshot)}
+        places = [(parts[int(one)], int(who)) for one, who in zip(snapshot, user, strict=True)]
+        a = np.stack([part.a[who, :num_antennas] for part, who in places])
+        tau = np.stack([part.tau_s[who, :num_antennas] for part, who in places])
+        shifts = [part.doppler_hz[who] for part, who in places if part.doppler_hz is not None]
+        return a, tau, np.stack(shifts) if shifts else None
+
+    @cached_property
+    def _whole(self) -> Snapshot | None:
+        """All snapshots one behind the other, of a trace that fits in memory; else None."""
+        if self.num_snapshots * self.num_devices * self.num_antennas * self.num_paths > _MOST_IN_MEMORY:
+            return None
+        parts = [self.read_snapshot(index) for index in range(self.num_snapshots)]
+        doppler = [part.doppler_hz for part in parts if part.doppler_hz is not None]
+        return Snapshot(
+            np.stack([part.a for part in parts]),
+            np.stack([part.tau_s for part in parts]),
+            np.stack(doppler) if doppler else None,
+        )
 
     def powers(self) -> Iterator[NDArray[np.float64]]:
         """Yield of every snapshot the power of each link, the mean over antennas of the sum over paths, `[device]`."""

@@ -247,6 +247,21 @@ def show_channel(
     show_file(file, out)
 
 
+@channel_app.command(name="import")
+def import_channel(
+    file: Annotated[Path, typer.Argument(metavar="FILE", parser=named, help="A MATLAB file, version 5 or 7.3.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", parser=named, help="The file to write, .npz.")],
+    names: Annotated[
+        list[str] | None, option("--name", "ARRAY=VARIABLE", "The variable of an array, such as h=H_ul; repeatable.")
+    ] = None,
+) -> None:
+    """Write a MATLAB file of impulse responses as a recorded channel, and check it."""
+    from scenarios.cli.channel import import_channel as import_file
+
+    if not import_file(file, out, names or ()):
+        raise typer.Exit(2)
+
+
 @app.command(name="list")
 def list_scenarios(
     words: Annotated[

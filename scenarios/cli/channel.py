@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from fl.base.words import plural
 from phy.traces.container import TraceError
+from phy.traces.matlab import read_matlab
 from phy.traces.statistics import ChannelStatistics, channel_statistics
 from phy.traces.trace import Trace, defects, open_trace
+from scenarios.files.replacement import replacement
 from scenarios.schema.errors import ScenarioError, printable
 from scenarios.schema.labels.units import byte_size
 from scenarios.schema.loader import LIBRARY
@@ -48,6 +50,26 @@ def show_channel(file: Path, out: Path | None) -> list[Path]:
     for path in paths:
         print(f"figure  {path}")
     return paths
+
+
+def import_channel(file: Path, out: Path, names: Sequence[str]) -> bool:
+    """`phyloop channel import`: write a MATLAB file as a recorded channel, and check it as `check_channel`."""
+    given = dict(one.partition("=")[::2] for one in names)
+    if bad := [one for one in names if "=" not in one]:
+        raise ScenarioError(problem="names no variable", remedy="write for example --name h=H", file=bad[0])
+    if file.suffix != ".mat":
+        remedy = "phyloop.channel.save_channel writes arrays of Python, from_sionna_rt those of Sionna RT"
+        raise ScenarioError(problem="is no MATLAB file (.mat)", remedy=remedy, file=file)
+    try:
+        arrays = read_matlab(file, names=given)
+    except TraceError as error:
+        raise ScenarioError(problem=error.problem, remedy=error.remedy, file=file) from error
+    if out.suffix != ".npz":
+        raise ScenarioError(problem="is no .npz file", remedy="name one that ends in .npz", file=out)
+    with replacement(out) as stream:
+        np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]
+    print(f"channel {out}")
+    return check_channel(out)
 
 
 def _opened(file: Path) -> Trace:

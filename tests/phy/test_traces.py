@@ -319,3 +319,83 @@ def test_every_key_of_a_trace_changes_the_identity_and_its_place_does_not(tmp_pa
     assert text(one) != text(one, **{key: value})
     np.savez(other, **{**GOOD, "a": 2.0 * GOOD["a"]})
     assert text(one) != text(other)
+
+
+def matlab_73(path: Path, **arrays: Any) -> None:
+    """Write what MATLAB's -v7.3 writes: HDF5, axes in reverse, complex numbers as pairs."""
+    with h5py.File(path, "w", userblock_size=512) as file:
+        for name, one in arrays.items():
+            values = np.asarray(one)
+            values = values.reshape(1, -1) if values.ndim < 2 else values
+            if values.dtype.kind == "c":
+                pairs = np.empty(values.shape, [("real", "f8"), ("imag", "f8")])
+                pairs["real"], pairs["imag"] = values.real, values.imag
+                values = pairs
+            file[name] = values.T
+
+
+@pytest.mark.parametrize("version", ["5", "7.3"])
+def test_matlab_files_give_the_arrays_that_were_saved(tmp_path: Path, version: str) -> None:
+    from scipy.io import savemat
+
+    from scenarios.cli.channel import import_channel
+
+    h = normals(1, 5, 3, 2, 4)
+    arrays = {"H_ul": h, "sample_rate_hz": 2e6, "time_s": np.arange(5) * 0.1}
+    if version == "5":
+        savemat(tmp_path / "m.mat", arrays)
+    else:
+        matlab_73(tmp_path / "m.mat", **arrays)
+    assert import_channel(tmp_path / "m.mat", tmp_path / "m.npz", ["h=H_ul"])
+    trace = open_trace(tmp_path / "m.npz")
+    np.testing.assert_allclose(trace.snapshot(3).a, h[3], rtol=1e-6)
+    assert trace.sample_rate_hz == 2e6
+    np.testing.assert_allclose(trace.times_s, np.arange(5) * 0.1)
+
+
+def test_a_last_axis_of_length_one_that_matlab_drops_is_added(tmp_path: Path) -> None:
+    from scipy.io import savemat
+
+    from phy.traces.matlab import read_matlab
+
+    savemat(tmp_path / "m.mat", {"h": normals(1, 5, 3, 2), "sample_rate_hz": 1e6})
+    assert read_matlab(tmp_path / "m.mat", names={})["h"].shape == (5, 3, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "names", "sentence"),
+    [
+        ("m.mat", ["h=H"], "m.mat has no variable H; name one that it has"),
+        ("m.mat", ["x=H"], "x is no array of a channel"),
+        ("m.mat", ["h"], "names no variable"),
+        ("m.csv", [], "is no MATLAB file"),
+        ("bad.mat", [], "bad.mat is no whole MATLAB file"),
+    ],
+)
+def test_imports_that_cannot_be_get_one_sentence(tmp_path: Path, name: str, names: list[str], sentence: str) -> None:
+    from scipy.io import savemat
+
+    from scenarios.cli.channel import import_channel
+    from scenarios.schema.errors import ScenarioError
+
+    savemat(tmp_path / "m.mat", {"h": normals(1, 5, 3, 2, 2)})
+    (tmp_path / "bad.mat").write_text("no MATLAB")
+    with pytest.raises(ScenarioError) as error:
+        import_channel(tmp_path / name, tmp_path / "out.npz", names)
+    assert sentence in str(error.value)
+
+
+def test_the_commands_print_defects_and_draw(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from scenarios.cli.channel import check_channel, show_channel
+
+    rng = np.random.default_rng(1)
+    save_channel(tmp_path / "s.npz", a=normals(1, 30, 4, 1, 3), tau_s=rng.random((30, 4, 3)) * 1e-6, snapshot_s=0.1)
+    assert check_channel(tmp_path / "s.npz")
+    said = capsys.readouterr().out
+    assert "s.npz: 30 snapshots x 4 devices x 1 receive antenna x up to 3 paths" in said
+    assert "3 s long" in said
+    assert [path.suffix for path in show_channel(tmp_path / "s.npz", tmp_path / "s")] == [".svg", ".png"]
+    assert (tmp_path / "s-channel.png").stat().st_size > 10_000
+    np.savez(tmp_path / "dead.npz", a=np.zeros((3, 2, 1, 1), complex), tau_s=np.zeros((3, 2, 1)))
+    assert not check_channel(tmp_path / "dead.npz")
+    assert "error: device 0 has no power in any snapshot; leave it out." in capsys.readouterr().out

@@ -18,7 +18,7 @@ from phy.config import ChannelConfig
 from phy.numerics.compiled import lean_kernel, read_only
 from phy.numerics.workers import run_tasks
 from phy.traces.clock import trace_in
-from phy.traces.trace import Snapshot, Trace
+from phy.traces.trace import Trace
 
 _TURN = -2.0 * np.pi
 
@@ -66,6 +66,16 @@ def respond(
     return out
 
 
+@lean_kernel
+def _go_between(lines: Any, before: Any, after: Any, share: Any, out: Any, first: Any, last: Any) -> None:
+    """Rows `first` to `last` of `out`: `share` of the way from one line to another."""
+    for n in range(first, last):
+        one, two, part = lines[before[n]], lines[after[n]], share[n]
+        row = out[n]
+        for i in range(len(row)):
+            row[i] = one[i] + part * (two[i] - one[i])
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TraceLines:
     """What kernels take of a trace: lines of carriers `frequencies_hz` `[width]` at `offsets_s` `[instants]`.
@@ -87,43 +97,50 @@ class TraceLines:
 
     def given(self, keys: NDArray[np.uint32], start_s: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return `[rows, size]` for keys `[rows, 2]`, user and snapshot, at `start_s` `[rows]` after it."""
+        user, snapshot = keys.astype(np.int64).T
         if not self.moves:
-            which, back = np.unique(keys, axis=0, return_inverse=True)
-            return self._lines(which.astype(np.int64)).reshape(len(which), -1)[back.reshape(-1)]
+            lines, back = self._lines_of_pairs(user, snapshot)
+            return lines if len(lines) == len(back) and (back == np.arange(len(back))).all() else lines[back]
         times, duration_s = self.trace.times_s, self.trace.duration_s
         assert times is not None
         assert duration_s is not None
-        user, snapshot = keys.astype(np.int64).T
         now = np.mod((times[snapshot] + start_s.astype(float))[:, None] + self.offsets_s, duration_s)
         before = np.searchsorted(times, now, side="right") - 1
         after = (before + 1) % len(times)
-        since_s = now - times[before]
-        pairs = np.stack([np.broadcast_to(user[:, None], before.shape), before], axis=-1).reshape(-1, 2)
+        since_s, who = now - times[before], np.broadcast_to(user[:, None], before.shape).ravel()
         if self.trace.has_doppler:
-            return self._lines(pairs, since_s.reshape(-1)).reshape(len(keys), -1)
+            return self._lines(who, before.ravel(), since_s.ravel()).reshape(len(keys), -1)
         gap_s = np.where(after > 0, times[after] - times[before], duration_s - times[before])
-        share = (since_s / gap_s).reshape(-1, 1, 1, 1).astype(np.float32)
-        both = np.concatenate([pairs, np.stack([pairs[:, 0], after.reshape(-1)], axis=1)])
-        which, back = np.unique(both, axis=0, return_inverse=True)
-        lines, back = self._lines(which.astype(np.int64)), back.reshape(-1)
-        start, end = lines[back[: len(pairs)]], lines[back[len(pairs) :]]
-        return np.ascontiguousarray(start + share * (end - start)).reshape(len(keys), -1)
+        lines, back = self._lines_of_pairs(np.tile(who, 2), np.concatenate([before.ravel(), after.ravel()]))
+        out = np.empty((len(who), lines.shape[1]), np.float32)
+        first, second = read_only(back[: len(who)]), read_only(back[len(who) :])
+        share = read_only((since_s / gap_s).astype(np.float32).ravel())
+        run_tasks(
+            lambda start, stop: _go_between(lines, first, second, share, out, start, stop),
+            num_tasks=len(who),
+            threads=self.threads,
+        )
+        return out.reshape(len(keys), -1)
 
-    def _lines(self, which: NDArray[np.int64], since_s: NDArray[np.float64] | None = None) -> NDArray[np.float32]:
-        """Lines `[n, antennas, 2, width]` of pairs (user, snapshot) `[n, 2]`, `since_s` `[n]` after the snapshot."""
-        amplitudes, paths = self.trace.amplitudes, self.trace.num_paths
-        a = np.empty((len(which), self.num_antennas, paths), np.complex128)
-        tau = np.empty((len(which), self.num_antennas, paths))
-        for snapshot in np.unique(which[:, 1]):
-            mine = np.flatnonzero(which[:, 1] == snapshot)
-            found: Snapshot = self.trace.snapshot(int(snapshot))
-            user = which[mine, 0]
-            a[mine] = found.a[user, : self.num_antennas] / np.maximum(amplitudes[user], 1e-300)[:, None, None]
-            tau[mine] = found.tau_s[user, : self.num_antennas]
-            if since_s is not None and found.doppler_hz is not None:
-                a[mine] *= np.exp(2j * np.pi * found.doppler_hz[user] * since_s[mine, None])[:, None]
+    def _lines_of_pairs(
+        self, user: NDArray[np.int64], snapshot: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """(lines `[n, antennas * 2 * width]` of the n different pairs, the line of each pair)."""
+        which, back = np.unique(snapshot * self.trace.num_devices + user, return_inverse=True)
+        return self._lines(which % self.trace.num_devices, which // self.trace.num_devices), back.reshape(-1)
+
+    def _lines(
+        self, user: NDArray[np.int64], snapshot: NDArray[np.int64], since_s: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float32]:
+        """Lines `[n, antennas * 2 * width]` of users at snapshots `[n]`, or `since_s` `[n]` later by Doppler shifts."""
+        paths = self.trace.num_paths
+        a, tau, doppler = self.trace.links(snapshot, user, num_antennas=self.num_antennas)
+        a = a / np.maximum(self.trace.amplitudes[user], 1e-300)[:, None, None]
+        if since_s is not None and doppler is not None:
+            a = a * np.exp(2j * np.pi * doppler * since_s[:, None])[:, None]
+        tau = np.broadcast_to(tau, a.shape)
         flat = respond(a.reshape(-1, paths), tau.reshape(-1, paths), self.frequencies_hz, threads=self.threads)
-        return flat.reshape(len(which), self.num_antennas, 2, -1)
+        return flat.reshape(len(user), -1)
 
 
 def lines_of(
