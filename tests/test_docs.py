@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import typer
+import typer.core
 import yaml
 from command import phyloop as run_command
 
@@ -79,6 +80,8 @@ def test_every_command_of_a_page_has_its_options() -> None:
         for line in [one for _, text in blocks(path, "bash") for one in commands(text)] + commands("\n".join(inline)):
             command = group.commands.get(line[0])
             assert command is not None, (path, line)
+            if isinstance(command, typer.core.TyperGroup) and line[1:]:
+                command = command.commands[line[1]]
             known = {name for one in command.params for name in (*one.opts, *one.secondary_opts)} | {"--help"}
             assert [word for word in line if word.startswith("--") and word.split("=")[0] not in known] == [], path
             if line[0] in ("run", "link", "audit") and re.fullmatch(r"[a-z0-9-]+", line[1] if line[1:] else "."):

@@ -50,10 +50,17 @@ def _commands() -> Iterator[str]:
     assert isinstance(group, TyperGroup)
     yield "# Commands"
     yield str(group.epilog)
-    context = typer.Context(group, info_name="phyloop")
+    yield from _commands_of(group, typer.Context(group, info_name="phyloop"))
+
+
+def _commands_of(group: TyperGroup, context: typer.Context) -> Iterator[str]:
+    """Every command of a group, and those of groups within it."""
     for name, command in group.commands.items():
         inside = typer.Context(command, info_name=name, parent=context)
-        yield f"## `phyloop {name}`"
+        if isinstance(command, TyperGroup):
+            yield from _commands_of(command, inside)
+            continue
+        yield f"## `{inside.command_path}`"
         yield str(command.help)
         yield code(" ".join(command.get_usage(inside).split()[1:]), "text")
         records = (one.get_help_record(inside) for one in command.get_params(inside))

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
@@ -21,6 +21,8 @@ from phy.config.conflict import ConflictError, LeaveOut, Say
 
 VARIABLE = "PHYLOOP_DATA"
 MOST_FILES = 10_000
+DIGESTS = {"file": "sha256", "test_file": "test_sha256"}
+"""Keys of files, and of their digests."""
 
 FilePath = Annotated[str, Field(min_length=1, max_length=1000)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -69,6 +71,31 @@ def _digest(path: Path, _modified_ns: int, _size: int) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def whole_paths(value: Any, key: str = "") -> Any:
+    """Return plain data, such as a sweep, with the whole path of every file in it, and in mappings its SHA-256.
+
+    What stands under a key `file` or `test_file`, or a dotted path that ends so, is a file; one that is not there stays
+    as it is.
+    """
+    match value:
+        case dict():
+            found = {one: whole_paths(inner, str(one)) for one, inner in value.items()}
+            for name, digest in DIGESTS.items():
+                if isinstance(value.get(name), str) and found[name] != value[name] and value.get(digest) is None:
+                    found[digest] = digest_of(files_of(value[name]))
+            return found
+        case list():
+            return [whole_paths(one, key) for one in value]
+        case str() if key.rpartition(".")[2] in DIGESTS and (files := files_of(value)):
+            return _place_of(files, value)
+    return value
+
+
+def _place_of(files: tuple[Path, ...], written: str) -> str:
+    """The whole path of a file, or the pattern of several."""
+    return str(files[0]) if len(files) == 1 else str(files[0].parent / Path(written).name)
+
+
 def pin_file(section: BaseModel, *, key: str = "file", digest: str = "sha256") -> None:
     """Write the whole path of the file under `key` of a section, and its SHA-256, into the section.
 
@@ -98,6 +125,5 @@ def pin_file(section: BaseModel, *, key: str = "file", digest: str = "sha256") -
             LeaveOut(digest, note=", so that every trial is computed anew"),
             Say("put the file back"),
         )
-    place = str(files[0]) if len(files) == 1 else str(files[0].parent / Path(written).name)
-    section.__dict__.update({key: place, digest: found})
+    section.__dict__.update({key: _place_of(files, written), digest: found})
     section.model_fields_set.update((key, digest))

@@ -22,6 +22,7 @@ SYSTEMS = {
     "one-bit": "One-bit aggregation (PRoBit, sign)",
     "fedavg": "Federated averaging",
     "aircomp": "Federated averaging over the air (AirComp)",
+    "site": "Recorded channels: measured, recorded or ray-traced",
     "attack": "Attacks on what devices send",
     "link": "Links without learning: phyloop link",
 }

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from fl.algorithms.learning import UNNAMED
 from phy.config.conflict import listing, needs_quotes
-from phy.config.files import files_beside
+from phy.config.files import DIGESTS, files_beside, whole_paths
 from scenarios.schema.errors import KeyPath, Mark, ScenarioError, mapping, mark_of, names_of, together, value_at
 from scenarios.schema.messages.explain import examine, explain
 from scenarios.schema.messages.remedies import answer
@@ -84,7 +84,7 @@ def load_kept(root: Any, *, folder: Path) -> LoadedScenario:
     document, marks = _from_python(root, file=folder)
     pin_plugins(document, marks, folder=folder)
     with files_beside(folder):
-        return validated(document, marks, folder)
+        return validated(_with_whole_paths(document, folder=folder), marks, folder)
 
 
 def load_as_meant(source: Source, **changes: Any) -> tuple[LoadedScenario, set[KeyPath]] | None:
@@ -138,7 +138,14 @@ def _read(
             override(document, marks, path=name, value=plain_number, name=f"--{name}", lines=((),))
     normalise(document, left_out=left_out_keys())
     pin_plugins(document, marks, folder=path.parent)
-    return document, marks, path
+    return _with_whole_paths(document, folder=path.parent), marks, path
+
+
+def _with_whole_paths(document: dict[str, Any], *, folder: Path) -> dict[str, Any]:
+    """Data in which swept files have whole paths, so that they mean the same in the run folder."""
+    with files_beside(folder):
+        whole = {key: whole_paths(document[key]) for key in ("sweep", "tune", "report") if key in document}
+    return document | whole
 
 
 def unswept(loaded: LoadedScenario, paths: Sequence[str]) -> LoadedScenario:
@@ -197,6 +204,10 @@ def resolved_root(loaded: LoadedScenario, *, swept_paths: Collection[str]) -> di
             around[section[-1]] = deepcopy(written)
         else:
             around.pop(section[-1], None)
+    for path in swept_paths:  # each file has a digest of its own
+        *section, key = path.split(".")
+        if key in DIGESTS and isinstance(around := value_at(root, tuple(section)), dict):
+            around.pop(DIGESTS[key], None)
     return root
 
 

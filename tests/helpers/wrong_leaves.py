@@ -88,7 +88,7 @@ def judged(leaf: WrongLeaf, folder: Path) -> Verdict | None:
 
     `folder` keeps copies of the library, which are the bases of one another.
     """
-    for file in LIBRARY.glob("*.yaml"):
+    for file in (*LIBRARY.glob("*.yaml"), *LIBRARY.glob("*.npz")):
         if not (folder / file.name).exists():
             shutil.copy(file, folder)
     path = folder / f"{leaf.scenario}.yaml"

@@ -83,6 +83,8 @@ def setting_label(path: str, value: Any, *, beside: Sequence[Any] = ()) -> str:
         return {"learning.lmc_cap": "LMC cap by default", "learning.attack": "no attack"}.get(path, "")
     known = _name(path)
     key = path.rpartition(".")[2].replace("_", " ")
+    if key in ("file", "test file") and isinstance(value, str):
+        return Path(value).name
     match value:
         case Mapping():
             return _mapping_label(path, _without_shared(value, beside))
@@ -142,7 +144,8 @@ def _mapping_label(path: str, value: Mapping[str, Any]) -> str:
         return bool(entry != (default.model_dump(mode="json") if isinstance(default, BaseModel) else default))
 
     # A key without a value was left out: it adds no words.
-    chosen = {key: entry for key, entry in value.items() if entry is not None and matters(key, entry)}
+    given = {key: entry for key, entry in value.items() if entry is not None and not key.endswith("sha256")}
+    chosen = {key: entry for key, entry in given.items() if matters(key, entry)}
     if not chosen:
         return f"default {path.rpartition('.')[2].replace('_', ' ')}"
     if path == "learning.aggregation" and (scheme := value.get("name")) in schemes.words():

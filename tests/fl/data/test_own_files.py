@@ -383,3 +383,21 @@ def test_every_key_of_own_data_changes_the_identity(folder: Path, key: str, valu
         for data in (one, {**one, key: value})
     ]
     assert texts[0] != texts[1]
+
+
+def test_a_run_folder_goes_on_with_swept_files_from_anywhere(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import phyloop
+
+    (folder / "study").mkdir()
+    for name, owners in (("a.csv", 4), ("b.csv", 5)):
+        (folder / "study" / name).write_text(table(owners))
+    (folder / "study" / "s.yaml").write_text(
+        "name: s\ntrials: 1\nlink: {error_model: error_free}\n"
+        "learning: {algorithm: fedavg, num_devices: 2, rounds: 1, data: {file: a.csv, label: ill, owner: site}}\n"
+        "sweep: {learning.data.file: [a.csv, b.csv]}\n"
+    )
+    run = phyloop.run(folder / "study" / "s.yaml", out=folder / "out")
+    assert sorted(run.metrics["learning.data.file"]) == [str(folder / "study" / name) for name in ("a.csv", "b.csv")]
+    (folder / "elsewhere").mkdir()
+    monkeypatch.chdir(folder / "elsewhere")
+    assert len(phyloop.load(folder / "out").metrics) == 2

@@ -251,7 +251,7 @@ SENTENCES = {
     "a word of the key beside": (
         "name: a\nlink: {channel: {model: rayleigh}}\n",
         "s.yaml:2: link.channel.model = rayleigh: must be awgn, flat, tdl-a, tdl-b, tdl-c, tdl-d, tdl-e, cdl-a, cdl-b, "
-        "cdl-c, cdl-d or cdl-e; write fading: rayleigh in place of model: rayleigh.",
+        "cdl-c, cdl-d, cdl-e or trace; write fading: rayleigh in place of model: rayleigh.",
     ),
     "a word of the field that names another section's key as well": (
         "name: a\nlink: {noma: {users: 3}}\nlearning: {algorithm: fedavg, participation: {share: 0.5}}\n",
