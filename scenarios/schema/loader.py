@@ -205,8 +205,8 @@ def resolved_root(loaded: LoadedScenario, *, swept_paths: Collection[str]) -> di
         else:
             around.pop(section[-1], None)
     for path in swept_paths:  # each file has a digest of its own
-        *section, key = path.split(".")
-        if key in DIGESTS and isinstance(around := value_at(root, tuple(section)), dict):
+        *above, key = path.split(".")
+        if key in DIGESTS and isinstance(around := value_at(root, tuple(above)), dict):
             around.pop(DIGESTS[key], None)
     return root
 

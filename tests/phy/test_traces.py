@@ -399,3 +399,16 @@ def test_the_commands_print_defects_and_draw(tmp_path: Path, capsys: pytest.Capt
     np.savez(tmp_path / "dead.npz", a=np.zeros((3, 2, 1, 1), complex), tau_s=np.zeros((3, 2, 1)))
     assert not check_channel(tmp_path / "dead.npz")
     assert "error: device 0 has no power in any snapshot; leave it out." in capsys.readouterr().out
+
+
+def test_a_run_over_more_rounds_than_snapshots_is_warned_of(tmp_path: Path) -> None:
+    tdl(tmp_path / "t.npz", snapshots=30, devices=4)
+    study = {
+        "link": {"channel": {"model": "trace", "file": str(tmp_path / "t.npz")}},
+        "learning": {"algorithm": "fedavg", "num_devices": 4, "rounds": 60},
+    }
+    assert any(
+        "30 snapshots for 60 rounds, so that the trace runs 2 times" in one for one in phyloop.check(study).warnings
+    )
+    study["learning"]["rounds"] = 30
+    assert not any("snapshots for" in one for one in phyloop.check(study).warnings)

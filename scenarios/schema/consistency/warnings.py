@@ -17,6 +17,7 @@ from phy.coding.plan import plan_packet
 from phy.config import LinkConfig
 from phy.engines.choice import has_bfloat16
 from phy.links.airtime import cut_packet, fullest_packet_bytes
+from phy.links.recorded import recorded_warnings
 from phy.links.warnings import link_warnings
 from privacy.config import UploadMechanism
 from privacy.config.base import Training
@@ -52,6 +53,7 @@ def _learning_and_link(scenario: Scenario) -> Iterator[str]:
     if learning.uses_radio:
         for _, link in links_of(scenario):
             yield from link_warnings(link)
+            yield from recorded_warnings(link, num_rounds=learning.rounds)
         yield from _short_upload(scenario)
         yield from _empty_slots(resolve_auto(scenario).link, scenario.learning.payload_bits())
     yield from learning.warnings()
