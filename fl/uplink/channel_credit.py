@@ -41,7 +41,8 @@ def packets_are_independent(link: LinkConfig) -> bool:
     channel = link.channel
     own = not channel.fades or channel.coherence in ("symbol", "packet")
     alone = link.access != "noma" and link.impairments.none and not link.control.closed_loop
-    return own and alone and channel.cell is None and link.error_model == "measured"
+    shared = channel.cell is not None or channel.traced  # neighbouring snapshots of a trace are alike, for all devices
+    return own and alone and not shared and link.error_model == "measured"
 
 
 def rate_moves_by_round(link: LinkConfig) -> bool:
@@ -69,6 +70,8 @@ def errors_together(link: LinkConfig) -> int:
         return 1
     match channel.coherence:
         case "doppler":
+            return max(packet_bits, link.probe_bits)
+        case "packet" if channel.traced:
             return max(packet_bits, link.probe_bits)
         case "packet":
             return packet_bits

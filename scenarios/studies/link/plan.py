@@ -114,7 +114,7 @@ class LinkCurve:
         if self._symbol_by_symbol:
             return "bits"
         shared = (link.access == "noma" and self.num_devices > 1) or not link.impairments.none
-        if shared or link.channel.cell is not None:
+        if shared or link.channel.cell is not None or link.channel.traced:  # devices of a trace share its snapshots
             return "transmissions"
         if link.plain and (constant or link.channel.coherence == "symbol"):
             return "bits"
