@@ -98,6 +98,22 @@ def _waveform(link: LinkConfig, trace: Trace, name: str) -> Iterator[Conflict]:
         )
 
 
+def recorded_in_words(link: LinkConfig) -> str | None:
+    """Return what of a recorded channel a link meets, for `phyloop check`; None for other models."""
+    channel, trace = link.channel, trace_in(link.channel)
+    if trace is None:
+        return None
+    each = {"doppler": "at the time of the trace", "run": "one for the whole run"}
+    when = each.get(channel.coherence, f"one per {channel.coherence}, {channel.order}")
+    power = {
+        "none": "power as recorded",
+        "per-link": "mean power 1 on every link",
+        "per-site": "mean power 1 over all links",
+    }
+    name = Path(channel.file or "").name
+    return f"recorded channel {name}: {trace.num_snapshots} snapshots, {when}; {power}"
+
+
 def recorded_warnings(link: LinkConfig, *, num_rounds: int | None = None) -> Iterator[str]:
     """Yield a sentence, without its full stop, on paths behind the prefix, and on a trace that is used up."""
     channel, ofdm = link.channel, link.ofdm

@@ -10,6 +10,7 @@ from fl.algorithms.fedavg.config import FedAvgConfig, trains_in_kernels
 from fl.base.words import plural
 from phy.config import LinkConfig
 from phy.links.airtime import cut_packet
+from phy.links.recorded import recorded_in_words
 from privacy.config.bit_flipping import BitFlippingBudget
 from scenarios.cli.describe import describe, listings
 from scenarios.plan.points import Plan
@@ -96,7 +97,10 @@ def _say_plan(checked: Check, plan: Plan, *, pace: Pace | None) -> None:
         say(sentence)
     if engine := computed_by(links_on_air(point.scenario for point in plan.points)):
         say(f"symbols computed by {engine}")
-        say(_received_snr(links_on_air(point.scenario for point in plan.points)))
+        links = links_on_air(point.scenario for point in plan.points)
+        say(_received_snr(links))
+        for line in dict.fromkeys(filter(None, map(recorded_in_words, links))):
+            say(line)
         first_learning = plan.points[0].scenario.learning
         for sentence in _packets(links_on_air(point.scenario for point in plan.points), first_learning.payload_bits()):
             say(sentence)

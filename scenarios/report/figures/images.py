@@ -54,7 +54,9 @@ def draw_partitions(folder: Path, plan: Plan) -> tuple[FigureFiles, ...]:
         if counts is not None:
             point = Point(index=0, settings={}, scenario=scenario)
             paths = ("learning.data.name", "learning.partition.kind")
-            words = (setting_cell(path, value_of(point, path)) for path in paths)
+            words = [setting_cell(path, value_of(point, path)) for path in paths]
+            if dealt.data.source is not None:
+                words[0] = Path(dealt.data.source).name
             title = f"{', '.join(words)}, {plural(dealt.num_devices, 'device')}: samples in the first trial"
             make, shows = partial(partition_figure, counts), (counts.tolist(), title)
             path, caption = folder / f"partition-{number}", partition_caption(counts)
