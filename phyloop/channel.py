@@ -42,10 +42,10 @@ def save_channel(
     if (h is None) == (a is None) or (h is None) != (sample_rate_hz is None) or (a is None) != (tau_s is None):
         raise ValueError("give taps h with sample_rate_hz, or paths a with tau_s")
     arrays = {"h": h, "sample_rate_hz": sample_rate_hz, "a": a, "tau_s": tau_s, "doppler_hz": doppler_hz, **facts}
-    given = {name: np.asarray(one) for name, one in arrays.items() if one is not None}
+    given: dict[str, Any] = {name: np.asarray(one) for name, one in arrays.items() if one is not None}
     path = Path(file)
     if path.suffix == ".npz":
-        np.savez_compressed(path, **given)  # type: ignore[arg-type]
+        np.savez_compressed(path, **given)
         return path
     import h5py
 

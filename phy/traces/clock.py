@@ -75,7 +75,8 @@ class TraceClock:
         start = self._start(seed, trials)
         if self.channel.coherence == "doppler":
             times, duration_s = self.trace.times_s, self.trace.duration_s
-            assert times is not None and duration_s is not None  # noqa: PT018  # conflicts
+            assert times is not None  # conflicts
+            assert duration_s is not None
             now = np.mod(seconds + times[start], duration_s)
             snapshot = np.searchsorted(times, now, side="right") - 1
             at = now - times[snapshot]

@@ -13,7 +13,6 @@ Also, if known: `time_s` `[snapshot]`, or `snapshot_s`, the time between two; `c
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
+
+from phy.numerics.npz import shapes_in_npz
 
 MOST_BYTES = 8 << 30
 """Largest array of an `.npz` file, which is read as a whole [B]."""
@@ -120,16 +121,8 @@ def open_arrays(path: Path) -> Arrays:
             return Arrays(
                 path=path, shapes={name: (one.shape, one.dtype) for name, one in file.items() if hasattr(one, "shape")}
             )
-    shapes: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
-    with _reading(path), zipfile.ZipFile(path) as archive:
-        for name in archive.namelist():
-            if not name.endswith(".npy"):
-                continue
-            with archive.open(name) as stream:
-                version = np.lib.format.read_magic(stream)
-                read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-                shape, _, dtype = read(stream)
-            shapes[name.removesuffix(".npy")] = (shape, dtype)
+    with _reading(path):
+        shapes = shapes_in_npz(path)
     for name, (shape, dtype) in shapes.items():
         size = float(np.prod(shape, dtype=float)) * dtype.itemsize
         if size > MOST_BYTES:

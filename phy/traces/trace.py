@@ -33,6 +33,11 @@ class Snapshot(NamedTuple):
     tau_s: NDArray[np.float64]
     doppler_hz: NDArray[np.float64] | None
 
+    @property
+    def power(self) -> NDArray[np.float64]:
+        """Power of each link, the mean over antennas of the sum over paths of |a|^2, `[device]`."""
+        return np.asarray((np.abs(self.a.astype(np.complex128)) ** 2).sum(axis=2).mean(axis=1))
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Trace:
@@ -129,18 +134,12 @@ class Trace:
             np.stack(doppler) if doppler else None,
         )
 
-    def powers(self) -> Iterator[NDArray[np.float64]]:
-        """Yield of every snapshot the power of each link, the mean over antennas of the sum over paths, `[device]`."""
-        for index in range(self.num_snapshots):
-            part = self.read_snapshot(index)
-            yield (np.abs(part.a.astype(np.complex128)) ** 2).sum(axis=2).mean(axis=1)
-
     @cached_property
     def amplitudes(self) -> NDArray[np.float64]:
         """Root of the mean power of each link over all snapshots, `[device]`. The file is read once for it."""
         total = np.zeros(self.num_devices)
-        for power in self.powers():
-            total += power
+        for index in range(self.num_snapshots):
+            total += self.read_snapshot(index).power
         return np.sqrt(total / self.num_snapshots)
 
     @cached_property
@@ -267,8 +266,7 @@ def defects(trace: Trace) -> Iterator[tuple[bool, str]]:
                 negative += int(odd.sum())
             missing += int((~np.isfinite(whole)).sum() + (tau == _MISSING_DELAY).sum())
             longest_s = max(longest_s, float(np.nanmax(np.where(tau >= 0.0, tau, 0.0), initial=0.0)))
-        part = trace.read_snapshot(index)
-        power = (np.abs(part.a.astype(np.complex128)) ** 2).sum(axis=2).mean(axis=1)
+        power = trace.read_snapshot(index).power
         seen += power
         empty += int((power == 0.0).sum())
         if last_power is not None and ((power > 0.0) & (last_power > 0.0)).any():

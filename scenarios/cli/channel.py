@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -61,13 +62,13 @@ def import_channel(file: Path, out: Path, names: Sequence[str]) -> bool:
         remedy = "phyloop.channel.save_channel writes arrays of Python, from_sionna_rt those of Sionna RT"
         raise ScenarioError(problem="is no MATLAB file (.mat)", remedy=remedy, file=file)
     try:
-        arrays = read_matlab(file, names=given)
+        arrays: dict[str, Any] = read_matlab(file, names=given)
     except TraceError as error:
         raise ScenarioError(problem=error.problem, remedy=error.remedy, file=file) from error
     if out.suffix != ".npz":
         raise ScenarioError(problem="is no .npz file", remedy="name one that ends in .npz", file=out)
     with replacement(out) as stream:
-        np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]
+        np.savez_compressed(stream, **arrays)
     print(f"channel {out}")
     return check_channel(out)
 

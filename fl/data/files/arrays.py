@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,7 @@ from fl.data.arrays import reading
 from fl.data.files.parts import MOST_BYTES, Columns, FilePart, refuse
 from fl.data.formats import read_npz
 from phy.config.conflict import listing
-
-SUFFIXES = (".npz", ".h5", ".hdf5")
+from phy.numerics.npz import shapes_in_npz
 
 Read = Callable[[str], NDArray[Any]]
 
@@ -26,30 +24,15 @@ def read_arrays(path: Path, columns: Columns) -> FilePart:
     The owner of each sample is in an array `owner` (`owner_train`, `owner_test`) where there is one. `columns` may name
     other arrays than `x`, `y` and `owner`. LearningError for arrays that are missing or do not fit each other.
     """
-    if path.suffix == ".npz":
-        return _part(path, _npz_shapes(path), lambda name: read_npz(path, name)[0], columns)
+    if path.suffix.lower() == ".npz":
+        with reading(".npz file", source=path):
+            held = shapes_in_npz(path)
+        return _part(path, held, lambda name: read_npz(path, name)[0], columns)
     import h5py
 
     with reading("HDF5 file", source=path), h5py.File(path, "r") as file:
         shapes = {name: (one.shape, one.dtype) for name, one in file.items() if isinstance(one, h5py.Dataset)}
         return _part(path, shapes, lambda name: np.asarray(file[name]), columns)
-
-
-def _npz_shapes(path: Path) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
-    """Shape and type of every array, from its header alone: a small file may unpack to a very large array."""
-    found = {}
-    with reading(".npz file", source=path), zipfile.ZipFile(path) as archive:
-        for name in archive.namelist():
-            if name.endswith(".npy"):
-                with archive.open(name) as stream:
-                    version = np.lib.format.read_magic(stream)
-                    header = {
-                        (1, 0): np.lib.format.read_array_header_1_0,
-                        (2, 0): np.lib.format.read_array_header_2_0,
-                    }[version]
-                    shape, _, dtype = header(stream)
-                found[name.removesuffix(".npy")] = (shape, dtype)
-    return found
 
 
 def _part(

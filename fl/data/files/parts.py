@@ -17,13 +17,18 @@ MOST_BYTES = 8 << 30
 """Largest size of a file's arrays, unpacked [B]."""
 KEYS = "learning.data.file learning.data"
 
+TABLES = (".csv", ".tsv", ".txt", ".parquet")
+ARRAYS = (".npz", ".h5", ".hdf5")
+COLLECTIONS = (".json", ".sqlite", ".lzma")
+"""Files of LEAF and of TensorFlow Federated, which name samples, labels and owners themselves."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FilePart:
     """Samples of a file.
 
     - `x` `[N, features]` or `[N, height, width(, channels)]`, uint8 or float32; `features`: names of columns;
-    - `y` `[N]`: words, whole numbers or floats; None where the file has one part for training alone;
+    - `y` `[N]`: words, whole numbers or floats;
     - `owner` `[N]`: whose each sample is; None where the file does not tell;
     - `is_test` `[N]`: to test on, where the file says so; else None.
     """

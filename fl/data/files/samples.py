@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fl.base.arrays import F32, I64, U8, Bools
 from fl.data.files import arrays, leaf, tables, tff
-from fl.data.files.parts import Columns, FilePart, joined_parts, refuse
+from fl.data.files.parts import ARRAYS, TABLES, Columns, FilePart, joined_parts, refuse
 from phy.config.conflict import Write
 
 _SPLIT_SEED = 20_261
@@ -114,9 +114,9 @@ def read_samples(
 
 def _read(path: Path, columns: Columns) -> FilePart:
     suffix = path.suffix.lower()
-    if suffix in tables.SUFFIXES:
+    if suffix in TABLES:
         return tables.read_table(path, columns)
-    if suffix in arrays.SUFFIXES:
+    if suffix in ARRAYS:
         return arrays.read_arrays(path, columns)
     return leaf.read_leaf(path) if suffix == ".json" else tff.read_tff(path)
 

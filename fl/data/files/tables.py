@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ from fl.data.arrays import reading
 from fl.data.files.parts import Columns, FilePart, refuse
 from phy.config.conflict import Write, listing
 
-SUFFIXES = (".csv", ".tsv", ".txt", ".parquet")
 _LISTED = 8
 
 
@@ -78,16 +78,14 @@ def _plain(column: Any) -> Any:
 def _frame(path: Path) -> Any:
     import pandas as pd
 
-    if path.suffix == ".parquet":
-        try:
-            import pyarrow  # noqa: F401
-        except ImportError:
-            refuse(path, "Parquet needs pyarrow", "pip install 'phyloop[parquet]'")
+    suffix = path.suffix.lower()
+    if suffix == ".parquet" and find_spec("pyarrow") is None:
+        refuse(path, "Parquet needs pyarrow", "pip install 'phyloop[parquet]'")
     with reading("table", source=path):
-        if path.suffix == ".parquet":
+        if suffix == ".parquet":
             frame = pd.read_parquet(path)
         else:
-            frame = pd.read_csv(path, sep="\t" if path.suffix == ".tsv" else ",", skipinitialspace=True)
+            frame = pd.read_csv(path, sep="\t" if suffix == ".tsv" else ",", skipinitialspace=True)
     if not len(frame):
         refuse(path, "it has no rows", "add samples")
     return frame

@@ -18,7 +18,6 @@ import numpy as np
 from fl.data.arrays import reading
 from fl.data.files.parts import MOST_BYTES, FilePart, refuse
 
-SUFFIXES = (".sqlite", ".lzma")
 _FLOATS, _WHOLE = "float_list", "int64_list"
 
 
@@ -29,7 +28,7 @@ def read_tff(path: Path) -> FilePart:
     """
     with tempfile.TemporaryDirectory() as folder, reading("SQLite file of TensorFlow Federated", source=path):
         plain = path
-        if path.suffix == ".lzma":
+        if path.suffix.lower() == ".lzma":
             plain = Path(folder) / "examples.sqlite"
             _unpack(path, plain)
         connection = sqlite3.connect(f"file:{plain}?mode=ro&immutable=1", uri=True)

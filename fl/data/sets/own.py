@@ -9,11 +9,9 @@ from pydantic import Field, model_validator
 
 from fl.base.errors import LearningError
 from fl.data.data_set import DataSet, ImageFacts, data_sets
+from fl.data.files.parts import ARRAYS, COLLECTIONS, TABLES, Columns
 from phy.config.conflict import Conflict, ConflictError, LeaveOut, Say, listing
 from phy.config.files import FilePath, Sha256, files_of, pin_file
-
-SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".npz", ".h5", ".hdf5", ".json", ".sqlite", ".lzma")
-_OF_LEAF = (".json", ".sqlite", ".lzma")
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 
@@ -68,11 +66,11 @@ class FileData(DataSet):
     def _files_can_be_read(self) -> FileData:
         for key, written in (("file", self.file), ("test_file", self.test_file)):
             suffix = Path(written or "").suffix.lower()
-            if written is not None and suffix not in SUFFIXES:
-                known = listing([*SUFFIXES[:-2], ".sqlite.lzma"])
+            if written is not None and suffix not in TABLES + ARRAYS + COLLECTIONS:
+                known = listing([*TABLES, *ARRAYS, *COLLECTIONS[:-1], ".sqlite.lzma"])
                 raise ConflictError(key, f"{key} {written} is of no known kind", Say(f"name a file in {known}"))
             named = [one for one in ("label", "features", "owner") if getattr(self, one) is not None]
-            if suffix in _OF_LEAF and named:
+            if suffix in COLLECTIONS and named:
                 raise ConflictError(
                     named[0], f"{suffix} files name samples, labels and owners themselves", LeaveOut(*named)
                 )
@@ -80,8 +78,7 @@ class FileData(DataSet):
             raise ConflictError(
                 "test_share test_file", "test_share draws from file, and test_file has its own", LeaveOut("test_share")
             )
-        suffix = Path(self.file).suffix.lower()
-        if self.pixels != "unit" and suffix in SUFFIXES[:4]:
+        if self.pixels != "unit" and Path(self.file).suffix.lower() in TABLES:
             raise ConflictError("pixels", "pixels are those of images, and file is a table", LeaveOut("pixels"))
         pin_file(self)
         pin_file(self, key="test_file", digest="test_sha256")
@@ -100,7 +97,6 @@ class FileData(DataSet):
     @property
     def samples(self) -> Any:
         """The samples of the files, kept in memory. LearningError for files that cannot be learnt from."""
-        from fl.data.files.parts import Columns
         from fl.data.files.samples import read_samples
 
         parts = []

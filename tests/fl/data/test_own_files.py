@@ -62,6 +62,17 @@ def test_a_file_without_a_name_is_a_set_of_files(folder: Path) -> None:
     assert data.samples.classes == ("no", "yes")
 
 
+@pytest.mark.parametrize(("name", "upper"), [("a.tsv", "A.TSV"), ("b.npz", "B.NPZ")])
+def test_a_suffix_in_capitals_means_the_same_format(folder: Path, name: str, upper: str) -> None:
+    (folder / "a.tsv").write_text(table().replace(",", "\t"))
+    np.savez(folder / "b.npz", x=np.arange(40.0).reshape(20, 2), y=np.arange(20) % 2)
+    (folder / upper).write_bytes((folder / name).read_bytes())
+    keys = {"label": "ill", "owner": "site"} if name == "a.tsv" else {}
+    one, other = (read(file=file, **keys).samples for file in (name, upper))
+    assert np.array_equal(one.x, other.x)
+    assert np.array_equal(one.y, other.y)
+
+
 def test_test_samples_are_the_same_share_of_every_owner_and_class() -> None:
     rng = np.random.default_rng(3)
     owner, label = rng.integers(0, 6, 3000), rng.integers(0, 3, 3000)
