@@ -84,6 +84,22 @@ def test_test_samples_are_the_same_share_of_every_owner_and_class() -> None:
     assert (np.abs(drawn - 0.3 * whole) < 1.0).all()
 
 
+def test_a_period_in_the_order_of_the_file_is_not_met_by_the_draw() -> None:
+    row = np.arange(1000)
+    np.savez("a.npz", x=np.stack([row % 5, row], axis=1), y=row // 500)
+    samples = read(file="a.npz").samples
+    drawn = np.bincount(samples.x[samples.is_test].reshape(-1, 2)[:, 0].astype(int), minlength=5)
+    # Hypergeometric: 200 of 1000, a fifth of each kind.
+    assert np.abs(drawn - 40).max() < 4.0 * np.sqrt(200 * 0.2 * 0.8 * 800 / 999)
+
+
+def test_an_owner_of_one_sample_keeps_it_to_train_on() -> None:
+    owner = np.concatenate([np.arange(10), np.full(50, 10)])
+    np.savez("a.npz", x=np.arange(120.0).reshape(60, 2), y=np.arange(60) % 2, owner=owner)
+    data = read(file="a.npz")
+    assert sorted(data.samples.sizes_of_owners) == [*([1] * 10), 40]
+
+
 def test_features_have_zero_mean_and_unit_variance_over_samples_to_train_on_alone() -> None:
     rng = np.random.default_rng(5)
     x = rng.normal(loc=[3.0, -40.0, 7.0], scale=[2.0, 11.0, 0.0], size=(600, 3))
