@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import lzma
 import sqlite3
@@ -19,6 +20,7 @@ from fl.data.data_set import PartitionConfig, data_sets
 from fl.data.images import load_images
 from fl.data.partition.split import partition
 from fl.data.sets.own import FileData
+from phy.config.files import whole_paths
 
 ROWS = 40
 
@@ -133,11 +135,12 @@ def test_whole_numbers_are_classes_unless_they_are_to_be_predicted() -> None:
     assert read(file="a.npz", target="number").samples.classes == ()
 
 
-def test_images_of_bytes_stay_bytes() -> None:
+@pytest.mark.parametrize("name", ["a.h5", "a.hdf5"])
+def test_images_of_bytes_stay_bytes(name: str) -> None:
     x = np.random.default_rng(1).integers(0, 256, (20, 6, 5), np.uint8)
-    with h5py.File("a.h5", "w") as file:
+    with h5py.File(name, "w") as file:
         file["x"], file["y"] = x, np.arange(20) % 2
-    data = read(file="a.h5")
+    data = read(file=name)
     found = load_images(data, seed=1, trial=0)
     assert found.x_train.dtype == np.uint8
     assert found.image_shape == (6, 5, 1)
@@ -352,6 +355,14 @@ def test_a_small_file_that_unpacks_to_a_huge_array_is_not_unpacked() -> None:
                 )
     with pytest.raises(LearningError, match=r"array x takes 128 GiB, at most 8"):
         read(file="a.npz").described()
+
+
+def test_a_swept_file_is_pinned_by_its_path_and_digest(folder: Path) -> None:
+    (folder / "a.csv").write_text(table())
+    digest = hashlib.sha256(table().encode()).hexdigest()
+    swept = whole_paths({"learning.data": [{"file": "a.csv", "label": "ill"}, {"file": "absent.csv"}]})
+    whole = {"file": str(folder / "a.csv"), "label": "ill", "sha256": digest}
+    assert swept == {"learning.data": [whole, {"file": "absent.csv"}]}
 
 
 def test_two_copies_of_a_file_compute_the_same_tasks(folder: Path) -> None:
