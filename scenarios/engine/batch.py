@@ -57,9 +57,12 @@ class Finished:
 
 
 class Engine(Protocol):
-    """Computes jobs, in any order, and yields each as it is finished."""
+    """Computes jobs, in any order, and yields each as it is finished.
 
-    def run(self, jobs: Iterable[Job], *, progress: Progress) -> Generator[Finished, None, None]:
+    `jobs` may yield None: which jobs come next depends on results that are not stored yet.
+    """
+
+    def run(self, jobs: Iterable[Job | None], *, progress: Progress) -> Generator[Finished, None, None]:
         """Yield results; `progress` gets the trial-rounds that were computed, and those restored from checkpoints."""
         ...
 
@@ -92,10 +95,10 @@ class InProcess:
 
     checkpoints: CheckpointPolicy | None = None
 
-    def run(self, jobs: Iterable[Job], *, progress: Progress) -> Generator[Finished, None, None]:
-        """See `Engine.run`."""
+    def run(self, jobs: Iterable[Job | None], *, progress: Progress) -> Generator[Finished, None, None]:
+        """See `Engine.run`. Every result is stored before the next job is asked for, so that none has to wait."""
         prepare_tensorflow()
-        for job in jobs:
+        for job in filter(None, jobs):
             yield compute(job, progress=progress, checkpoints=self.checkpoints)
 
 

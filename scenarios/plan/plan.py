@@ -55,6 +55,7 @@ _NOT_SWEPT = {
     "report": "keep one report for all points",
     "tune": "write tune.keys, whose values phyloop tune compares",
     "trials": "leave it out: every point gets the same number of trials",
+    "stop": "leave it out: one rule ends the trials of all points",
     "seed": "leave it out, and raise trials: every trial has its own random numbers",
 }
 

@@ -123,6 +123,30 @@ def _measured(loaded: LoadedScenario) -> Measured:
     return loaded.scenario.learning.measured()
 
 
+# --- end of trials --------------------------------------------------------------------------------
+
+
+def check_stop(loaded: LoadedScenario, plan: Plan) -> None:
+    """Raise ScenarioError for a rule on a metric that no sweep point measures, or that wants more trials than all."""
+    stop = loaded.scenario.stop
+    if stop is None:
+        return
+    metrics = joined(point.scenario.learning.measured() for point in plan.points).per_trial
+    if stop.metric not in metrics:
+        remedy = _suggest(stop.metric, metrics)
+        raise _Place(loaded, ("stop", "metric")).refuse("names no number of a whole trial", remedy, stop.metric)
+
+
+def stop_warnings(loaded: LoadedScenario) -> Iterator[str]:
+    """Yield a warning where a rule can end no sweep point early."""
+    stop, trials = loaded.scenario.stop, loaded.scenario.trials
+    if stop is not None and stop.min_trials >= trials:
+        yield (
+            f"stop: every sweep point has all {plural(trials, 'trial')}, because min_trials is {stop.min_trials}; "
+            f"raise trials above {stop.min_trials}"
+        )
+
+
 # --- published numbers ----------------------------------------------------------------------------
 
 

@@ -22,9 +22,11 @@ from scenarios.report.findings import read_findings, silent_points
 from scenarios.report.html import FIGURES, Page, Part, counted, data_uri, pictures, write_page
 from scenarios.report.published import COLUMNS, agreeing, number_of, read_published, read_reference, write_published
 from scenarios.report.settings import cells_of, links_on_air, point_table, setting_in_words
+from scenarios.report.stopping import TrialRule, num_spared
 from scenarios.report.tables.summaries import INTERVALS, UPPER_LIMIT, PointSummary, summarise
 from scenarios.report.tables.table import Table
 from scenarios.schema.labels.labels import axis_label
+from scenarios.schema.schema import Scenario
 from scenarios.store.store import Store
 
 TABLES = "tables"
@@ -65,7 +67,8 @@ def write_report(folder: Path, plan: Plan, *, store: Store) -> ReportPaths:
     compared = summaries if same is None else [one for one in summaries if one.point.index in same]
     published = () if same == {} else read_published(plan, compared)
     tables = write_published(folder / TABLES, published)
-    planned = len(plan.points) * plan.trials
+    spared = num_spared(store, plan)
+    planned = len(plan.points) * plan.trials - spared
     done, failed = sum(s.done for s in summaries), sum(s.failed for s in summaries)
     missing = planned - done - failed
     silent = silent_points(store, plan)
@@ -108,7 +111,7 @@ def write_report(folder: Path, plan: Plan, *, store: Store) -> ReportPaths:
         scenario=scenario,
         facts=(
             f"**{done}** of **{planned}** trials finished",
-            f"{counted(len(plan.points), 'point')} × {counted(plan.trials, 'trial')}",
+            f"{counted(len(plan.points), 'point')} × {counted(plan.trials, 'trial')}{_spared(scenario, spared)}",
             f"seed **{plan.seed}**",
         ),
         warnings=[
@@ -120,6 +123,17 @@ def write_report(folder: Path, plan: Plan, *, store: Store) -> ReportPaths:
         links=links_on_air(point.scenario for point in plan.points),
     )
     return replace(write_page(folder, page, store=store, figures=(*figures, *partitions, *attacks)), tables=tables)
+
+
+def _spared(scenario: Scenario, number: int) -> str:
+    """Return the words on trials that were not needed."""
+    rule = TrialRule.of(scenario)
+    if rule is None or not number:
+        return ""
+    return (
+        f" at most: **{number}** not needed, as the 95 % interval of {axis_label(rule.metric)} is within "
+        f"±{rule.half_width:g}"
+    )
 
 
 def drawings(store: Store, plan: Plan, summaries: Sequence[PointSummary]) -> Iterator[Drawing]:

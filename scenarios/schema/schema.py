@@ -124,6 +124,24 @@ class StopConfig(Frozen):
     )
 
 
+class TrialStopConfig(Frozen):
+    """End of the trials of a sweep point: when the 95 % interval of the mean of a metric is narrow enough.
+
+    The interval is looked at after `min_trials`, then after half as many trials more each time, up to `trials`.
+    """
+
+    metric: Word = Field(description="metric of a whole trial", examples=["test_accuracy"])
+    half_width: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
+        description="half the width of the 95 % interval at which a sweep point ends, in the unit of the metric",
+        examples=[0.01],
+    )
+    min_trials: Annotated[int, Field(ge=3, le=10_000_000, strict=True)] = Field(
+        default=5,
+        description="trials before the first look; 5: intervals of normal metrics then cover the mean in 92 to 95 % of "
+        "studies",
+    )
+
+
 class MeasureConfig(Frozen):
     """What `phyloop link` measures: bit and packet error rates over one axis, a curve per point of the sweep.
 
@@ -346,6 +364,9 @@ class Scenario(Frozen):
         default=3,
         description="independent repetitions of each sweep point, from which intervals are computed; 3: the fewest "
         "that give an interval, so that a first run is short; of 100 it is +-0.2 standard deviations",
+    )
+    stop: TrialStopConfig | None = Field(
+        default=None, description="end of a sweep point before all of its trials; left out: every point has all trials"
     )
     link: LinkConfig = Field(default=LinkConfig(), description="the radio link of the devices")
     learning: LearningConfig = Field(

@@ -14,7 +14,7 @@ from scenarios.engine.study import default_folder
 from scenarios.plan.plan import LEARNING, check_sweep, expand
 from scenarios.plan.points import Plan, Point, value_of
 from scenarios.plan.warnings import learning_warnings
-from scenarios.report.check import check_figures, check_tables, figure_warnings
+from scenarios.report.check import check_figures, check_stop, check_tables, figure_warnings, stop_warnings
 from scenarios.schema.consistency.conflicts import find_conflicts
 from scenarios.schema.errors import KeyPath, ScenarioError, names_of
 from scenarios.schema.loader import LoadedScenario, Source, load_as_meant, load_scenario
@@ -65,7 +65,9 @@ class Check:
             parts["phyloop link"] = f"{points}, seed {link.seed}"
         if plan is not None:
             num_points, num_tasks = len(plan.points), len(plan.points) * plan.trials
-            product = f"{plural(num_points, 'point')} x {plural(plan.trials, 'trial')} = {plural(num_tasks, 'task')}"
+            most = "at most " if self.loaded.scenario.stop is not None else ""
+            trials, tasks = plural(plan.trials, "trial"), plural(num_tasks, "task")
+            product = f"{plural(num_points, 'point')} x {most}{trials} = {most}{tasks}"
             parts["phyloop run"] = f"{product}, seed {plan.seed}"
         valid = f"{self.loaded.scenario.name} is valid"
         return "\n".join(
@@ -115,7 +117,12 @@ def check(source: Source, *, memory_limit: str | None = None, **changes: Any) ->
         plan = attempt(lambda: expand(loaded))
     if plan is not None:
         attempt(lambda: check_tables(loaded, plan))
-        warnings += [*learning_warnings(plan), *([] if measures else figure_warnings(loaded, plan))]
+        attempt(lambda: check_stop(loaded, plan))
+        warnings += [
+            *learning_warnings(plan),
+            *stop_warnings(loaded),
+            *([] if measures else figure_warnings(loaded, plan)),
+        ]
         scenarios = [point.scenario for point in plan.points]
         if space is not None:
             attempt(lambda: refuse_memory(scenarios, space, file=loaded.source))

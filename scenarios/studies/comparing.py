@@ -19,6 +19,7 @@ from scenarios.report.figures.curves import arrange
 from scenarios.report.figures.drawing import Drawing
 from scenarios.report.figures.learning import default_figures, figures_of, over_rounds
 from scenarios.report.settings import axes_of, said
+from scenarios.report.stopping import num_spared
 from scenarios.report.tables.summaries import PointSummary, rate_text, summarise
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.labels.labels import axis_label
@@ -80,7 +81,7 @@ def _learning(name: str, study: LearningStudy, store: Store) -> Compared:
     configs = (*figures_of(plan, measured), *default_figures(plan, measured))
     main = [name for name in plan.points[0].scenario.learning.measured().per_trial[:1] if name in measured]
     axes = axes_of(plan)
-    planned, done = len(study.ids), sum(summary.done for summary in summaries)
+    planned, done = len(study.ids) - num_spared(store, plan), sum(summary.done for summary in summaries)
     return Compared(
         name=name,
         seed=plan.seed,

@@ -19,7 +19,7 @@ from scenarios.engine.options import RunOptions
 from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
 from scenarios.files.log import event, logger
 from scenarios.plan.plan import expand
-from scenarios.plan.points import Plan
+from scenarios.plan.points import Plan, Point
 from scenarios.report.answers.answer import answer
 from scenarios.report.claims import broken_budgets, proved_epsilons, strongest_claims
 from scenarios.report.figures.drawing import Drawing
@@ -28,6 +28,7 @@ from scenarios.report.page import drawings, write_report
 from scenarios.report.published import without_others
 from scenarios.report.rows import few_of_each, results_table
 from scenarios.report.settings import setting_in_words
+from scenarios.report.stopping import TrialRule, num_spared, wanted_trials
 from scenarios.report.tables.summaries import FEWEST_TRIALS, summarise
 from scenarios.report.tables.table import say
 from scenarios.schema.errors import printable
@@ -60,6 +61,7 @@ class LearningStudy(Study):
         self._room = room
         self.ids = list(chain.from_iterable(plan.task_ids))
         self._compiled_before_s = compiling_s()
+        self._rule, self._finished = TrialRule.of(loaded.scenario), set[str]()
 
     @classmethod
     def reload(cls, store: Store) -> Self:
@@ -73,9 +75,10 @@ class LearningStudy(Study):
         return self._room or make_room()
 
     def settled(self, store: Store) -> bool:
-        """See `Study`: every task is done or has failed."""
+        """See `Study`: every task is done or has failed, but for those that `stop` spares."""
         statuses = store.statuses(self.ids)
-        return len(statuses) == len(self.ids) and "part" not in statuses.values()
+        self.skipped = num_spared(store, self.plan)
+        return len(statuses) + self.skipped == len(self.ids) and "part" not in statuses.values()
 
     def document(self) -> tuple[str, Mapping[str, Any]]:
         kept = replace(self.loaded, scenario=without_others(self.loaded.scenario, self.plan))
@@ -88,14 +91,40 @@ class LearningStudy(Study):
         refuse_memory([scenario for scenario, _ in missing], self.room, file=self.loaded.source)
         refuse_disk(missing, folder, file=self.loaded.source)
 
-    def batches(self, store: Store, *, done: Collection[str], progress: Progress) -> tuple[Iterable[Job], int]:
+    def batches(self, store: Store, *, done: Collection[str], progress: Progress) -> tuple[Iterable[Job | None], int]:
         """See `Study`; drops checkpoints of tasks that are done."""
         discard(store.folder / CHECKPOINTS, tasks=done)
-        jobs = missing_jobs(self.plan, set(done), limit_bytes=self.room.process_bytes)
+        self._finished = set(done)
+        jobs = missing_jobs(self.plan, self._finished, limit_bytes=self.room.process_bytes)
         rounds = sum(len(job.trials) * job.point.scenario.learning.rounds for job in jobs)
+        if self._rule is not None and jobs:
+            return self._taken(self._until_narrow(store, self._rule, progress), progress), rounds
         return self._taken(jobs, progress) if jobs else (), rounds
 
-    def compute(self, batches: Iterable[Job], *, progress: Progress) -> Generator[Finished, None, None]:
+    def _until_narrow(self, store: Store, rule: TrialRule, progress: Progress) -> Iterator[Job | None]:
+        """Yield the jobs of the trials that each point needs by its results so far; None while these are computed."""
+        ids, limit_bytes = self.plan.task_ids, self.room.process_bytes
+        wanted = dict.fromkeys(range(len(ids)), 0)  # trials asked for, of points that may need more
+        while wanted:
+            jobs: list[Job] = []
+            for index in [*wanted]:
+                first = set(ids[index][: wanted[index]])
+                if first - self._finished:
+                    continue
+                trials, final = wanted_trials(store, self.plan, index, finished=self._finished, rule=rule)
+                missing = [one for one in range(wanted[index], trials) if ids[index][one] not in self._finished]
+                wanted[index] = trials
+                jobs += jobs_of(self.plan.points[index], missing, limit_bytes=limit_bytes)
+                if final:
+                    del wanted[index]
+                    spared = len(set(ids[index][trials:]) - self._finished)
+                    self.skipped += spared
+                    progress.restored(spared * self.plan.points[index].scenario.learning.rounds)
+            yield from jobs
+            if wanted and not jobs:
+                yield None
+
+    def compute(self, batches: Iterable[Job | None], *, progress: Progress) -> Generator[Finished, None, None]:
         """See `Study`. Without a job no engine is started: TensorFlow takes seconds to load."""
         if batches != ():
             yield from self._engine.run(batches, progress=progress)
@@ -104,7 +133,9 @@ class LearningStudy(Study):
         """See `Study`; deletes the checkpoints of the job."""
         store.append([results.rows])
         ids = self.plan.task_ids[results.point]
-        discard(store.folder / CHECKPOINTS, tasks={ids[trial] for trial in results.trials})
+        tasks = {ids[trial] for trial in results.trials}
+        self._finished |= tasks
+        discard(store.folder / CHECKPOINTS, tasks=tasks)
         self._log_stored(results)
         progress.settled((results.point, results.trials[-1]))
         return len(results.trials)
@@ -139,9 +170,14 @@ class LearningStudy(Study):
             outcome.results.print()
             left = f"... and {plural(outcome.more, 'more sweep point')}: see the report. " if outcome.more else ""
             say(f"{left}Brackets are 95 % intervals, of means from {FEWEST_TRIALS} trials on.\n")
-        found = f", {outcome.found} found done" if outcome.found else ""
+        stored = outcome.found - self.skipped * outcome.complete
+        found = f", {stored} found done" if stored else ""
+        if self._rule is not None and self.skipped:
+            narrow = f"{self._rule.metric} is within ±{self._rule.half_width:g}"
+            found += f", {self.skipped} not needed because the 95 % interval of {narrow}"
         if outcome.complete:
-            all_done = "the task is" if outcome.planned == 1 else f"all {plural(outcome.planned, 'task')} are"
+            planned = outcome.planned - self.skipped
+            all_done = "the task is" if planned == 1 else f"all {plural(planned, 'task')} are"
             say(f"{all_done} finished: 0 computed{found}; phyloop report draws figures again")
         else:
             compiling = told(compiling_s() - self._compiled_before_s)
@@ -156,8 +192,11 @@ class LearningStudy(Study):
 
     # --- log --------------------------------------------------------------------------------------
 
-    def _taken(self, jobs: Iterable[Job], progress: Progress) -> Iterator[Job]:
+    def _taken(self, jobs: Iterable[Job | None], progress: Progress) -> Iterator[Job | None]:
         for job in jobs:
+            if job is None:
+                yield None
+                continue
             trials = f"trials {ranges(job.trials)}"
             fields = event("job-taken", point=job.point.index, settings=job.point.settings, trials=ranges(job.trials))
             _log.debug("%s taken", trials, extra=fields)
@@ -214,13 +253,19 @@ def missing_jobs(plan: Plan, done: set[str], *, limit_bytes: int | None = None) 
 
     So an interrupted run has all of its curves, with wider bands, and points that share their data follow each other.
     """
-    per_point: list[list[Job]] = []
-    for point, point_ids in zip(plan.points, plan.task_ids, strict=True):
-        size = batch_size(point.scenario, limit_bytes=limit_bytes)
-        missing = [trial for trial, one in enumerate(point_ids) if one not in done]
-        batches = (tuple(missing[i : i + size]) for i in range(0, len(missing), size))
-        per_point.append([Job(point=point, trials=batch) for batch in batches])
+    per_point = [
+        jobs_of(point, [trial for trial, one in enumerate(ids) if one not in done], limit_bytes=limit_bytes)
+        for point, ids in zip(plan.points, plan.task_ids, strict=True)
+    ]
     return [job for turn in zip_longest(*per_point) for job in turn if job is not None]
+
+
+def jobs_of(point: Point, trials: Sequence[int], *, limit_bytes: int | None = None) -> list[Job]:
+    """Return batches of trials of a point, in their order."""
+    if not trials:
+        return []
+    size = batch_size(point.scenario, limit_bytes=limit_bytes)
+    return [Job(point=point, trials=tuple(trials[i : i + size])) for i in range(0, len(trials), size)]
 
 
 def ranges(trials: Sequence[int]) -> str:

@@ -13,7 +13,7 @@ from scenarios.engine.study import default_folder
 from scenarios.files.log import logger
 from scenarios.plan.plan import expand
 from scenarios.plan.warnings import learning_warnings
-from scenarios.report.check import check_figures, check_tables
+from scenarios.report.check import check_figures, check_stop, check_tables, stop_warnings
 from scenarios.schema.errors import ScenarioError, together
 from scenarios.schema.loader import LoadedScenario, Source, load_scenario
 from scenarios.studies.check import check
@@ -28,11 +28,12 @@ def learning(source: Source, *, out: Path | None, options: RunOptions, **changes
         plan = expand(loaded)
         check_figures(loaded)
         check_tables(loaded, plan)
+        check_stop(loaded, plan)
     except ScenarioError as error:
         raise together([error, *check(source, **changes).errors]) from None
     space = room(options.memory_limit, workers=options.workers or 1, elsewhere=options.scheduler is not None)
     folder = out or default_folder(loaded, "run")
-    for sentence in learning_warnings(plan):
+    for sentence in (*learning_warnings(plan), *stop_warnings(loaded)):
         logger("scenario").warning(sentence)
     engine = choose_engine(options, folder=folder, worker_bytes=space.process_bytes)
     return LearningStudy(loaded, plan, engine=engine, room=space), folder

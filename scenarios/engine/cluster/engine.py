@@ -52,7 +52,7 @@ class DaskEngine:
     worker_bytes: int | None = None
     work: Callable[[Order], Finished] = run_order
 
-    def run(self, jobs: Iterable[Job], *, progress: Progress) -> Generator[Finished, None, None]:
+    def run(self, jobs: Iterable[Job | None], *, progress: Progress) -> Generator[Finished, None, None]:
         """See `Engine.run`.
 
         Raises ScenarioError for workers that would compute other numbers, ClusterLostError for a scheduler that went
@@ -90,7 +90,7 @@ class _Dispatch:
         self._handed_out = 0
         self._workers, self._counted = 1, float("-inf")
 
-    def run(self, jobs: Iterable[Job]) -> Generator[Finished, None, None]:
+    def run(self, jobs: Iterable[Job | None]) -> Generator[Finished, None, None]:
         waiting = iter(jobs)
         self._client.subscribe_topic(self._name, lambda event: self._inbox.put(event[1]))
         self._hand_out(waiting)
@@ -112,8 +112,9 @@ class _Dispatch:
             self._hand_out(waiting)  # no worker waits until results are stored
             if landed is not None:
                 yield landed
+                self._hand_out(waiting)  # jobs that waited for this result
 
-    def _hand_out(self, waiting: Iterator[Job]) -> None:
+    def _hand_out(self, waiting: Iterator[Job | None]) -> None:
         """Hand out the next jobs, and last, one at a time, those that the scheduler gave up.
 
         Dask blames a lost worker on every job that it had, those that waited behind the guilty one too.

@@ -167,8 +167,9 @@ class Tuning:
     def derived(self, entries: Sequence[Block]) -> LoadedScenario:
         """Return the scenario that computes `entries`; ScenarioError for candidates that are no valid sweep points."""
         loaded, written = self.loaded, self._written()
-        document = {key: value for key, value in loaded.document.items() if key not in ("tune", "report", "sweep")}
-        marks = {at: mark for at, mark in loaded.marks.items() if at[:1] not in (("tune",), ("report",), ("sweep",))}
+        others = ("tune", "report", "sweep", "stop")
+        document = {key: value for key, value in loaded.document.items() if key not in others}
+        marks = {at: mark for at, mark in loaded.marks.items() if at[:1] not in {(one,) for one in others}}
         blocks = [block_of(one.groups(loaded.scenario.learning)) for one in entries]
         marks |= {at: written[path] for at in swept_keys(blocks) if (path := str(at[-1])) in written}
         document |= {
