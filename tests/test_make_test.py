@@ -9,8 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
+from import_graph import imported_names
 
 TREE = Path(__file__).parents[1]
 
@@ -94,15 +96,81 @@ def test_counts_are_those_of_the_closing_line_of_pytest(script: ModuleType, line
 
 def test_every_test_file_belongs_to_one_part(script: ModuleType) -> None:
     """A new folder of tests that no part names would never run."""
-    named = [name for part in script.SUITES["all"].values() for name in part.split()]
+    named = [path for name, part in script.SUITES["all"].items() if name != "reference" for path in part.split()]
     there = [
         path.name
         for path in (TREE / "tests").iterdir()
         if path.name.startswith("test_") or (path.is_dir() and any(path.rglob("test_*.py")))
     ]
     assert sorted(named) == sorted(there)
-    for name in script.SUITES["portable"]["portable"].split():
-        assert (TREE / "tests" / name).exists()
+    for part in (script.PORTABLE, script.REFERENCE):
+        assert [name for name in part.split() if not (TREE / "tests" / name).exists()] == []
+
+
+def test_the_reference_depends_on_nothing_that_its_digest_leaves_out(script: ModuleType) -> None:
+    """Its tests, and the helpers that these import, import nothing of ours but phy."""
+    ours = {path.stem: path for path in (TREE / "tests" / "helpers").glob("*.py")}
+    files = [file for name in script.DEPENDS_ON if name.startswith("tests") for file in _python_files(TREE / name)]
+    imported = {name for file in files for name in imported_names(file)}
+    tops = {name.split(".")[0] for name in imported}
+    assert "phy" in tops
+    assert tops & {"fl", "privacy", "scenarios", "phyloop", "docs", "benchmarks"} == set()
+    assert tops & ours.keys() == set(script.HELPERS)
+    texts = [file.read_text() for file in files]
+    assert not any(re.search(r"-m.{1,4}(phyloop|scenarios)|shared/|examples/", text) for text in texts)
+
+
+def _python_files(path: Path) -> list[Path]:
+    return [path] if path.is_file() else [*path.rglob("*.py")]
+
+
+@pytest.fixture
+def small_tree(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Files in place of the tree, and parts that pass unless `failing` names them; returns the parts that ran."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("phy/links/link.py", "tests/helpers/radio.py", "constraints.txt", ".ci/tests", "fl/models/new.py"):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text("first")
+    ran: list[str] = []
+
+    def run(name: str, _: list[str], options: list[str]) -> Any:
+        ran.append(name)
+        assert name == "reference" or "--ignore=tests/phy/receivers" in options
+        return script.Part(name, dict.fromkeys(script.KINDS, 1), int(name in Path("failing").read_text()), 1.0)
+
+    Path("failing").write_text("")
+    monkeypatch.setattr(script, "run", run)
+    monkeypatch.setenv("ONLY_CHANGED", "1")
+    return ran
+
+
+@pytest.mark.parametrize("changed", ["phy/links/link.py", "tests/helpers/radio.py", "constraints.txt"])
+def test_the_reference_is_left_out_while_what_it_depends_on_is_unchanged(
+    script: ModuleType, changed: str, small_tree: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ran() -> bool:
+        small_tree.clear()
+        assert script.main("all") == 0
+        assert small_tree[-4:] == ["contracts", "phy", "fl", "rest"]
+        return small_tree[0] == "reference"
+
+    assert ran()  # nothing has passed yet
+    Path("fl/models/new.py").write_text("second")
+    assert not ran()
+    Path(changed).write_text("second")
+    assert ran()
+    monkeypatch.delenv("ONLY_CHANGED")
+    assert ran()
+
+
+@pytest.mark.parametrize(("failing", "options"), [("rest", ()), ("reference", ()), ("", ("-k", "one"))])
+def test_only_a_whole_run_that_passes_is_noted(
+    script: ModuleType, failing: str, options: tuple[str, ...], small_tree: list[str]
+) -> None:
+    Path("failing").write_text(failing)
+    assert script.main("all", *options) == int(bool(failing))
+    assert "reference" in small_tree
+    assert not Path(".ci/passed").exists()
 
 
 @pytest.mark.parametrize("arguments", [[], ["avx1024", "true"], ["avx2"]])

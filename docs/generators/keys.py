@@ -27,6 +27,7 @@ PARTS = {
     "learning": "Learning",
     "privacy": "Privacy",
     "measure": "Link studies",
+    "stop": "End of trials",
     "tune": "Tuning",
     "report": "Figures and tables",
 }
