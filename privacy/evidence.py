@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from privacy.errors import PrivacyError, require_count, require_positive, require_probability
-from privacy.mechanisms.bit_flipping import credited_channel_rate
+from privacy.rate_limits import rate_limit
 
 Law = Literal["independent", "unknown", "dropped"]
 """Law of the bit errors of a link. `independent`: drawn independently, or uncoded BPSK and QPSK with one known fade
@@ -39,6 +39,28 @@ _LEAST_FAILURE = 1e-14
 _HALVINGS = 80
 _FEW_DEVICES = 64
 """Number of counts below which all limits are computed without a search for equal counts."""
+
+
+def credited_channel_rate(
+    errors: ArrayLike, bits: ArrayLike, *, confidence: float, design_effect: ArrayLike = 1.0
+) -> NDArray[np.float64]:
+    """Lower confidence limit of min(p_C, 1 - p_C) in [0, 1/2], from counted `errors` in `bits`, broadcast.
+
+    One-sided limit of Clopper and Pearson (Biometrika 1934): it exceeds the true rate in at most 1 - `confidence` of
+    all rounds. Without errors, or without bits, it is 0. For errors in bursts, `design_effect` >= 1 is the variance
+    of the count over the binomial variance; both counts are divided by it (Korn and Graubard, Survey Methodology 1998).
+    Raises PrivacyError for impossible counts.
+    """
+    require_probability(confidence=confidence)
+    k, n, deff = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (errors, bits, design_effect)))
+    if not np.all(np.isfinite(n) & (k >= 0.0) & (k <= n)):
+        raise PrivacyError("probed errors must lie between 0 and the probed bits", "count both over the same bits")
+    if not np.all(np.isfinite(deff) & (deff >= 1.0)):
+        raise PrivacyError("a design effect is below 1 or not finite", "give 1 for independent errors, more for bursts")
+    n = n / deff
+    # The upper limit of p is one minus the lower one of 1 - p, from the other bits; and the lower one grows with k.
+    k = np.minimum(k / deff, n - k / deff)
+    return rate_limit(k, n, level=1.0 - confidence)
 
 
 def credited_rate(

@@ -27,7 +27,7 @@ from import_graph import (
 LONGEST_CHAIN = 12  # modules, within one package
 MOST_LINES = 500  # of a file, blank lines and comments included
 MOST_METHODS = 12  # public methods and properties that one class defines
-MOST_CODE = 49_700  # lines of code of all packages, as tests/helpers/code_size.py counts them
+MOST_CODE = 49_800  # lines of code of all packages, as tests/helpers/code_size.py counts them
 MOST_IMPORTS = 0.085  # of all lines of the packages
 
 TABLES_OF_CASES = {"tests/scenarios/plan/test_identity.py"}
@@ -56,12 +56,7 @@ TYPED_CIRCLES_LEFT: set[str] = {
     "scenarios.schema.consistency.link_studies, scenarios.studies.link.level, scenarios.studies.link.plan",
 }  # counted with imports for types
 MUTUAL_LEFT: set[str] = {
-    "privacy.accounting, privacy.events",
     "privacy.config, privacy.mechanisms",
-    "privacy.events, privacy.mechanisms",
-    "privacy.evidence, privacy.mechanisms",
-    "scenarios.engine, scenarios.report",
-    "scenarios.files, scenarios.schema",
     "scenarios.schema, scenarios.studies",
 }  # counted with imports for types
 METHODS_LEFT: dict[str, int] = {

@@ -24,14 +24,14 @@ from fl.uplink.protection import Protection
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.numerics.random import Purpose
-from privacy.accounting.spending import event_of
+from privacy.accounting.flipped_bits import epsilon_from_renyi
 from privacy.audit.promises import accounted, claim, of_the_budget
 from privacy.config import BudgetConfig, Mechanism
 from privacy.config.gaussian import one_step
 from privacy.events.claims import Claim, Scope
 from privacy.events.events import Spending
+from privacy.events.kinds import event_of
 from privacy.events.published import WEIGHED_BITS
-from privacy.mechanisms.sound_bit_flipping import epsilon_from_renyi
 
 if TYPE_CHECKING:
     from fl.algorithms.fedavg.config import FedAvgConfig

@@ -2,7 +2,8 @@
 
 from privacy.accounting.accountants import ACCOUNTANTS, account, refusal, spent_delta
 from privacy.accounting.claiming import account_claims, claims, refusals
-from privacy.accounting.spending import combined, event_of, spendings
+from privacy.accounting.spending import combined, spendings
+from privacy.events.kinds import event_of
 
 __all__ = [
     "ACCOUNTANTS",

@@ -17,10 +17,10 @@ import numpy as np
 from scipy.special import expit
 
 from privacy.accounting.accountants import account
-from privacy.accounting.spending import event_of
 from privacy.errors import PlainRemedy, PrivacyError, require_count, require_positive
 from privacy.events.claims import Accountant
 from privacy.events.events import Event, Floats, Kind, NoRelease, Spending
+from privacy.events.kinds import event_of
 from privacy.evidence import confidence_for
 
 Schedule = Literal["uniform", "increasing", "decreasing"]

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from privacy.errors import PlainRemedy, PrivacyError
 from privacy.events.events import Event, Floats, Kind, Ledger, Unit
+from privacy.events.kinds import event_of
 from privacy.mechanisms.bit_flipping import composed_rate
 
 
@@ -58,8 +59,6 @@ class Release:
 
     def event(self) -> Event:
         """Return one release. Raises PrivacyError without a parameter."""
-        from privacy.accounting.spending import event_of
-
         if self.parameter is None:
             raise PrivacyError("a release has no parameter before the budget sets it", "calibrate first")
         return event_of(self.kind, self.parameter, self.facts)

@@ -15,10 +15,11 @@ from scenarios.cli.progress import shown_progress
 from scenarios.engine.interruption import interruptible
 from scenarios.engine.options import ClusterLostError
 from scenarios.engine.run import run_study
-from scenarios.engine.study import ReportPaths, Study
+from scenarios.engine.study import Study
 from scenarios.files.log import LEVELS, USUAL, telling
 from scenarios.files.plain_files import RESULTS
 from scenarios.report.library import difference
+from scenarios.report.paths import ReportPaths
 from scenarios.report.tables.table import say
 from scenarios.schema.permission import code_allowed, is_code_allowed
 from scenarios.schema.plugins import has_plugins

@@ -15,14 +15,15 @@ from typing import Any
 
 from fl.base.words import plural
 from scenarios.engine.failures import short_trace
-from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
+from scenarios.engine.study import Outcome, Progress, Study
 from scenarios.files.heartbeat import Heartbeat
+from scenarios.files.kept_plugins import keep_plugins
 from scenarios.files.log import USUAL, event, logged, logger
 from scenarios.files.plain_files import RESOLVED, RESULTS, refuse_replaced
 from scenarios.files.provenance import PACKAGES, collect_provenance, find_version
 from scenarios.files.replacement import replace_text
+from scenarios.report.paths import ReportPaths
 from scenarios.schema.errors import ScenarioError
-from scenarios.schema.plugins import keep_plugins
 from scenarios.store.rows import Planned, Report, Row
 from scenarios.store.store import STORE_VERSION, DamagedStoreError, Store
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 if TYPE_CHECKING:
+    from scenarios.report.paths import ReportPaths
     from scenarios.report.tables.table import Table
     from scenarios.schema.loader import LoadedScenario
     from scenarios.store.store import Store
@@ -34,20 +35,6 @@ class Progress:
     taken: Callable[[Hashable, str], None] = lambda _, __: None
     settled: Callable[[Hashable], None] = lambda _: None
     row: Callable[[str], None] = lambda _: None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReportPaths:
-    """Files of a report: the page if there is one, figures (PNG and SVG), and tables (Markdown, CSV, JSON)."""
-
-    html: Path | None
-    figures: tuple[Path, ...] = ()
-    tables: tuple[Path, ...] = ()
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """All of them."""
-        return (*(() if self.html is None else (self.html,)), *self.figures, *self.tables)
 
 
 @dataclass(frozen=True, kw_only=True)

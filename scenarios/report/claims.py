@@ -14,12 +14,12 @@ import numpy as np
 
 from fl.base.results import PrivacyAccount
 from fl.base.words import plural
+from privacy.accounting.flipped_bits import AccountRow, StatedSensitivity, bit_flipping_rows
 from privacy.errors import PrivacyError
 from privacy.events.claims import Accountant, Claim
 from privacy.events.events import Relation
 from privacy.events.merging import side_by_side
 from privacy.mechanisms.bit_flipping import AES_BLOCK_BITS
-from privacy.mechanisms.sound_bit_flipping import AccountRow, StatedSensitivity, bit_flipping_rows
 from scenarios.plan.points import Plan, Point
 from scenarios.report.answers.proofs import Proved, best_proof, is_private, scenario_delta
 from scenarios.report.html import Part

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fl.base.words import plural
-from scenarios.engine.study import ReportPaths
 from scenarios.files.replacement import replace_text, writing
 from scenarios.report.library import difference, own_notes
+from scenarios.report.paths import ReportPaths
 from scenarios.report.settings import computed_by
 from scenarios.report.tables.table import Table
 from scenarios.schema.errors import mapping

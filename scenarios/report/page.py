@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from scenarios.engine.study import ReportPaths
 from scenarios.files.replacement import writing
 from scenarios.plan.points import Plan, Point
 from scenarios.report import rows
@@ -20,6 +19,7 @@ from scenarios.report.figures.images import draw_attacks, draw_partitions
 from scenarios.report.figures.learning import figures_of, over_rounds
 from scenarios.report.findings import read_findings, silent_points
 from scenarios.report.html import FIGURES, Page, Part, counted, data_uri, pictures, write_page
+from scenarios.report.paths import ReportPaths
 from scenarios.report.published import COLUMNS, agreeing, number_of, read_published, read_reference, write_published
 from scenarios.report.settings import cells_of, links_on_air, point_table, setting_in_words
 from scenarios.report.stopping import TrialRule, num_spared

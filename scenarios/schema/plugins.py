@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
@@ -22,7 +22,6 @@ from typing import Any
 
 from phy.config.conflict import listing
 from phy.config.registry import RegistryError, registries
-from scenarios.files.replacement import replacement
 from scenarios.schema.errors import KeyPath, Mark, ScenarioError
 from scenarios.schema.permission import ALLOW, is_code_allowed
 from scenarios.schema.schema_keys import schema_keys
@@ -244,23 +243,18 @@ def receive_plugins(sent: Mapping[str, Plugin]) -> None:
     import_plugins(plugins)
 
 
-def keep_plugins(words: Iterable[str], folder: Path) -> None:
-    """Copy plug-ins beside the scenario that a run folder keeps."""
-    for word in words:
-        plugin = _loaded[word]
-        if plugin.module is None:
-            path = folder / word
-            write_plugin(plugin, path if plugin.main == "__init__.py" else path.parent)
+def loaded_plugin(word: str) -> Plugin:
+    """Return a plug-in that a scenario of this process has named."""
+    return _loaded[word]
 
 
-def write_plugin(plugin: Plugin, folder: Path) -> None:
-    """Write the files of a plug-in into a folder."""
+def write_plugin(plugin: Plugin, folder: Path, *, write: Callable[[Path, bytes], Any] = Path.write_bytes) -> None:
+    """Write the files of a plug-in that are not there as they are into a folder."""
     for name, content in plugin.files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.is_file() or path.read_bytes() != content:
-            with replacement(path) as file:  # a link in its place is replaced, not followed
-                file.write(content)
+            write(path, content)
 
 
 def _forget(plugin: Plugin) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from fl.base.words import plural
-from scenarios.engine.study import ReportPaths, Study
+from scenarios.engine.study import Study
+from scenarios.report.paths import ReportPaths
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario, load_kept
 from scenarios.store.store import Store

@@ -16,7 +16,7 @@ from scenarios.engine.compiling import compiling_s, told
 from scenarios.engine.limits import Room, refuse_disk, refuse_memory
 from scenarios.engine.limits import room as make_room
 from scenarios.engine.options import RunOptions
-from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
+from scenarios.engine.study import Outcome, Progress, Study
 from scenarios.files.log import event, logger
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan, Point
@@ -25,6 +25,7 @@ from scenarios.report.claims import broken_budgets, proved_epsilons, strongest_c
 from scenarios.report.figures.drawing import Drawing
 from scenarios.report.findings import read_findings, silent_points
 from scenarios.report.page import drawings, write_report
+from scenarios.report.paths import ReportPaths
 from scenarios.report.published import without_others
 from scenarios.report.rows import few_of_each, results_table
 from scenarios.report.settings import setting_in_words

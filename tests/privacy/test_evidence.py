@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from privacy import evidence
+from privacy.accounting.flipped_bits import bit_epsilon
 from privacy.errors import PrivacyError
 from privacy.events.noise_events import FlippedBit
 from privacy.events.superposed import SuperposedBit
 from privacy.evidence import (
     confidence_for,
+    credited_channel_rate,
     credited_noise_power,
     credited_rate,
     evidence_delta,
@@ -26,8 +28,7 @@ from privacy.evidence import (
     listener_sentence,
     may_credit,
 )
-from privacy.mechanisms.bit_flipping import artificial_rate, composed_rate, credited_channel_rate
-from privacy.mechanisms.sound_bit_flipping import bit_epsilon
+from privacy.mechanisms.bit_flipping import artificial_rate, composed_rate
 
 Floats = NDArray[np.float64]
 

@@ -16,12 +16,13 @@ from fl.base.errors import LearningError
 from fl.base.words import plural
 from privacy.audit.attack import Audited
 from privacy.errors import PrivacyError
-from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
+from scenarios.engine.study import Outcome, Progress, Study
 from scenarios.files.replacement import writing
 from scenarios.plan.identity import identity_of, physics
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan, Point
 from scenarios.report.figures.style import write_picture
+from scenarios.report.paths import ReportPaths
 from scenarios.report.tables.table import say
 from scenarios.schema.errors import ScenarioError, told_by
 from scenarios.schema.loader import LoadedScenario, as_yaml, resolved_root

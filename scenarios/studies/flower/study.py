@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from fl.base.measured import PRIVACY
-from scenarios.engine.study import ReportPaths
 from scenarios.plan.points import Plan, Point
 from scenarios.report.figures.draw import write_figures
 from scenarios.report.figures.drawing import Curve, Drawing, Spot
 from scenarios.report.html import FIGURES, Page, Part, counted, pictures, write_page
+from scenarios.report.paths import ReportPaths
 from scenarios.report.tables.quantities import RATES
 from scenarios.report.tables.summaries import rate_interval
 from scenarios.report.tables.table import Table

@@ -12,12 +12,12 @@ import numpy as np
 from fl.base.measured import LINK_RATES
 from fl.base.words import plural
 from phy.measure.independence import FEWEST_ERRORS, FEWEST_PACKETS_IN_ERROR, assess, verdict
-from scenarios.engine.study import ReportPaths
 from scenarios.report.figures.curves import Shown, looks_of, sort_into_panels
 from scenarios.report.figures.draw import write_figures
 from scenarios.report.figures.drawing import Drawing, Spot
 from scenarios.report.figures.learning import MOST_CURVES
 from scenarios.report.html import FIGURES, Page, Part, counted, pictures, write_page
+from scenarios.report.paths import ReportPaths
 from scenarios.report.rows import BURST_HEADS, INDEPENDENT, burst_cells
 from scenarios.report.tables.table import Table
 from scenarios.schema.labels.labels import axis_label

@@ -12,9 +12,10 @@ from fl.base.words import plural
 from phy.measure.monte_carlo import Stop, StopReason, StopRule, why_stop
 from scenarios.engine.compiling import compiling_s, told
 from scenarios.engine.interruption import stop_if_asked
-from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
+from scenarios.engine.study import Outcome, Progress, Study
 from scenarios.files.log import event, logger
 from scenarios.report.figures.drawing import Drawing
+from scenarios.report.paths import ReportPaths
 from scenarios.report.tables.table import say
 from scenarios.schema.errors import printable
 from scenarios.schema.loader import LoadedScenario, as_yaml

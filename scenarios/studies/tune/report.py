@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from fl.base.words import plural
 from phy.config.conflict import flow, listing
-from scenarios.engine.study import ReportPaths
 from scenarios.files.provenance import PACKAGES, find_version
 from scenarios.files.replacement import replace_text, writing
 from scenarios.plan.points import is_number
@@ -19,6 +18,7 @@ from scenarios.report.figures.draw import write_figures
 from scenarios.report.figures.drawing import Curve, Drawing, Spot
 from scenarios.report.figures.learning import MOST_CURVES
 from scenarios.report.html import Head, Part, counted, pictures, render_page
+from scenarios.report.paths import ReportPaths
 from scenarios.report.tables.table import Table, csv_text
 from scenarios.schema.labels.labels import axis_label, setting_cell, setting_label
 from scenarios.schema.loader import LIBRARY, as_yaml

@@ -10,9 +10,10 @@ from typing import Any
 
 from scenarios.engine.limits import room
 from scenarios.engine.options import RunOptions, refuse_impossible
-from scenarios.engine.study import RUNS, ReportPaths
+from scenarios.engine.study import RUNS
 from scenarios.files.plain_files import RESULTS
 from scenarios.plan.plan import expand
+from scenarios.report.paths import ReportPaths
 from scenarios.report.tables.table import say
 from scenarios.schema.errors import ScenarioError, printable
 from scenarios.schema.loader import Source, load_scenario

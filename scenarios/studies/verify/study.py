@@ -12,10 +12,11 @@ from typing import Any, Self
 from pydantic import TypeAdapter
 
 from scenarios.engine.cluster.compatibility import versions
-from scenarios.engine.study import Outcome, Progress, ReportPaths, Study
+from scenarios.engine.study import Outcome, Progress, Study
 from scenarios.files.provenance import find_cpu_model
 from scenarios.files.replacement import replace_text, writing
 from scenarios.plan.identity import identity_of
+from scenarios.report.paths import ReportPaths
 from scenarios.report.tables.table import csv_text, say
 from scenarios.schema.loader import as_yaml
 from scenarios.store.rows import Batch, Row

@@ -17,9 +17,10 @@ from privacy.accounting.calibration import (
     schedule_weights,
     would_exceed,
 )
-from privacy.accounting.spending import event_of, spendings
+from privacy.accounting.spending import spendings
 from privacy.errors import PrivacyError
 from privacy.events.events import Kind, Ledger, NoRelease, Spending
+from privacy.events.kinds import event_of
 from privacy.events.noise_events import FlippedBit, GaussianNoise, PureEpsilon
 from privacy.mechanisms.gaussian_mechanism import calibrated_sigma
 

@@ -10,9 +10,9 @@ import pytest
 from numpy.typing import NDArray
 
 from privacy.accounting.accountants import account
-from privacy.accounting.spending import event_of
 from privacy.errors import PrivacyError
 from privacy.events.events import Spending, Unprotected
+from privacy.events.kinds import event_of
 from privacy.events.levels import SuperposedLevels, plane_noise_multiplier, rounded_pair
 from privacy.events.noise_events import GaussianNoise, PureEpsilon
 from privacy.events.superposed import SuperposedBit

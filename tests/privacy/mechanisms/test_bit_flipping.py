@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 
 from privacy.errors import PrivacyError
-from privacy.evidence import credited_rate
+from privacy.evidence import credited_channel_rate, credited_rate
 from privacy.mechanisms import flip_plans
 from privacy.mechanisms.bit_flipping import (
     aes_ciphertext_rate,
@@ -19,7 +19,6 @@ from privacy.mechanisms.bit_flipping import (
     artificial_rate,
     blocks_touched,
     composed_rate,
-    credited_channel_rate,
     epsilon_of,
     recovered_factor,
     target_bit_error_rate,

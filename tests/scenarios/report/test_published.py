@@ -12,10 +12,10 @@ import pytest
 from fake_runs import FakePlan, make_plan, make_trial, store_trials
 from scipy import stats
 
-from scenarios.engine.study import ReportPaths
 from scenarios.plan.plan import expand
 from scenarios.plan.points import Plan
 from scenarios.report.page import write_report
+from scenarios.report.paths import ReportPaths
 from scenarios.report.published import (
     Published,
     compare,

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from fake_runs import FIGURE, PROVENANCE, make_plan, make_trial, store_trials
 
-from scenarios.engine.study import ReportPaths
 from scenarios.plan.points import Plan
 from scenarios.report.html import reflow
 from scenarios.report.page import write_report
+from scenarios.report.paths import ReportPaths
 from scenarios.report.tables.summaries import Mean, rate_interval
 from scenarios.schema.errors import ScenarioError
 from scenarios.store.store import Store

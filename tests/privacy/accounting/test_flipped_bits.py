@@ -9,11 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from privacy.ciphers import build_cipher
-from privacy.errors import PrivacyError
-from privacy.mechanisms.bit_flipping import epsilon_of
-from privacy.mechanisms.gaussian_mechanism import delta_from_renyi
-from privacy.mechanisms.sound_bit_flipping import (
+from privacy.accounting.flipped_bits import (
     AccountRow,
     StatedSensitivity,
     bit_epsilon,
@@ -22,6 +18,10 @@ from privacy.mechanisms.sound_bit_flipping import (
     epsilon_from_renyi,
     reachable_bits,
 )
+from privacy.ciphers import build_cipher
+from privacy.errors import PrivacyError
+from privacy.mechanisms.bit_flipping import epsilon_of
+from privacy.mechanisms.gaussian_mechanism import delta_from_renyi
 
 L2 = StatedSensitivity(steps=419.43, norm="l2", on_grid=True)
 PAPER = {

@@ -12,9 +12,9 @@ eps0 (n - 2 Binomial(n, p)). Everything depends on n, which has weak bounds:
   distance D allows D of them, and an l2 distance D allows D^2, each with all its B bits.
 
 At the rates of the paper the sum is many orders of magnitude above the epsilon of Theorem 1. The account is right: with
-millions of independent flips, an observer who knows both candidates can distinguish them. Theorem 1 (see
-`bit_flipping`) weighs bits by significance and averages over neighbours: it describes the typical change of a value,
-which is no guarantee.
+millions of independent flips, an observer who knows both candidates can distinguish them. Theorem 1
+(`privacy.mechanisms.bit_flipping`) weighs bits by significance and averages over neighbours: it describes the typical
+change of a value, which is no guarantee.
 """
 
 from __future__ import annotations
