@@ -97,8 +97,8 @@ class LocalConfig(Frozen):
         return self.optimizer != "adam" and self.decay_steps is None and self.precision == "float32"
 
     @property
-    def in_dense_kernel(self) -> bool:
-        """True if the kernel of stacks of dense layers has these steps."""
+    def in_layer_kernel(self) -> bool:
+        """True if the kernel of stacks of layers has these steps."""
         return self.precision == "float32"
 
 

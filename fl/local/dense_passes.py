@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fl.base.arrays import F32, I64, U32
-from fl.models.dense_stack import DenseStack
+from fl.base.arrays import F32, F64, I64, U32
+from fl.models.layer_stack import LayerStack
 from phy.numerics.blas import product, product_of_transposed, product_with_transposed, sgemm_address
 from phy.numerics.compiled import aligned_zeros, inlined, read_only, spliced
 from phy.numerics.threefry import threefry
@@ -25,9 +25,12 @@ from phy.numerics.vectors import add, clear, dot, multiply, scale_by
 
 MOST_ROWS = 96
 """Samples that go through the network at once, at most."""
+MOST_LANES = 16
+"""Places beyond the samples in arrays of one number per sample."""
 _RANDOM_LAYERS = np.uint32(4096)
 """As in `fl.local.forward`: counters of dropout."""
-_CODES = {None: 0, "relu": 1, "tanh": 2, "sigmoid": 3, "gelu": 4}
+CODES = {None: 0, "relu": 1, "tanh": 2, "sigmoid": 3, "gelu": 4}
+"""Numbers of activations in kernels."""
 _NOTHING = np.float32(0.0)
 _ROOT_HALF, _DENSITY = np.float32(math.sqrt(0.5)), np.float32(1.0 / math.sqrt(2.0 * math.pi))
 
@@ -54,6 +57,8 @@ class Scratch(NamedTuple):
     """Arrays of a thread for some samples: pixels, and of all units z, f(z), the slope f'(z), and what comes back.
 
     One layer of all samples lies behind the other. `words` are those of one sample, `gradient` is that of a device.
+    Per sample, `squares` and `inners` are what convolutions in front add to ||v||^2 and to its product with the
+    weights, and `factors` shorten v.
     """
 
     pixels: F32
@@ -63,9 +68,12 @@ class Scratch(NamedTuple):
     backs: F32
     gradient: F32
     words: U32
+    squares: F64
+    inners: F64
+    factors: F32
 
 
-def net_of(stack: DenseStack) -> Net:
+def net_of(stack: LayerStack) -> Net:
     layers = stack.layers
     units = np.array([layer.units for layer in layers], np.int64)
     sizes = np.array([layer.num_parameters for layer in layers], np.int64)
@@ -73,8 +81,8 @@ def net_of(stack: DenseStack) -> Net:
         np.array([layer.inputs for layer in layers], np.int64),
         units,
         np.array([layer.bias for layer in layers], np.int64),
-        np.array([_CODES[layer.activation] for layer in layers], np.int64),
-        np.cumsum(sizes) - sizes,
+        np.array([CODES[layer.activation] for layer in layers], np.int64),
+        stack.num_parameters - int(sizes.sum()) + np.cumsum(sizes) - sizes,  # behind those of convolutions
         np.cumsum(units) - units,
         np.array([round(layer.dropout * 2.0**32) for layer in layers], np.uint32),
         np.array([1.0 / (1.0 - layer.dropout) for layer in layers], np.float32),
@@ -83,9 +91,9 @@ def net_of(stack: DenseStack) -> Net:
     return Net(sgemm_address(), *(read_only(part) for part in numbers))
 
 
-def scratch_of(stack: DenseStack, rows: int, size: int) -> Scratch:
+def scratch_of(stack: LayerStack, rows: int, size: int) -> Scratch:
     """Of `rows` samples, with a gradient of `size` numbers."""
-    units = rows * sum(layer.units for layer in stack.layers)
+    units, padded = rows * sum(layer.units for layer in stack.layers), rows + MOST_LANES
     linear, outputs, slopes, backs = (aligned_zeros(units, np.float32) for _ in range(4))
     return Scratch(
         pixels=aligned_zeros(stack.layers[0].inputs * rows, np.float32),
@@ -95,6 +103,9 @@ def scratch_of(stack: DenseStack, rows: int, size: int) -> Scratch:
         backs=backs,
         gradient=aligned_zeros(size, np.float32),
         words=aligned_zeros(max(layer.inputs for layer in stack.layers) + 1, np.uint32),
+        squares=np.zeros(padded, np.float64),
+        inners=np.zeros(padded, np.float64),
+        factors=np.zeros(padded, np.float32),
     )
 
 
@@ -135,6 +146,21 @@ def _gelu(linear: Any, outputs: Any, slopes: Any) -> None:
         slopes[c] = below + z * _DENSITY * np.exp(np.float32(-0.5) * z * z)
 
 
+@spliced
+def activate(code: Any, linear: Any, outputs: Any, slopes: Any) -> None:
+    """f and f' of `linear`, for the number `code` of an activation."""
+    if code == 0:
+        _identity(linear, outputs, slopes)
+    elif code == 1:
+        _relu(linear, outputs, slopes)
+    elif code == 2:
+        _tanh(linear, outputs, slopes)
+    elif code == 3:
+        _sigmoid(linear, outputs, slopes)
+    else:
+        _gelu(linear, outputs, slopes)
+
+
 @inlined
 def _fill(key0: Any, key1: Any, index: Any, first: Any, second: Any) -> None:
     for p in range(len(first)):
@@ -142,9 +168,9 @@ def _fill(key0: Any, key1: Any, index: Any, first: Any, second: Any) -> None:
 
 
 @spliced
-def _draw(key0: Any, key1: Any, index: Any, words: Any, count: Any) -> None:
-    """Words of `count` entries: all first words of the pairs, and then all second ones."""
-    pairs = (count + 1) // 2
+def draw(key0: Any, key1: Any, sample: Any, layer: Any, words: Any, count: Any) -> None:
+    """Words of dropout of `count` entries: all first words of the pairs, and then all second ones."""
+    pairs, index = (count + 1) // 2, np.uint32(np.uint32(sample) * _RANDOM_LAYERS + layer)
     _fill(key0, key1, index, words[:pairs], words[pairs : 2 * pairs])
 
 
@@ -169,9 +195,8 @@ def forward(net: Any, weights: Any, rows: Any, key0: Any, key1: Any, first: Any,
         if drops and net.limits[layer] > np.uint32(0):
             limit, factor, words = net.limits[layer], net.factors[layer], scratch.words
             for row in range(rows):
-                index = np.uint32(np.uint32(first + row) * _RANDOM_LAYERS + net.random_layers[layer])
                 own = slice(at + row * width, at + (row + 1) * width)
-                _draw(key0, key1, index, words, width)
+                draw(key0, key1, first + row, net.random_layers[layer], words, width)
                 _drop(words, limit, factor, values[own])
                 if layer > 0:
                     _drop(words, limit, factor, scratch.slopes[own])
@@ -183,17 +208,7 @@ def forward(net: Any, weights: Any, rows: Any, key0: Any, key1: Any, first: Any,
             linear, outputs, slopes = scratch.linear[own], scratch.outputs[own], scratch.slopes[own]
             if net.biases[layer]:
                 add(weights[biases_at : biases_at + units], linear)
-            code = net.activations[layer]
-            if code == 0:
-                _identity(linear, outputs, slopes)
-            elif code == 1:
-                _relu(linear, outputs, slopes)
-            elif code == 2:
-                _tanh(linear, outputs, slopes)
-            elif code == 3:
-                _sigmoid(linear, outputs, slopes)
-            else:
-                _gelu(linear, outputs, slopes)
+            activate(net.activations[layer], linear, outputs, slopes)
 
 
 @spliced
@@ -217,7 +232,7 @@ def clip_gradients(net: Any, rule: Any, rows: Any, square_of_weights: Any, scrat
     """Shorten the gradient of each sample; return the sum of the factors, and how many gradients were longer."""
     share, longer, mu = np.float32(0.0), 0, np.float64(rule.l2)
     for row in range(rows):
-        square, inner = 0.0, 0.0
+        square, inner = scratch.squares[row], scratch.inners[row]
         for layer in range(len(net.units)):
             width, units = net.inputs[layer], net.units[layer]
             at = rows * net.units_at[layer] + row * units
@@ -237,6 +252,7 @@ def clip_gradients(net: Any, rule: Any, rows: Any, square_of_weights: Any, scrat
             for layer in range(len(net.units)):
                 at = rows * net.units_at[layer] + row * net.units[layer]
                 scale_by(factor, scratch.backs[at : at + net.units[layer]])
+        scratch.factors[row] = factor
         share += factor
     return share, longer
 

@@ -24,8 +24,8 @@ from fl.data.partition.split import Partition
 from fl.local.forward import can_walk, has_convolutions
 from fl.local.gradients import cross_entropy, forward_bytes, logits_at_test, unit_pixels
 from fl.local.samples import padded_size, slices
-from fl.models.dense_stack import DenseStack
 from fl.models.federated import FederatedModel
+from fl.models.layer_stack import LayerStack
 from phy.numerics.lazy_tensorflow import tf
 
 _MEMORY_BYTES = 128 << 20
@@ -51,7 +51,7 @@ def evaluate(
             np.asarray(weights, np.float32), images, labels, classes=classes, scale=scale, shift=shift
         )
         return float(losses.sum(dtype=np.float64)) / len(y), int(np.count_nonzero(hits)) / len(y)
-    if (stack := model.dense_stack) is not None:
+    if (stack := model.layer_stack) is not None:
         means, shares = _scores(stack, np.asarray(weights)[None], x, y, [np.arange(len(y))], line=(scale, shift))
         return float(means[0]), float(shares[0])
     call, sample_bytes = _compiled(model)
@@ -71,10 +71,10 @@ def evaluate(
 def evaluate_stacked(model: FederatedModel, weights: F32, *, data: ImageData, partition: Partition) -> tuple[F64, F64]:
     """`evaluate` of every device's weights, `[K, M]` or `[M]` for all, on its own training images: `[K]` each.
 
-    Dense networks are scored in kernels; in TensorFlow they are one product over stacked weights, and others go device
-    by device inside the compiled call.
+    Stacks of layers are scored in kernels; in TensorFlow dense ones are one product over stacked weights, and others
+    go device by device inside the compiled call.
     """
-    if (stack := model.dense_stack) is not None:
+    if (stack := model.layer_stack) is not None:
         line, given = (data.scale, data.shift), np.atleast_2d(weights)
         return _scores(stack, given, data.x_train, data.y_train, partition.devices, line=line)
     sizes = np.asarray(partition.sizes, np.int64)
@@ -99,14 +99,14 @@ def evaluate_stacked(model: FederatedModel, weights: F32, *, data: ImageData, pa
 
 
 def _scores(
-    stack: DenseStack, weights: F32, x: U8 | F32, y: I64 | F32, samples: Sequence[I64], *, line: tuple[float, float]
+    stack: LayerStack, weights: F32, x: U8 | F32, y: I64 | F32, samples: Sequence[I64], *, line: tuple[float, float]
 ) -> tuple[F64, F64]:
     """Mean loss and share of right labels of `weights` `[K or 1, M]` on `samples` of each device: `[K]` each."""
-    from fl.local.dense_kernel import score_dense
+    from fl.local.layer_kernel import score_layers
 
     sizes = np.array([len(own) for own in samples])
     answers: NDArray[Any] = y.astype(np.float32 if y.dtype.kind == "f" else np.int32)
-    losses, hits = score_dense(
+    losses, hits = score_layers(
         stack,
         np.asarray(weights, np.float32),
         x.reshape(len(x), -1),

@@ -19,8 +19,8 @@ from fl.data.partition.split import Partition
 from fl.local.config import LocalConfig
 from fl.local.gradients import Gradient, compile_gradient
 from fl.local.samples import Batches, Slices, folded_keys, slices
-from fl.models.dense_stack import DenseStack
 from fl.models.federated import FederatedModel
+from fl.models.layer_stack import LayerStack
 from phy.numerics.lazy_tensorflow import tf
 from phy.numerics.random import Purpose, round_keys
 from phy.numerics.workers import available_threads
@@ -113,7 +113,7 @@ class _Crew:
 
 @dataclass(frozen=True, kw_only=True)
 class _KernelBatch:
-    """What a kernel is given of the devices `rows` of a round's list: fields that `Task` and `DenseTask` share."""
+    """What a kernel is given of the devices `rows` of a round's list: fields that `Task` and `LayerTask` share."""
 
     rows: slice
     task: dict[str, Any]
@@ -141,7 +141,7 @@ class LocalTrainer(Kept):
         self._model, self._config, self._data = model, config, data
         self._seed, self._trial = seed, trial
         self._classes = model.linear_classes if config.in_kernels else None
-        self._stack = model.dense_stack if config.in_dense_kernel else None
+        self._stack = model.layer_stack if config.in_layer_kernel else None
         self._sizes = np.asarray(partition.sizes, np.int64)
         self._samples = np.concatenate(partition.devices)
         self._starts = np.cumsum(self._sizes) - self._sizes
@@ -175,7 +175,7 @@ class LocalTrainer(Kept):
             self._train_linear(self._classes, weights, devices, steps, round_index, out)
             return out
         if self._stack is not None:
-            self._train_dense(self._stack, weights, devices, steps, round_index, out)
+            self._train_layers(self._stack, weights, devices, steps, round_index, out)
             return out
 
         # After one step all have weights of their own.
@@ -219,11 +219,11 @@ class LocalTrainer(Kept):
                 velocity[mine] = moving
         self._taken[devices] += steps
 
-    def _train_dense(
-        self, stack: DenseStack, weights: F32, devices: I64, steps: I64, round_index: int, out: LocalOutcome
+    def _train_layers(
+        self, stack: LayerStack, weights: F32, devices: I64, steps: I64, round_index: int, out: LocalOutcome
     ) -> None:
-        """Train a stack of dense layers in `fl.local.dense_kernel`, some devices at once."""
-        from fl.local.dense_kernel import DenseTask, rule_of, train_dense
+        """Train a stack of layers in `fl.local.layer_kernel`, some devices at once."""
+        from fl.local.layer_kernel import LayerTask, rule_of, train_layers
 
         moments = tuple(self._moments.values())
         rule = rule_of(self._config, scale=self._data.scale, shift=self._data.shift)
@@ -232,8 +232,8 @@ class LocalTrainer(Kept):
             rows, mine = batch.rows, devices[batch.rows]
             count = int(steps[rows].max()) if stack.has_dropout else 0
             keys = folded_keys(dropout_key, np.repeat(np.arange(count), len(mine)), np.tile(mine, count))
-            task = DenseTask(**batch.task, taken=self._taken[mine], keys=keys.reshape(count, len(mine), 2), rows=mine)
-            out.loss[rows], out.clipped_share[rows] = train_dense(
+            task = LayerTask(**batch.task, taken=self._taken[mine], keys=keys.reshape(count, len(mine), 2), rows=mine)
+            out.loss[rows], out.clipped_share[rows] = train_layers(
                 rule, task, self._labels, stack=stack, moments=moments, out=out.weights[rows]
             )
         self._taken[devices] += steps

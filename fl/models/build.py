@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 from fl.base.errors import LearningError
 from fl.models import layers as plain
-from fl.models.dense_stack import dense_stack
-from fl.models.federated import FederatedModel, federated, stack_of_dense_layers
+from fl.models.federated import FederatedModel, federated, stack_of_layers
 from fl.models.kinds.networks import output_width
+from fl.models.layer_stack import layer_stack
 from fl.models.layers import Layer, Shape
 from fl.models.model import Model
 from phy.numerics.random import Purpose, seed_sequence
@@ -143,9 +143,9 @@ def build_model(
                 made, name=config.name, image_shape=image_shape, num_classes=num_classes, outputs=outputs
             )
 
-    stack = dense_stack(layers, image_shape=image_shape)
-    if layers is not None and stack is not None:
-        return stack_of_dense_layers(
+    stack = layer_stack(layers, image_shape=image_shape)
+    if layers is not None and stack is not None and not (predicts_numbers and stack.stages):
+        return stack_of_layers(
             layers,
             stack=stack,
             image_shape=image_shape,
@@ -155,7 +155,7 @@ def build_model(
             predicts_numbers=predicts_numbers,
         )
     made = federated(make_network(), predicts_numbers=predicts_numbers)
-    if predicts_numbers and made.stack is None:
+    if predicts_numbers and (made.stack is None or made.stack.stages):
         raise LearningError(f"model {config.name} has other layers than dense ones, {ONLY_DENSE}", "write model: mlp")
     return made
 

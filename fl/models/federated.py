@@ -1,4 +1,4 @@
-"""A network as one vector of weights, which is what travels over the air; stacks of dense layers without Keras."""
+"""A network as one vector of weights, which is what travels over the air; stacks of layers without Keras."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.base.arrays import F32
-from fl.models.dense_stack import DenseStack, initial_weights, keras_stack
-from fl.models.layers import Dense, Layer, Shape, is_softmax_regression
+from fl.models.layer_stack import LayerStack, initial_weights, keras_stack
+from fl.models.layers import Conv, Dense, Layer, Shape, is_softmax_regression, walk
 from phy.engines.choice import sees_gpu
 
 
@@ -46,7 +46,7 @@ class FederatedModel:
     - `outputs`: its number of logits;
     - `make_network` returns the Keras network, with the same weights at every call;
     - `is_softmax`: the network is one dense layer on plain pixels, and kernels train it without Keras;
-    - `stack`: the dense layers of another network that consists of them alone, which kernels train too; else None;
+    - `stack`: the layers of another network that kernels train too, convolutions and then dense ones; else None;
     - `predicts_numbers`: its first output is a number, which kernels alone train.
     """
 
@@ -55,7 +55,7 @@ class FederatedModel:
     outputs: int
     make_network: Callable[[], Any]
     is_softmax: bool = False
-    stack: DenseStack | None = None
+    stack: LayerStack | None = None
     predicts_numbers: bool = False
 
     def __post_init__(self) -> None:
@@ -72,8 +72,8 @@ class FederatedModel:
         return self.outputs if self.is_softmax and not sees_gpu() else None
 
     @property
-    def dense_stack(self) -> DenseStack | None:
-        """The dense layers, where kernels train and test them; None for what TensorFlow does."""
+    def layer_stack(self) -> LayerStack | None:
+        """The layers, where kernels train and test them; None for what TensorFlow does."""
         return None if sees_gpu() and not self.predicts_numbers else self.stack
 
     @property
@@ -114,10 +114,10 @@ def pieces_of(variables: Sequence[tuple[str, tuple[int, ...]]]) -> tuple[Piece, 
     return tuple(pieces)
 
 
-def stack_of_dense_layers(
+def stack_of_layers(
     layers: Sequence[Layer],
     *,
-    stack: DenseStack,
+    stack: LayerStack,
     image_shape: Shape,
     initial: Literal["keras", "pytorch"],
     state: int,
@@ -126,14 +126,16 @@ def stack_of_dense_layers(
 ) -> FederatedModel:
     """The network of `layers` without Keras; `state` seeds Keras's generator of seeds, `make_network` builds it.
 
-    `stack` is what `dense_stack` returns for `layers`.
+    `stack` is what `layer_stack` returns for `layers`.
     """
-    places = [place for place, layer in enumerate(layers, start=1) if isinstance(layer, Dense)]
     variables: list[tuple[str, tuple[int, ...]]] = []
-    for place, layer in zip(places, stack.layers, strict=True):
-        variables.append((f"dense_{place}/kernel", (layer.inputs, layer.units)))
-        if layer.bias:
-            variables.append((f"dense_{place}/bias", (layer.units,)))
+    for place, (layer, before, after) in enumerate(walk(layers, image_shape), start=1):
+        if isinstance(layer, Dense | Conv):
+            window = (layer.kernel,) * 2 if isinstance(layer, Conv) else ()
+            name = f"{'conv' if window else 'dense'}_{place}"
+            variables.append((f"{name}/kernel", (*window, before[-1], after[-1])))
+            if layer.bias:
+                variables.append((f"{name}/bias", after[-1:]))
     is_softmax = is_softmax_regression(layers) and not predicts_numbers
     return FederatedModel(
         pieces=pieces_of(variables),

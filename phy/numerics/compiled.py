@@ -63,7 +63,14 @@ _config: Any = numba.config
 # In the environment: where any variable of numba changes, it reads all of them anew.
 if not _config.CACHE_DIR:
     os.environ["NUMBA_CACHE_DIR"] = str(_writable_folder())
-if _config.CPU_NAME is None and _config.CPU_FEATURES is None and "+avx512f" in get_host_cpu_features().split(","):
+
+
+def host_has(feature: str) -> bool:
+    """Return True if kernels may use this extension of the processor, as LLVM names it."""
+    return f"+{feature}" in (_config.CPU_FEATURES or get_host_cpu_features()).split(",")
+
+
+if _config.CPU_NAME is None and _config.CPU_FEATURES is None and host_has("avx512f"):
     # LLVM takes half of AVX-512's width on Intel processors, as the first of them slowed down under all of it.
     os.environ["NUMBA_CPU_FEATURES"] = f"{get_host_cpu_features()},-prefer-256-bit"
 _config.reload_config()

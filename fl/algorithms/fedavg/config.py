@@ -20,7 +20,7 @@ from fl.base.words import plural
 from fl.data.data_set import DataSet, PartitionConfig, data_sets
 from fl.data.whereabouts import where_is
 from fl.local.config import LocalConfig, PersonalConfig
-from fl.models.dense_stack import dense_stack
+from fl.models.layer_stack import layer_stack
 from fl.models.layers import is_softmax_regression, num_parameters
 from fl.models.model import Model, models
 from fl.schemes.codecs.codec import Codec, CodecConfig, codecs
@@ -333,5 +333,5 @@ def trains_in_kernels(config: FedAvgConfig) -> bool:
     if is_softmax_regression(layers):
         in_kernels = config.local.in_kernels and config.personal is None
     else:
-        in_kernels = config.local.in_dense_kernel and dense_stack(layers, image_shape=facts.image_shape) is not None
+        in_kernels = config.local.in_layer_kernel and layer_stack(layers, image_shape=facts.image_shape) is not None
     return in_kernels and not sees_gpu()

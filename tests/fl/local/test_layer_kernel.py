@@ -13,9 +13,9 @@ from pace import fastest_s
 from fl.local.evaluation import evaluate, evaluate_stacked
 from fl.local.trainer import LocalTrainer
 from fl.models.build import build_model
-from fl.models.dense_stack import DenseStack, dense_stack
 from fl.models.federated import FederatedModel, federated
 from fl.models.kinds.networks import ModelConfig
+from fl.models.layer_stack import LayerStack, layer_stack
 
 SHAPE = (6, 6, 2)
 SIZES = [5, 1, 33, 97, 200]
@@ -60,9 +60,11 @@ def random_settings(rng: np.random.Generator, optimizer: str) -> dict[str, Any]:
     return given | maybe(clip=2.0, l2=0.1, proximal=0.5, decay_steps=3.0, keep_state=False)
 
 
-def both(model: FederatedModel, sizes: list[int] = SIZES, **config: Any) -> tuple[LocalTrainer, LocalTrainer]:
+def both(
+    model: FederatedModel, sizes: list[int] = SIZES, *, shape: tuple[int, int, int] = SHAPE, **config: Any
+) -> tuple[LocalTrainer, LocalTrainer]:
     """One that trains in the kernel, and one that trains in TensorFlow."""
-    data, partition = images(sizes, shape=SHAPE)
+    data, partition = images(sizes, shape=shape)
     ours, theirs = (trainer(model, data, partition, **config) for _ in range(2))
     assert ours._stack is not None
     theirs._stack = None
@@ -105,7 +107,7 @@ def mlp(activation: str = "relu", hidden: tuple[int, ...] = (9, 7)) -> Federated
     return build_model(config, image_shape=SHAPE, num_classes=CLASSES, seed=4, trial=1)
 
 
-def mean_loss(stack: DenseStack, weights: np.ndarray, x: np.ndarray, y: np.ndarray) -> float:
+def mean_loss(stack: LayerStack, weights: np.ndarray, x: np.ndarray, y: np.ndarray) -> float:
     """Mean cross-entropy in double precision."""
     from scipy.special import erf, logsumexp
 
@@ -211,4 +213,4 @@ def test_bfloat16_and_a_gpu_leave_training_to_tensorflow(monkeypatch: pytest.Mon
     assert trainer(model, data, partition, precision="bfloat16")._stack is None
     monkeypatch.setattr("fl.models.federated.sees_gpu", lambda: True)
     assert trainer(model, data, partition)._stack is None
-    assert dense_stack(None, image_shape=SHAPE) is None
+    assert layer_stack(None, image_shape=SHAPE) is None

@@ -1,4 +1,4 @@
-"""All local steps of a stack of dense layers in one kernel: matrix products by BLAS, all else in loops of its own.
+"""All local steps of convolutions and dense layers in one kernel: matrix products by BLAS, all else in its own loops.
 
 What `fl.local.gradients` and `fl.local.trainer` compute in TensorFlow: the same sums and the same random numbers, with
 roundings of their own. A device is trained alone, in slices whose size depends on its number of samples, so that its
@@ -15,9 +15,23 @@ from numpy.typing import NDArray
 
 from fl.base.arrays import F32, F64, I64, U8, U32, Bools
 from fl.local.config import LocalConfig
+from fl.local.conv_front import front_of, front_scratch
+from fl.local.conv_passes import (
+    add_sums,
+    clear_sums,
+    front_backward,
+    front_forward,
+    load_block,
+    norms_of_block,
+    pack_weights,
+    put_backs,
+    take_features,
+)
 from fl.local.dense_passes import MOST_ROWS, backward, clip_gradients, forward, net_of, scratch_of, sum_gradients
-from fl.models.dense_stack import DenseStack
+from fl.models.layer_stack import LayerStack
+from phy.numerics.blas import product_with_transposed
 from phy.numerics.compiled import inlined, lean_kernel, read_only
+from phy.numerics.lanes import LANES
 from phy.numerics.vectors import copy, dot, load_line, softmax_residual, square_residual
 from phy.numerics.workers import of_thread, run_tasks
 
@@ -30,7 +44,7 @@ _ADAM_EPSILON = np.float32(1e-7)
 """As in Keras."""
 
 
-class DenseRule(NamedTuple):
+class LayerRule(NamedTuple):
     """One step, see `fl.local.trainer.compile_update`; no clipping: `clip` inf; no decay: `decay_steps` 0.
 
     Pixels are `scale` u + `shift`; `way` is `_PLAIN`, `_MOMENTUM` or `_ADAM`.
@@ -51,10 +65,10 @@ class DenseRule(NamedTuple):
     way: int
 
 
-def rule_of(config: LocalConfig, *, scale: float, shift: float) -> DenseRule:
+def rule_of(config: LocalConfig, *, scale: float, shift: float) -> LayerRule:
     """The steps of `config` on pixels `scale` u + `shift`."""
     way = _ADAM if config.optimizer == "adam" else _MOMENTUM if config.states else _PLAIN
-    return DenseRule(
+    return LayerRule(
         rate=np.float32(config.learning_rate),
         decay_steps=np.float32(config.decay_steps or 0.0),
         momentum=np.float32(config.momentum),
@@ -71,7 +85,7 @@ def rule_of(config: LocalConfig, *, scale: float, shift: float) -> DenseRule:
     )
 
 
-class DenseTask(NamedTuple):
+class LayerTask(NamedTuple):
     """Who trains on what: `images` `[N, P]` uint8 or float32, and per device
 
     - `start` `[1 or D, M]`: the same weights for all, or each its own;
@@ -92,6 +106,17 @@ class DenseTask(NamedTuple):
 
 
 _of_training, _of_scoring = of_thread(scratch_of), of_thread(scratch_of)
+
+
+@of_thread
+def _front_of_training(stack: LayerStack, rows: int, clips: bool) -> Any:
+    blocks = -(-rows // LANES)
+    return front_scratch(stack, blocks=blocks, kept_sums=blocks if clips else 1)
+
+
+@of_thread
+def _front_of_scoring(stack: LayerStack) -> Any:
+    return front_scratch(stack, blocks=1, kept_sums=0)
 
 
 @inlined
@@ -125,11 +150,12 @@ def _move_by_moments(rate: Any, rule: Any, gradient: Any, first: Any, second: An
 @lean_kernel
 def _train(
     rule: Any, task: Any, labels: Any, targets: Any, net: Any, moments: Any, out: Any, losses: Any, clipped: Any,
-    first: Any, last: Any, scratch: Any,
+    first: Any, last: Any, scratch: Any, front: Any, front_scratch: Any,
 ) -> None:  # fmt: skip
     """Devices `first` to `last`: `out` `[D, M]`, `losses`, `clipped` `[D]`; two `moments` `[K or 0, M]` move.
 
-    One of `labels` `[N]` int32 and `targets` `[N]` float32 is None: numba removes code behind what is None.
+    One of `labels` `[N]` int32 and `targets` `[N]` float32 is None: numba removes code behind what is None, which
+    `front` is where there are no convolutions.
     """
     clips, drops = rule.clip < np.float32(np.inf), len(task.keys) > 0
     pixels = task.images.shape[1]
@@ -148,13 +174,28 @@ def _train(
                 square = np.float64(dot(weights, weights))
             slices = max((count + MOST_ROWS - 1) // MOST_ROWS, 1)
             height = (count + slices - 1) // slices
+            if front is not None:
+                height = (height + LANES - 1) // LANES * LANES  # no lane is empty but in the last block
+                pack_weights(front, weights, True, front_scratch)
+                clear_sums(front_scratch)
             for begin in range(0, count, height):
                 rows = min(height, count - begin)
+                blocks = (rows + LANES - 1) // LANES
                 # The pixels of a batch that never changes stay where they are, unless dropout left some out.
                 if step == 0 or slices > 1 or len(task.samples) > 1 or (drops and net.limits[0] > np.uint32(0)):
-                    for row in range(rows):
-                        image = task.images[task.samples[place, device, begin + row]]
-                        load_line(image, rule.scale, rule.shift, scratch.pixels[row * pixels : (row + 1) * pixels])
+                    if front is None:
+                        for row in range(rows):
+                            image = task.images[task.samples[place, device, begin + row]]
+                            load_line(image, rule.scale, rule.shift, scratch.pixels[row * pixels : (row + 1) * pixels])
+                    if front is not None:
+                        for row in range(blocks * LANES):
+                            image = task.images[task.samples[place, device, begin + min(row, rows - 1)]]
+                            load_block(front, image, rule.scale, rule.shift, row, row < rows, front_scratch)
+                if front is not None:
+                    for block in range(blocks):
+                        there = min(LANES, rows - block * LANES)
+                        front_forward(front, block, there, key0, key1, begin + block * LANES, drops, front_scratch)
+                        take_features(front, block, there, net.inputs[0], front_scratch, scratch.pixels)
                 forward(net, weights, rows, key0, key1, begin, drops, scratch)
                 units = net.units[-1]
                 at = rows * net.units_at[-1]
@@ -170,11 +211,35 @@ def _train(
                             scratch.backs[at + row * units : at + (row + 1) * units], targets[sample]
                         )
                 backward(net, weights, rows, scratch)
+                if front is not None:
+                    product_with_transposed(
+                        net.address, scratch.backs, 0, weights, net.weights_at[0], front_scratch.features, 0,
+                        (rows, net.units[0], net.inputs[0]),
+                    )  # fmt: skip
+                    if clips:
+                        clear_sums(front_scratch)
+                    for block in range(blocks):
+                        put_backs(block, min(LANES, rows - block * LANES), net.inputs[0], front_scratch)
+                        front_backward(front, block, block * front.sums_at[-1] if clips else 0, front_scratch)
+                        if clips:
+                            norms_of_block(
+                                front, block, weights, rule.l2, scratch.squares, scratch.inners, front_scratch
+                            )
                 if clips:
                     factors, beyond = clip_gradients(net, rule, rows, square, scratch)
                     share += factors
                     longer += beyond
                 sum_gradients(net, rows, begin == 0, scratch)
+                if front is not None:
+                    if clips:
+                        for row in range(rows, blocks * LANES):
+                            scratch.factors[row] = np.float32(0.0)
+                        for block in range(blocks):
+                            add_sums(
+                                front, block, True, scratch.factors, begin + block == 0, scratch.gradient, front_scratch
+                            )
+                    elif begin + rows == count:
+                        add_sums(front, 0, False, scratch.factors, True, scratch.gradient, front_scratch)
             if step == 0:
                 losses[device] = loss / count + 0.5 * rule.l2 * square
             seen += count
@@ -201,8 +266,8 @@ def _answers(labels: Labels) -> tuple[Labels | None, Labels | None]:
     return (None, given) if labels.dtype.kind == "f" else (given, None)
 
 
-def train_dense(
-    rule: DenseRule, task: DenseTask, labels: Labels, *, stack: DenseStack, moments: Sequence[F32], out: F32
+def train_layers(
+    rule: LayerRule, task: LayerTask, labels: Labels, *, stack: LayerStack, moments: Sequence[F32], out: F32
 ) -> tuple[F64, F64]:
     """Mean losses `[D]` of the first batch, and the share `[D]` of gradients longer than G, over all steps.
 
@@ -214,14 +279,15 @@ def train_dense(
     """
     devices = task.samples.shape[1]
     losses, clipped = np.zeros(devices), np.zeros(devices)
-    given, net = DenseTask(*(read_only(part) for part in task)), net_of(stack)
+    given, net, front = LayerTask(*(read_only(part) for part in task)), net_of(stack), front_of(stack)
     none = np.zeros((0, stack.num_parameters), np.float32)
     moving = (*moments, none, none)[:2]
     rows = min(MOST_ROWS, int(task.counts.max()))
+    clips = bool(rule.clip < np.inf)
     run_tasks(
         lambda first, last: _train(
             rule, given, *_answers(labels), net, moving, out, losses, clipped, first, last,
-            _of_training(stack, rows, stack.num_parameters),
+            _of_training(stack, rows, stack.num_parameters), front, _front_of_training(stack, rows, clips),
         ),
         num_tasks=devices,
     )  # fmt: skip
@@ -231,16 +297,31 @@ def train_dense(
 @lean_kernel
 def _score(
     data: Any, labels: Any, targets: Any, weights: Any, net: Any, samples: Any, bounds: Any, owners: Any, losses: Any,
-    hits: Any, first: Any, last: Any, scratch: Any,
+    hits: Any, first: Any, last: Any, scratch: Any, front: Any, front_scratch: Any,
 ) -> None:  # fmt: skip
     images, scale, shift = data
     pixels, units = images.shape[1], net.units[-1]
     for part in range(first, last):
         begin, rows = bounds[part], bounds[part + 1] - bounds[part]
-        for row in range(rows):
-            own = scratch.pixels[row * pixels : (row + 1) * pixels]
-            load_line(images[samples[begin + row]], scale, shift, own)
         given = weights[0 if len(weights) == 1 else owners[part]]
+        if front is None:
+            for row in range(rows):
+                own = scratch.pixels[row * pixels : (row + 1) * pixels]
+                load_line(images[samples[begin + row]], scale, shift, own)
+        if front is not None:
+            if part == first or (len(weights) > 1 and owners[part] != owners[part - 1]):
+                pack_weights(front, given, False, front_scratch)
+            for block in range((rows + LANES - 1) // LANES):
+                there, start = min(LANES, rows - block * LANES), begin + block * LANES
+                for lane in range(LANES):
+                    image = images[samples[start + min(lane, there - 1)]]
+                    load_block(front, image, scale, shift, lane, lane < there, front_scratch)
+                front_forward(front, 0, there, np.uint32(0), np.uint32(0), 0, False, front_scratch)
+                place = block * LANES * net.inputs[0]
+                take_features(
+                    front, 0, there, net.inputs[0], front_scratch,
+                    scratch.pixels[place : place + there * net.inputs[0]],
+                )  # fmt: skip
         forward(net, given, rows, np.uint32(0), np.uint32(0), 0, False, scratch)
         for row in range(rows):
             at = rows * net.units_at[-1] + row * units
@@ -257,8 +338,8 @@ def _score(
                 losses[begin + row] = square_residual(logits, targets[sample])
 
 
-def score_dense(
-    stack: DenseStack,
+def score_layers(
+    stack: LayerStack,
     weights: F32,
     images: U8 | F32,
     labels: Labels,
@@ -280,13 +361,14 @@ def score_dense(
     height = -(-sizes // np.maximum(parts, 1))
     ends = np.minimum((order + 1) * height[owners], sizes[owners]) + (np.cumsum(sizes) - sizes)[owners]
     bounds = np.concatenate([[0], ends])
-    losses, hits, net = np.empty(len(samples), np.float32), np.empty(len(samples), np.bool_), net_of(stack)
+    losses, hits = np.empty(len(samples), np.float32), np.empty(len(samples), np.bool_)
+    net, front = net_of(stack), front_of(stack)
     data = read_only(images), *(np.float32(one) for one in line)
     given = tuple(read_only(part) for part in (samples, bounds, owners))
     run_tasks(
         lambda first, last: _score(
             data, *_answers(labels), read_only(weights), net, *given, losses, hits, first, last,
-            _of_scoring(stack, MOST_ROWS, 0),
+            _of_scoring(stack, MOST_ROWS, 0), front, _front_of_scoring(stack),
         ),
         num_tasks=len(owners),
         cost_us=5e-5 * len(samples) * stack.num_parameters,
