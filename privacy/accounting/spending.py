@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from privacy.errors import PrivacyError
 from privacy.events.events import Event, Floats, Kind, Ledger, NoRelease, Spending, Unprotected
 from privacy.events.noise_events import FlippedBit, GaussianNoise, LaplaceNoise, PureEpsilon
 from privacy.events.sampling import SampledRelease
+from privacy.events.stated import stated_event
 
 MOST_DISTINCT = 200
 """Most distinct values before they are rounded, towards less privacy, to a relative grid."""
@@ -26,7 +28,7 @@ FIRST_STEP = 1e-3
 """Relative step of that grid, doubled until few enough values remain."""
 
 
-def event_of(kind: Kind, parameter: float, facts: Mapping[str, float]) -> Event:
+def event_of(kind: Kind, parameter: float, facts: Mapping[str, Any]) -> Event:
     """The event of one release with the `parameter` of its `Kind`.
 
     Noise of zero strength is `Unprotected`; infinite noise, or epsilon 0, is `NoRelease`. Raises PrivacyError for a
@@ -55,6 +57,8 @@ def event_of(kind: Kind, parameter: float, facts: Mapping[str, float]) -> Event:
         return NoRelease()
     if math.isinf(value):
         return Unprotected()
+    if kind == "stated":
+        return stated_event(float(value), facts)
     return LaplaceNoise(epsilon=float(value)) if kind == "laplace" else PureEpsilon(epsilon=float(value))
 
 
@@ -208,7 +212,7 @@ def _on_grid(values: Floats, step: float, way: np.ufunc) -> NDArray[np.float64]:
     return np.asarray(np.minimum(near, values) if way is np.floor else np.maximum(near, values))
 
 
-def _superposed(amplitude: float, facts: Mapping[str, float]) -> Event:
+def _superposed(amplitude: float, facts: Mapping[str, Any]) -> Event:
     if "entry_bound" not in facts:
         raise PrivacyError("a ledger of superposed bits has no fact 'entry_bound'", "give a l, the largest log odds")
     bound = float(facts["entry_bound"])
@@ -222,7 +226,7 @@ def _superposed(amplitude: float, facts: Mapping[str, float]) -> Event:
     return SuperposedBit(amplitude=amplitude, entry_bound=bound)
 
 
-def _rounded_to_levels(amplitude: float, facts: Mapping[str, float]) -> Event:
+def _rounded_to_levels(amplitude: float, facts: Mapping[str, Any]) -> Event:
     if missing := [name for name in ("levels", "share") if name not in facts]:
         raise PrivacyError(f"a ledger of superposed levels has no fact {missing[0]!r}", "give L = 2^b, and l / r")
     levels, share = int(facts["levels"]), float(facts["share"])

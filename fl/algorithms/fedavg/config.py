@@ -32,7 +32,7 @@ from phy.config.base import Access, Modulation
 from phy.config.conflict import Conflict, ConflictError, LeaveOut, Write, rounded
 from phy.engines.choice import sees_gpu, with_engine
 from phy.links.airtime import superposed_airtime_s
-from privacy.config import DeviceNoise, Mechanism, ReceiverNoise
+from privacy.config import DeviceNoise, Mechanism, ReceiverNoise, StatedNoise
 
 if TYPE_CHECKING:
     from fl.algorithms.fedavg.federation import Federation
@@ -290,8 +290,8 @@ class FedAvgConfig(Learning):
     def why_not_audited(self, privacy: Mechanism | None, *, link: LinkConfig) -> str | None:
         if link.access == "superposition" and not isinstance(privacy, ReceiverNoise):
             return "uploads add up in the air, and audits are played against single uploads"
-        if isinstance(privacy, DeviceNoise):
-            return "mechanism device-noise has no game of its own"
+        if isinstance(privacy, DeviceNoise | StatedNoise):
+            return f"mechanism {privacy.mechanism} has no game of its own"
         if privacy is not None and privacy.protects == "bits" and self.codec.as_fractions() is None:
             return f"bit flipping is audited on the fixed-point code, and codec is {self.codec.name}"
         return nobody_honest(self.attack, num_devices=self.num_devices)

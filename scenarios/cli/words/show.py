@@ -19,6 +19,7 @@ from phy.config.conflict import flow, listing
 from phy.config.registry import Registry, registries
 from scenarios.cli.words.meanings import (
     KEYS_BY_KIND,
+    WHOLE_SECTIONS,
     Meaning,
     elsewhere,
     examples_of,
@@ -33,7 +34,7 @@ from scenarios.cli.words.meanings import (
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.messages.forms import FORMS
 from scenarios.schema.messages.nearest import nearest, nearness
-from scenarios.schema.schema_keys import OWNERS, TAGS, UNNAMED, choices, description_of, schema_keys
+from scenarios.schema.schema_keys import OWNERS, SECTIONS, TAGS, UNNAMED, choices, description_of, schema_keys
 
 PAGES = {
     "link.coding": "docs/conformance.md says, clause by clause, where codes follow TS 38.212 and TS 36.212, and what a "
@@ -238,7 +239,7 @@ def _print_metrics(console: Console, algorithm: str, *, only: str | None = None)
 
 def _print_section(console: Console, section: str, keys: Sequence[str]) -> None:
     """Print the keys of a section: those of all kinds, then those of each kind, or where to find these."""
-    if (registry := registry_at(section)) is not None:
+    if (registry := registry_at(section)) is not None and SECTIONS.get(section, ("", ""))[1] not in UNNAMED.values():
         read = {name for cls in registry.classes() for name in getattr(cls, "reads", ())}
         shared = set.intersection(*(set(cls.model_fields) for cls in registry.classes())) - read
         _print_keys(console, [key for key in keys if key.rpartition(".")[2] in shared])
@@ -329,10 +330,10 @@ def written(registry: Registry[Any], cls: type[BaseModel], word: str) -> Iterato
         if registry_at(path) is not registry or path.startswith("learning.downlink"):
             continue
         by_word = any(cls not in one.classes() for one in by_words_in(key.meant("").metadata))
-        if by_word or not some:
+        if by_word or not (some or path in WHOLE_SECTIONS):
             yield f"{section}: {flow({name: word, **some})}" if by_word else f"{path}: {word}"
         else:
-            bare = "" if examples or path == "learning" else f"{word}, or with parameters "
+            bare = "" if examples or path in WHOLE_SECTIONS else f"{word}, or with parameters "
             yield f"{path}: {bare}{flow({registry.tag: word, **some})}"
 
 

@@ -211,14 +211,14 @@ def test_metrics_are_those_that_figures_may_draw(capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("what", "text"),
     [
-        ("bit-flipping", "privacy.mechanism: bit-flipping"),
-        ("gaussian", "privacy.mechanism=gaussian Gaussian noise on numbers"),
+        ("bit-flipping", "privacy: bit-flipping (mechanism)"),
+        ("gaussian", "privacy=gaussian Gaussian noise on numbers"),
         ("gaussian", "learning.attack=gaussian Attackers send"),
         ("mse", "mse trial MSE to the posterior mean"),
         ("bler", "packet_error_rate rate"),
         ("error models", "iid independent bit flips at the error rate"),
         ("power policies", "truncated-inversion Inversion, but"),
-        ("KIND", "privacy mechanism bit-flipping, device-noise"),
+        ("KIND", "mechanism bit-flipping, device-noise"),
     ],
 )
 def test_names_plurals_metrics_and_terms_of_the_field_are_shown(what: str, text: str, capsys) -> None:
