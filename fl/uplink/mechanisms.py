@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from phy.config.registry import Registry
-from privacy.config import MECHANISMS, Mechanism, key_of_mechanism
+from privacy.config import MECHANISMS, Mechanism, StatedNoise, key_of_mechanism
 
 mechanisms: Registry[Mechanism] = Registry(
-    "mechanism", Mechanism, tag="mechanism", known=MECHANISMS, key_of=key_of_mechanism
+    "mechanism",
+    Mechanism,
+    tag="mechanism",
+    extended=StatedNoise,
+    known=MECHANISMS,
+    key_of=key_of_mechanism,
 )

@@ -36,7 +36,8 @@ class Registry(Generic[T]):
     Every module directly in `package`, if there is one, is imported at the first look-up, and registers its classes by
     `register`. These modules must load neither TensorFlow nor Numba. `tag` is the key that names a class, a `Literal`
     field of it. `default` is the word of a mapping without that key, `default_with` of one with another key instead.
-    Where classes share a word, or have none, `known` are those by keys of any kind, and `key_of` is that of a mapping.
+    Plug-ins extend `extended`, by default `base`. Where classes share a word, or have none, `known` has them by keys of
+    any kind, and `key_of` returns the key of a mapping.
 
     An instance annotates a field of a pydantic model: `Annotated[Base, registry]`. Such a field takes an instance of
     `base`, a mapping with `tag`, or the bare word. Classes may be registered after the model was made.
@@ -51,6 +52,7 @@ class Registry(Generic[T]):
         tag: str = "name",
         default: str | None = None,
         default_with: Mapping[str, str] | None = None,
+        extended: type[Any] | None = None,
         known: Mapping[str, type[Any]] | None = None,
         key_of: Callable[[Any], str] | None = None,
     ) -> None:
@@ -58,6 +60,7 @@ class Registry(Generic[T]):
         self._key_of = key_of
         self.kind, self.tag, self._package = kind, tag, package
         self.base: type[T] = base
+        self.extended: type[T] = extended or base
         self._classes: dict[str, type[T]] = dict(known or {})
         self._discovered = False
         _ALL[kind] = self

@@ -28,6 +28,8 @@ _CHECKS = {
     "power policy": ("radio", "POLICY"),
     "selection": ("selection", "CHECKS"),
     "mechanism": ("mechanism", "CHECKS"),
+    "partition": ("partition", "CHECKS"),
+    "channel": ("channel", "CHECKS"),
 }
 """Module of this package, and its functions of one thing that raise AssertionError, by kind."""
 

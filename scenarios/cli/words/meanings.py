@@ -27,7 +27,6 @@ KEYS_BY_KIND = {
     "packet policy": "link.packets.policy",
     "combiner": "link.receiver.combining",
     "error model": "link.error_model",
-    "partition": "learning.partition.kind",
     "optimizer": "learning.local.optimizer",
     "accountant": "privacy.budget.accountant",
 }
