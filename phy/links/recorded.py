@@ -115,7 +115,7 @@ def recorded_in_words(link: LinkConfig) -> str | None:
         "none": "power as recorded",
         "per-link": "mean power 1 on every link",
         "per-site": "mean power 1 over all links",
-    }
+    }[channel.normalize]
     name = _name_of(channel)
     kind = "recorded" if channel.source is None else "computed"
     return f"{kind} channel {name}: {trace.num_snapshots} snapshots, {when}; {power}"

@@ -43,4 +43,4 @@ class TwoPath(ChannelSource):
         found = np.zeros((len(devices), 1, self.delay_samples + 1), np.complex128)
         found[:, 0, 0] = 1.0
         found[:, 0, self.delay_samples] += late
-        return found / np.sqrt(1.0 + ratio**2)
+        return np.asarray(found / np.sqrt(1.0 + ratio**2))
