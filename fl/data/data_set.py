@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
@@ -107,8 +109,48 @@ data_sets: Registry[DataSet] = Registry(
 """All sets of images, by the word in `learning.data.name`."""
 
 
-class PartitionConfig(Frozen):
-    """Samples that each device holds."""
+class PartitionRule(Frozen):
+    """Samples that each device holds: a plug-in defines `deal`."""
+
+    if TYPE_CHECKING:
+        kind: str
+
+    @classmethod
+    def undefined(cls) -> tuple[str, ...]:
+        """Return what a class must define to be registered and does not."""
+        inside = "samples_per_device" in cls.model_fields  # PartitionConfig, which fl.data.partition deals
+        return () if inside or defines(cls, PartitionRule, "deal") else ("deal",)
+
+    def deal(
+        self,
+        labels: NDArray[Any],
+        *,
+        features: NDArray[Any],
+        owner: NDArray[np.int64] | None,
+        num_devices: int,
+        generator: np.random.Generator,
+    ) -> Sequence[NDArray[np.int64]]:
+        """Return the positions of the samples of each device, `num_devices` arrays of whole numbers, none empty.
+
+        `labels` `[N]` of the training set: classes from 0, int64, or numbers to predict, float32; `features` `[N, H, W,
+        C]`: images, or tables of height 1; `owner` `[N]` of each sample, None where the data name nobody. Every random
+        number comes from `generator`. LearningError (`fl.base.errors`) where the samples cannot be dealt so.
+        """
+        raise NotImplementedError
+
+    @property
+    def each(self) -> int | None:
+        """Samples of every device; None where devices have different numbers of them."""
+        return None
+
+
+partitions: Registry[PartitionRule] = Registry("partition", PartitionRule, tag="kind", default="iid")
+"""All ways to deal samples to devices, by the word in `learning.partition.kind`."""
+
+
+@partitions.register
+class PartitionConfig(PartitionRule):
+    """Samples dealt at random, by their labels, or left with their owners."""
 
     kind: Literal["iid", "labels", "dirichlet", "given"] = Field(
         default="iid",
@@ -147,3 +189,8 @@ class PartitionConfig(Frozen):
                 "disjoint", "without disjoint every device draws from the whole set", Write({"samples_per_device": 50})
             )
         return self
+
+    @property
+    def each(self) -> int | None:
+        """See `PartitionRule.each`."""
+        return self.samples_per_device

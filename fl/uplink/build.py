@@ -21,14 +21,22 @@ from fl.schemes.coders.coder import Senders
 from fl.schemes.scheme import Scheme
 from fl.uplink.budgets import multipliers, upload_parameters
 from fl.uplink.plan import UploadPlan
-from fl.uplink.protection import BitFlipping, ClippedNoise, NoiseOnNumbers, Protection, RandomizedResponse, RoundPlan
+from fl.uplink.protection import (
+    BitFlipping,
+    ClippedNoise,
+    NoiseOnNumbers,
+    OwnNoise,
+    Protection,
+    RandomizedResponse,
+    RoundPlan,
+)
 from fl.uplink.senders import SenderIndex
 from fl.uplink.transport import BitTransport, NumberTransport
 from phy.config import LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.links.link import Reception
 from phy.numerics.random import Purpose, generator
-from privacy.config import DeviceNoise, FlippedBits, Mechanism, NoisyNumbers, ReceiverNoise
+from privacy.config import DeviceNoise, FlippedBits, Mechanism, NoisyNumbers, ReceiverNoise, StatedNoise
 from privacy.mechanisms.bit_distance import measure_kappa
 
 _TINY = np.finfo(np.float64).tiny
@@ -303,6 +311,9 @@ def build_protection(
         assert mechanism.clip is not None
         sigma, numbers = mechanism.sigma(multipliers(plan, link=link, privacy=mechanism))
         return ClippedNoise(sigma, clip=mechanism.clip, num_devices=plan.num_devices), numbers
+    if isinstance(mechanism, StatedNoise):
+        strengths = upload_parameters(plan, link=link, privacy=mechanism)
+        return OwnNoise(mechanism, strengths=strengths), {"sensitivity": 2.0 * mechanism.clip}
     training = plan.training
     if training.clip is None:
         raise LearningError(f"mechanism {mechanism.mechanism} needs a sensitivity", "set learning.local.clip")

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.base.arrays import F32, F64, I64, U8
+from fl.base.errors import of_shape
 from fl.schemes.aggregation.estimates import SMALLEST_DEBIAS_FACTOR
 from fl.schemes.scheme import Response
 from fl.uplink.channel_credit import errors_arrive, errors_together
@@ -24,7 +25,7 @@ from phy.numerics.bit_flips import flip_bits
 from phy.numerics.draws import round_generator
 from phy.numerics.random import Purpose
 from privacy.ciphers import Cipher, build_cipher
-from privacy.config import FlippedBits
+from privacy.config import FlippedBits, StatedNoise
 from privacy.mechanisms.bit_flipping import AES_BLOCK_BITS, aes_plaintext_rate, recovered_factor
 from privacy.mechanisms.flip_plans import FlipPlan, plan_flips
 
@@ -129,9 +130,36 @@ class ClippedNoise(NoiseOnNumbers):
         self._clip = clip
 
     def perturb(self, values: F32, *, devices: I64, context: UplinkContext) -> F32:
-        norms = np.sqrt(np.einsum("km,km->k", values, values, dtype=np.float64))
-        shorter = (self._clip / np.maximum(norms, self._clip)).astype(np.float32)
-        return super().perturb(values * shorter[:, None], devices=devices, context=context)
+        return super().perturb(within_norm(values, norm="l2", clip=self._clip), devices=devices, context=context)
+
+
+class OwnNoise(Protection):
+    """Noise of a plug-in on updates scaled to the norm `clip` of its mechanism.
+
+    `strengths` `[num_rounds]`: what a budget for the run sets; None: 1, the parameters as written.
+    """
+
+    def __init__(self, mechanism: StatedNoise, *, strengths: F64 | None) -> None:
+        super().__init__()
+        self._mechanism, self._strengths = mechanism, strengths
+
+    def perturb(self, values: F32, *, devices: I64, context: UplinkContext) -> F32:
+        drawn = round_generator(context.seed, context.trials[0], Purpose.PRIVACY, context.round_index)
+        strength = 1.0 if self._strengths is None else float(self._strengths[context.round_index])
+        clipped = within_norm(values, norm=self._mechanism.norm, clip=self._mechanism.clip)
+        noisy = self._mechanism.perturb(clipped, strength=strength, generator=drawn)
+        whose = f"perturb of mechanism {self._mechanism.mechanism}"
+        return np.asarray(of_shape(noisy, values.shape, whose=whose), np.float32)
+
+
+def within_norm(values: F32, *, norm: str, clip: float) -> F32:
+    """Return `values` `[K, M]` with the l1, l2 or linf norm of every row at most `clip`."""
+    if norm == "linf":
+        return np.clip(values, np.float32(-clip), np.float32(clip))
+    sizes = np.abs(values).sum(axis=1, dtype=np.float64)
+    if norm == "l2":
+        sizes = np.sqrt(np.einsum("km,km->k", values, values, dtype=np.float64))
+    return np.asarray(values * (clip / np.maximum(sizes, clip)).astype(np.float32)[:, None])
 
 
 class BitFlipping(Protection):

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from phy.config.base import SPEED_OF_LIGHT_M_S, AmplitudeGain, Frozen, Watts
 from phy.config.by_word import ByWord
+from phy.config.channel_source import ChannelSource, channel_sources
 from phy.config.conflict import ConflictError, LeaveOut, Say, Write, rounded
 from phy.config.fading import FadingLaw, NakagamiShape, RicianK, fading_laws
 from phy.config.files import FilePath, Sha256, pin_file
@@ -72,8 +73,8 @@ class ChannelConfig(Frozen):
     - `awgn` is one tap that never fades; `flat` one tap that fades as `fading` says, with unit mean power
       around `gain`, and holds one value for `coherence`: a symbol (an OFDM symbol where there is OFDM), a
       packet, a round, the whole run, or `doppler`: it moves on with `speed_m_s` through the whole run;
-    - `trace` is a recorded channel in `file`, see `phy.traces.container`: a snapshot per packet, round or run, or
-      under `doppler` the time of the trace; without OFDM the sum of all taps, a narrow band;
+    - `trace` is a recorded channel in `file`, see `phy.traces.container`, or one that `source` computes: a snapshot
+      per packet, round or run, or under `doppler` the time of the trace; without OFDM the sum of taps, a narrow band;
     - `tdl-a` to `tdl-e` and `cdl-a` to `cdl-e` are those of 3GPP TR 38.901 7.7 with RMS `delay_spread_s`. A new
       realisation is drawn per packet, round or run, and moves on inside it by `speed_m_s`.
     """
@@ -121,6 +122,11 @@ class ChannelConfig(Frozen):
         examples=["site.npz"],
     )
     sha256: Sha256 | None = Field(default=None, description="SHA-256 of file; written by phyloop run")
+    source: Annotated[ChannelSource, channel_sources] | None = Field(
+        default=None,
+        description="channel of model trace that a class computes, in place of a file; phyloop show channel names them",
+        examples=["two-path"],
+    )
     order: Literal["sequential", "random"] = Field(
         default="sequential",
         description="next snapshot of a trace at the next packet or round, by coherence: the next one, from a random "
@@ -156,15 +162,20 @@ class ChannelConfig(Frozen):
 
     @model_validator(mode="after")
     def _a_trace_has_a_file(self) -> ChannelConfig:
-        of_trace = [key for key in ("file", "sha256", "order", "users", "normalize") if key in self.model_fields_set]
+        of_trace = [
+            key for key in ("file", "sha256", "source", "order", "users", "normalize") if key in self.model_fields_set
+        ]
         written = [key for key in of_trace if getattr(self, key) != ChannelConfig.model_fields[key].default]
         if self.model != "trace":
             if written:
                 problem = f"{written[0]} belongs to model: trace, the model is {self.model}"
-                remedies = [Write({"model": "trace"})] if self.file is not None else []
+                remedies = [Write({"model": "trace"})] if self.file or self.source else []
                 raise ConflictError(f"{written[0]} model", problem, *remedies, LeaveOut(*written))
             return self
-        if self.file is None:
+        if self.file is not None and self.source is not None:
+            problem = "model trace has one channel, that of its file or that of its source"
+            raise ConflictError("source file", problem, LeaveOut("source"), LeaveOut("file"))
+        if self.file is None and self.source is None:
             problem = "model trace is a recorded channel, and no file is named"
             raise ConflictError("model file", problem, Write({"model": "flat"}), Say("name its file"))
         for key, unset in (("cell", None), ("speed_m_s", 0.0), ("movement", "horizontal")):

@@ -6,7 +6,7 @@ import importlib
 import json
 import pkgutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar, get_args
 
@@ -36,6 +36,8 @@ class Registry(Generic[T]):
     Every module directly in `package`, if there is one, is imported at the first look-up, and registers its classes by
     `register`. These modules must load neither TensorFlow nor Numba. `tag` is the key that names a class, a `Literal`
     field of it. `default` is the word of a mapping without that key, `default_with` of one with another key instead.
+    Plug-ins extend `extended`, by default `base`. Where classes share a word, or have none, `known` has them by keys of
+    any kind, and `key_of` returns the key of a mapping.
 
     An instance annotates a field of a pydantic model: `Annotated[Base, registry]`. Such a field takes an instance of
     `base`, a mapping with `tag`, or the bare word. Classes may be registered after the model was made.
@@ -50,11 +52,16 @@ class Registry(Generic[T]):
         tag: str = "name",
         default: str | None = None,
         default_with: Mapping[str, str] | None = None,
+        extended: type[Any] | None = None,
+        known: Mapping[str, type[Any]] | None = None,
+        key_of: Callable[[Any], str] | None = None,
     ) -> None:
         self._default, self._default_with = default, dict(default_with or {})
+        self._key_of = key_of
         self.kind, self.tag, self._package = kind, tag, package
         self.base: type[T] = base
-        self._classes: dict[str, type[T]] = {}
+        self.extended: type[T] = extended or base
+        self._classes: dict[str, type[T]] = dict(known or {})
         self._discovered = False
         _ALL[kind] = self
 
@@ -67,7 +74,7 @@ class Registry(Generic[T]):
         if not issubclass(cls, self.base):
             remedy = f"write class {cls.__name__}({self.base.__name__})"
             raise RegistryError(f"{cls.__name__} is no {self.kind}", remedy)
-        words = get_args(cls.model_fields[self.tag].annotation) if self.tag in cls.model_fields else ()
+        words = self._words_of(cls)
         if not words:
             remedy = f'write {self.tag}: Literal["my-word"] = "my-word"'
             raise RegistryError(f"{self.kind} {cls.__name__} has no word", remedy)
@@ -92,7 +99,7 @@ class Registry(Generic[T]):
 
     def words(self) -> tuple[str, ...]:
         """Return the words of all classes in alphabetical order."""
-        return tuple(self._found())
+        return tuple(key for key, cls in self._found().items() if key in self._words_of(cls))
 
     def classes(self) -> tuple[type[T], ...]:
         """Return all classes, in the order of their words."""
@@ -114,11 +121,13 @@ class Registry(Generic[T]):
         if not isinstance(value, dict):
             raise PydanticKnownError("model_type", {"class_name": self.base.__name__})
         known, word = self._found(), value.get(self.tag, self.word_without_tag(value))
+        if self._key_of is not None and word in (None, *self.words()):
+            word = self._key_of(value)
         if word is None:
             words = ", ".join(known)
             raise PydanticCustomError("no_word", "the key {tag} is missing", {"tag": self.tag, "words": words})
         if not isinstance(word, str) or word not in known:
-            words = ", ".join(f"'{one}'" for one in known)
+            words = ", ".join(f"'{one}'" for one in self.words())
             context = {"discriminator": f"'{self.tag}'", "tag": str(word), "expected_tags": words}
             raise PydanticKnownError("union_tag_invalid", context)
         if strict_json:
@@ -129,12 +138,15 @@ class Registry(Generic[T]):
         """Return the word of a mapping that names no class; None where it must."""
         return next((word for key, word in self._default_with.items() if key in value), self._default)
 
+    def _words_of(self, cls: type[T]) -> tuple[str, ...]:
+        return get_args(cls.model_fields[self.tag].annotation) if self.tag in cls.model_fields else ()
+
     def _found(self) -> dict[str, type[T]]:
         if not self._discovered and self._package is not None:
             self._discovered = True
             for module in pkgutil.iter_modules(importlib.import_module(self._package).__path__):
                 importlib.import_module(f"{self._package}.{module.name}")
-        return dict(sorted(self._classes.items()))
+        return dict(sorted(self._classes.items(), key=lambda item: (" " in item[0], item[0])))  # words come first
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Validate by `read`; serialize by the class of the instance."""

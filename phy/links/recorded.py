@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from phy.config.channel import ChannelConfig
 from phy.config.conflict import Conflict, Say, Write
 from phy.config.link import LinkConfig
 from phy.traces.clock import trace_in
@@ -23,7 +24,7 @@ def recorded_conflicts(link: LinkConfig, *, num_devices: int) -> Iterator[Confli
     channel = link.channel
     if not channel.traced:
         return
-    name = Path(channel.file or "").name
+    name = _name_of(channel)
     try:
         trace = trace_in(channel)
         assert trace is not None
@@ -58,6 +59,11 @@ def recorded_conflicts(link: LinkConfig, *, num_devices: int) -> Iterator[Confli
             Write({"error_model": "iid"}),
             Write({"error_model": "measured"}),
         )
+
+
+def _name_of(channel: ChannelConfig) -> str:
+    """The file of a recorded channel without its folders, or the word of a source."""
+    return Path(channel.file or "").name if channel.source is None else channel.source.name
 
 
 def _waveform(link: LinkConfig, trace: Trace, name: str) -> Iterator[Conflict]:
@@ -109,9 +115,10 @@ def recorded_in_words(link: LinkConfig) -> str | None:
         "none": "power as recorded",
         "per-link": "mean power 1 on every link",
         "per-site": "mean power 1 over all links",
-    }
-    name = Path(channel.file or "").name
-    return f"recorded channel {name}: {trace.num_snapshots} snapshots, {when}; {power}"
+    }[channel.normalize]
+    name = _name_of(channel)
+    kind = "recorded" if channel.source is None else "computed"
+    return f"{kind} channel {name}: {trace.num_snapshots} snapshots, {when}; {power}"
 
 
 def recorded_warnings(link: LinkConfig, *, num_rounds: int | None = None) -> Iterator[str]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from phy.config.channel import ChannelConfig
 from phy.numerics.random import Purpose, round_keys, threefry
+from phy.traces.computed import computed_trace
 from phy.traces.trace import Trace, trace_of
 
 _USERS, _START, _DRAW = 1, 2, 3
@@ -18,6 +19,8 @@ _USERS, _START, _DRAW = 1, 2, 3
 
 def trace_in(channel: ChannelConfig) -> Trace | None:
     """Return the trace that a channel names; None for other models. TraceError for a file that holds none."""
+    if channel.source is not None:
+        return computed_trace(channel.source)
     return trace_of(channel.file, channel.sha256) if channel.model == "trace" and channel.file is not None else None
 
 

@@ -38,7 +38,7 @@ _TRIES = 60
 _LEAST_FLIPS = 1e-12
 """Flips are drawn with a resolution of 2^-43: rarer flips are not guaranteed."""
 
-_NO_FACTS: Mapping[str, float] = MappingProxyType({})
+_NO_FACTS: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,14 +134,15 @@ def schedule_weights(schedule: Schedule, *, num_rounds: int, ratio: float = RATI
 
 
 def calibrated(
-    kind: Kind, *, budget: RunBudget, coordinates: int, weights: Floats, facts: Mapping[str, float] = _NO_FACTS
+    kind: Kind, *, budget: RunBudget, coordinates: int, weights: Floats, facts: Mapping[str, Any] = _NO_FACTS
 ) -> Floats:
     """The ledger parameter of every round that spends the budget, `[num_rounds]` float64.
 
     With a weight w_r for every round and one strength s for all, the strength of a round is x_r = s sqrt(w_r), for the
     squares of small losses add up: a `gaussian` noise multiplier 1 / x_r (the squares of whose inverses add up exactly,
     Dong, Roth and Su 2022), epsilon x_r of `laplace` and `pure`, log odds x_r of `flipped-bits`, p_r = 1 / (1 + e^x_r),
-    amplitude x_r of `superposed-bits` and `superposed-levels`. s is the largest of which the accountant finds at most
+    amplitude x_r of `superposed-bits` and `superposed-levels`, strength x_r of `stated`. s is the largest of which the
+    accountant finds at most
     epsilon, to 0.4 %.
 
     math.inf if the budget allows any amplitude. Flips are at least as frequent as 1e-12, which then spends less.
@@ -178,7 +179,7 @@ def _strength(
     budget: RunBudget,
     coordinates: int,
     weights: tuple[tuple[float, int], ...],
-    facts: tuple[tuple[str, float], ...],
+    facts: tuple[tuple[str, Any], ...],
 ) -> float:
     values, counts = np.array([w for w, _ in weights]), [n for _, n in weights]
     delta = budget.left(sum(counts))
@@ -210,7 +211,7 @@ def _strength(
     return _largest(spent, budget.epsilon, start=start, most=most)
 
 
-def _guess(kind: Kind, delta: float, epsilon: float, total: float, facts: Mapping[str, float]) -> float:
+def _guess(kind: Kind, delta: float, epsilon: float, total: float, facts: Mapping[str, Any]) -> float:
     """First guess for Gaussian losses, which sums of many small losses resemble: mu^2 adds up over rounds."""
     # mu of (epsilon, delta)-DP: mu^2 / 2 + mu sqrt(2 ln(1 / delta)) = epsilon, nearly.
     tail = math.sqrt(2.0 * math.log(1.0 / max(delta, 1e-300)))

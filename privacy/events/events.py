@@ -96,7 +96,15 @@ class Spending:
 
 
 Kind = Literal[
-    "none", "unprotected", "gaussian", "laplace", "pure", "flipped-bits", "superposed-bits", "superposed-levels"
+    "none",
+    "unprotected",
+    "gaussian",
+    "laplace",
+    "pure",
+    "flipped-bits",
+    "superposed-bits",
+    "superposed-levels",
+    "stated",
 ]
 """Kind of a ledger, which defines its parameter:
 
@@ -107,6 +115,8 @@ Kind = Literal[
   log odds are at most `facts["entry_bound"]`; Zhang et al. 2022;
 - `superposed-levels`: received amplitude of the outermost of `facts["levels"]` levels, rounded to without a bias,
   gradients reaching the share `facts["share"]` of their range; `privacy.events.levels`;
+- `stated`: strength of a mechanism that builds its own events, 1 as written, more being more loss; the facts of
+  `privacy.events.stated.stated_event`;
 - `none`, `unprotected`: no parameter.
 """
 
@@ -121,7 +131,7 @@ class Ledger:
     - `coordinates`: releases per device and round that depend on one unit's data, `per_number` of them for one number:
       its bits, or all bits of the cipher blocks around it;
     - `unit`, `relation`: the difference between neighbours;
-    - `facts`: numbers that the events need beside their parameter;
+    - `facts`: what the events need beside their parameter, numbers and words;
     - `credit_failure`: probability, per round and device, that there was less noise than `parameter` counts;
     - `assumptions`: sentences that every claim needs, beside the mechanism itself;
     - `credit_assumptions`: further sentences for claims that count channel noise;
@@ -136,7 +146,7 @@ class Ledger:
     per_number: int = 1
     relation: Relation = "replace-one"
     uncredited: Floats | None = None
-    facts: Mapping[str, float] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
     credit_failure: float = 0.0
     assumptions: tuple[str, ...] = ()
     credit_assumptions: tuple[str, ...] = ()

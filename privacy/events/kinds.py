@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from privacy.errors import PrivacyError
 from privacy.events.events import Event, Floats, Kind, NoRelease, Unprotected
 from privacy.events.noise_events import FlippedBit, GaussianNoise, LaplaceNoise, PureEpsilon
+from privacy.events.stated import stated_event
 
 
-def event_of(kind: Kind, parameter: float, facts: Mapping[str, float]) -> Event:
+def event_of(kind: Kind, parameter: float, facts: Mapping[str, Any]) -> Event:
     """The event of one release with the `parameter` of its `Kind`.
 
     Noise of zero strength is `Unprotected`; infinite noise, or epsilon 0, is `NoRelease`. Raises PrivacyError for a
@@ -41,6 +43,8 @@ def event_of(kind: Kind, parameter: float, facts: Mapping[str, float]) -> Event:
         return NoRelease()
     if math.isinf(value):
         return Unprotected()
+    if kind == "stated":
+        return stated_event(float(value), facts)
     return LaplaceNoise(epsilon=float(value)) if kind == "laplace" else PureEpsilon(epsilon=float(value))
 
 
@@ -54,7 +58,7 @@ def checked_parameter(kind: Kind, parameter: Floats) -> Floats:
     return parameter
 
 
-def _superposed(amplitude: float, facts: Mapping[str, float]) -> Event:
+def _superposed(amplitude: float, facts: Mapping[str, Any]) -> Event:
     if "entry_bound" not in facts:
         raise PrivacyError("a ledger of superposed bits has no fact 'entry_bound'", "give a l, the largest log odds")
     bound = float(facts["entry_bound"])
@@ -68,7 +72,7 @@ def _superposed(amplitude: float, facts: Mapping[str, float]) -> Event:
     return SuperposedBit(amplitude=amplitude, entry_bound=bound)
 
 
-def _rounded_to_levels(amplitude: float, facts: Mapping[str, float]) -> Event:
+def _rounded_to_levels(amplitude: float, facts: Mapping[str, Any]) -> Event:
     if missing := [name for name in ("levels", "share") if name not in facts]:
         raise PrivacyError(f"a ledger of superposed levels has no fact {missing[0]!r}", "give L = 2^b, and l / r")
     levels, share = int(facts["levels"]), float(facts["share"])

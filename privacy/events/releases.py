@@ -49,7 +49,7 @@ class Release:
     unit: Unit
     coordinates: int = 1
     per_number: int = 1
-    facts: Mapping[str, float] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
     parameter: float | None = None
     confidence: float | None = None
     evidence: float = 0.0

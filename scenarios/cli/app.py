@@ -295,11 +295,19 @@ def show(
 def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the scenario or plug-in, and of its files.")],
     kind: Annotated[str, typer.Option("--kind", help="fedavg, flmc, link, or plugin.")] = "fedavg",
+    of: Annotated[
+        str | None,
+        typer.Option(
+            "--of",
+            help="Kind of a plug-in: scheme (the default), codec, attack, fading, power, model, data, partition, "
+            "mechanism, channel, selection, or flmc-scheme.",
+        ),
+    ] = None,
 ) -> None:
     """Write a commented scenario, or a plug-in with a test, that runs as it stands."""
     from scenarios.cli.new import print_new
 
-    print_new(name, kind=kind)
+    print_new(name, kind=kind, of=of)
 
 
 @app.command(name="check-plugin")

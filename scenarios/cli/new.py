@@ -10,25 +10,49 @@ from rich.console import Console
 from scenarios.schema.errors import ScenarioError
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
-KINDS = {
-    "fedavg": {"fedavg.yaml": "{name}.yaml"},
-    "flmc": {"flmc.yaml": "{name}.yaml"},
-    "link": {"link.yaml": "{name}.yaml"},
-    "plugin": {"plugin.py.txt": "{name}.py", "test_plugin.py.txt": "test_{name}.py", "plugin.yaml": "{name}.yaml"},
+KINDS = ("fedavg", "flmc", "link", "plugin")
+THINGS = {
+    "scheme": "scheme",
+    "codec": "codec",
+    "attack": "attack",
+    "fading": "fading law",
+    "power": "power policy",
+    "model": "model",
+    "data": "data set",
+    "partition": "partition",
+    "mechanism": "mechanism",
+    "channel": "channel",
+    "selection": "selection",
+    "flmc-scheme": "flmc scheme",
 }
+"""Words of `--of`, each with files in `templates/plugins`, and the kinds of the registries."""
 
 
-def write_new(name: str, *, kind: str, folder: Path) -> list[Path]:
-    """Write the files of a new scenario or plug-in. ScenarioError for a bad name, and for files that are there."""
+def write_new(name: str, *, kind: str, folder: Path, of: str | None = None) -> list[Path]:
+    """Write the files of a new scenario or plug-in, the scenario last.
+
+    ScenarioError for a bad name or kind, and for files that are there.
+    """
     if kind not in KINDS:
         raise ScenarioError(file="--kind", problem=f"{kind} is no kind", remedy=f"write one of {', '.join(KINDS)}")
+    if of is not None and kind != "plugin":
+        problem = f"--of {of} is the kind of a plug-in, and --kind is {kind}"
+        raise ScenarioError(file="--of", problem=problem, remedy="write --kind plugin")
+    thing = next((word for word, long in THINGS.items() if of in (word, long)), "scheme" if of is None else "")
+    if not thing:
+        problem, remedy = f"{of} is no kind of plug-in", f"write one of {', '.join(THINGS)}"
+        raise ScenarioError(file="--of", problem=problem, remedy=remedy)
     name = name.removesuffix(".py" if kind == "plugin" else ".yaml")
     pattern, words = (
         (r"[A-Za-z_]\w*", "a name of Python") if kind == "plugin" else (r"[A-Za-z0-9][\w.-]*", "a file name")
     )
     if not re.fullmatch(pattern, name):
         raise ScenarioError(file=name, problem=f"this is not {words}", remedy="write for example my_idea")
-    paths = {source: folder / target.format(name=name) for source, target in KINDS[kind].items()}
+    sources = {f"{kind}.yaml": f"{name}.yaml"}
+    if kind == "plugin":
+        targets = {f"{thing}.py.txt": f"{name}.py", "test.py.txt": f"test_{name}.py", f"{thing}.yaml": f"{name}.yaml"}
+        sources = {f"plugins/{source}": target for source, target in targets.items()}
+    paths = {source: folder / target for source, target in sources.items()}
     for path in paths.values():
         if path.exists():
             raise ScenarioError(file=path, problem="this file exists", remedy="choose another name, or remove it")
@@ -38,15 +62,18 @@ def write_new(name: str, *, kind: str, folder: Path) -> list[Path]:
     return list(paths.values())
 
 
-def print_new(name: str, *, kind: str) -> None:
+def print_new(name: str, *, kind: str, of: str | None = None) -> None:
     """`phyloop new`."""
-    paths = write_new(name, kind=kind, folder=Path())
+    paths = write_new(name, kind=kind, folder=Path(), of=of)
     for path in paths:
         print(path)
     scenario = paths[-1]
     steps = {
         "link": [f"phyloop link {scenario}"],
-        "plugin": [f"phyloop check-plugin {paths[0]}", f"phyloop run {scenario} --allow-code"],
+        "plugin": [
+            f"phyloop check-plugin {paths[0]}",
+            f"phyloop {'link' if of in ('fading', 'fading law') else 'run'} {scenario} --allow-code",
+        ],
     }
     print("Go on with: " + ", then ".join(steps.get(kind, [f"phyloop run {scenario}"])))
 

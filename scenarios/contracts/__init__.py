@@ -27,6 +27,9 @@ _CHECKS = {
     "fading law": ("radio", "FADING"),
     "power policy": ("radio", "POLICY"),
     "selection": ("selection", "CHECKS"),
+    "mechanism": ("mechanism", "CHECKS"),
+    "partition": ("partition", "CHECKS"),
+    "channel": ("channel", "CHECKS"),
 }
 """Module of this package, and its functions of one thing that raise AssertionError, by kind."""
 

@@ -68,6 +68,7 @@ def physics(scenario: Scenario) -> dict[str, Any]:
 _LATER_OF_CHANNEL: dict[str, Any] = {
     "file": None,
     "sha256": None,
+    "source": None,
     "order": "sequential",
     "users": "identity",
     "normalize": "per-site",

@@ -9,10 +9,11 @@ from pydantic import Discriminator, Field, Tag, ValidationError, field_validator
 
 from fl.algorithms.flmc.config import FlmcConfig
 from fl.algorithms.learning import LearningConfig
+from fl.uplink.mechanisms import mechanisms
 from phy.config import Frozen, LinkConfig
 from phy.config.conflict import ConflictError, Write, rounded
 from phy.measure.monte_carlo import StopRule
-from privacy.config import AnyPrivacyConfig, BudgetConfig
+from privacy.config import BudgetConfig, Mechanism
 
 SCHEMA_VERSION = 2
 """Raised when the same YAML starts to give other numbers; part of every task's identity."""
@@ -34,7 +35,7 @@ def _word_or_mapping(value: object) -> str:
 
 # The discriminator decides before validation: a mistake inside the mapping is then not reported as a wrong word.
 Privacy = Annotated[
-    Annotated[Literal["none"], Tag("word")] | Annotated[AnyPrivacyConfig, Tag("mapping")],
+    Annotated[Literal["none"], Tag("word")] | Annotated[Mechanism, mechanisms, Tag("mapping")],
     Discriminator(_word_or_mapping),
 ]
 
@@ -393,7 +394,7 @@ class Scenario(Frozen):
     report: ReportConfig = Field(default=ReportConfig(), description="figures, tables and notes of the report page")
 
     @property
-    def mechanism(self) -> AnyPrivacyConfig | None:
+    def mechanism(self) -> Mechanism | None:
         """The privacy mechanism, None without one."""
         return None if self.privacy == "none" else self.privacy
 

@@ -132,9 +132,9 @@ def _models_in(annotation: Any, in_list: bool = False) -> Iterator[tuple[type[Ba
 
 
 def words_of(annotation: Any, metadata: Iterable[Any] = ()) -> Iterator[str]:
-    """Yield the words that a field may have, those of a registry among them."""
+    """Yield the words that a field may have, those of a registry among them; mechanisms have no bare word."""
     for one in metadata:
-        if isinstance(one, Registry | ByWord):
+        if isinstance(one, Registry | ByWord) and getattr(one, "tag", "") != "mechanism":
             yield from one.words()
     if get_origin(annotation) is Literal:
         yield from (word for word in get_args(annotation) if isinstance(word, str))

@@ -112,7 +112,7 @@ def sampled_share(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism 
         return None
     remembers = local.keep_state and local.states
     watched = privacy is not None and privacy.budget is not None and not privacy.calibrated
-    alike = config.weighting == "equal" or config.partition.samples_per_device is not None
+    alike = config.weighting == "equal" or config.partition.each is not None
     # Clipped amplitudes of all depend on the weights of those drawn.
     apart = isinstance(privacy, ReceiverNoise) and privacy.clip is not None and not alike
     known = config.aggregation.sends_scales or config.attack is not None

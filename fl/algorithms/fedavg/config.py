@@ -17,7 +17,7 @@ from fl.attacks.attacks import attack_in_words, nobody_honest
 from fl.base.fields import PositiveFloat, whole
 from fl.base.measured import ALONG, AT_HOME, LINK, PRIVACY, RADIO, RATES, SPENT, UPLOADS, Measured, joined
 from fl.base.words import plural
-from fl.data.data_set import DataSet, PartitionConfig, data_sets
+from fl.data.data_set import DataSet, PartitionConfig, PartitionRule, data_sets, partitions
 from fl.data.whereabouts import where_is
 from fl.local.config import LocalConfig, PersonalConfig
 from fl.models.layer_stack import layer_stack
@@ -32,7 +32,7 @@ from phy.config.base import Access, Modulation
 from phy.config.conflict import Conflict, ConflictError, LeaveOut, Write, rounded
 from phy.engines.choice import sees_gpu, with_engine
 from phy.links.airtime import superposed_airtime_s
-from privacy.config import DeviceNoise, Mechanism, ReceiverNoise
+from privacy.config import DeviceNoise, Mechanism, ReceiverNoise, StatedNoise
 
 if TYPE_CHECKING:
     from fl.algorithms.fedavg.federation import Federation
@@ -75,7 +75,9 @@ class FedAvgConfig(Learning):
     data: Annotated[DataSet, data_sets] = Field(
         default_factory=lambda: data_sets.read("digits"), description="set of images"
     )
-    partition: PartitionConfig = Field(default=PartitionConfig(), description="samples of each device")
+    partition: Annotated[PartitionRule, partitions] = Field(
+        default=PartitionConfig(), description="samples of each device"
+    )
     model: Annotated[Model, models] = Field(default_factory=lambda: models.read("linear"), description="network")
     local: LocalConfig = Field(default=LocalConfig(), description="training on each device between two uploads")
     codec: CodecConfig = Field(
@@ -237,7 +239,7 @@ class FedAvgConfig(Learning):
         told = where.place == "nowhere" or data.source is not None  # by a warning, or by the name itself
         place = "" if told else f"; {where.sentence}"
         each = plural(footprint.samples_per_device(self), "sample")
-        held_by = f"{'' if partition.samples_per_device is not None else 'about '}{each} each"
+        held_by = f"{'' if partition.each is not None else 'about '}{each} each"
         if partition.kind == "given" and facts.sizes_of_owners:
             low, high = min(facts.sizes_of_owners), max(facts.sizes_of_owners)
             held_by = f"{low:,} to {plural(high, 'sample')} each"
@@ -290,8 +292,8 @@ class FedAvgConfig(Learning):
     def why_not_audited(self, privacy: Mechanism | None, *, link: LinkConfig) -> str | None:
         if link.access == "superposition" and not isinstance(privacy, ReceiverNoise):
             return "uploads add up in the air, and audits are played against single uploads"
-        if isinstance(privacy, DeviceNoise):
-            return "mechanism device-noise has no game of its own"
+        if isinstance(privacy, DeviceNoise | StatedNoise):
+            return f"mechanism {privacy.mechanism} has no game of its own"
         if privacy is not None and privacy.protects == "bits" and self.codec.as_fractions() is None:
             return f"bit flipping is audited on the fixed-point code, and codec is {self.codec.name}"
         return nobody_honest(self.attack, num_devices=self.num_devices)

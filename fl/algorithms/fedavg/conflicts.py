@@ -231,7 +231,7 @@ def _personal(learning: FedAvgConfig) -> Iterator[Conflict]:
     if personal is not None and samples_per_device(learning) < 2:
         keys = "learning.partition.samples_per_device learning.num_devices learning.personal"
         problem = "a device with one sample has none to hold out for a test of its personal model"
-        given = learning.partition.samples_per_device is not None
+        given = learning.partition.each is not None
         more = Write({"learning.partition.samples_per_device": 2}) if given else Say("write fewer devices")
         yield Conflict(keys, problem, more, LeaveOut("personal"))
     if learning.convergence_bound and not (

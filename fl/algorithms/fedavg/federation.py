@@ -84,6 +84,7 @@ class Federation(Trials):
             generator=generator(seed, trial, Purpose.PARTITION),
             owner=data.owner,
             num_owners=data.num_owners,
+            features=data.x_train,
         )
         self.model: FederatedModel = build_model(
             config.model,

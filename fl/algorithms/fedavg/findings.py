@@ -148,6 +148,8 @@ def _noise(learning: FedAvgConfig, facts: PointFacts) -> str | None:
             least = learning.rounds * metrics.get("kappa", 0.0) / (getattr(mechanism, "order", 2.0) - 1.0)
             above = f" far above {least:.4g}, at which Theorem 1 asks for fair coins" if least else ""
             return f"bits are flipped with probability {rate:.3f}; raise {key}{above}"
+        if mechanism.budget is None and not hasattr(mechanism, "epsilon"):
+            return f"the privacy mechanism adds more noise than {averaged} learning.num_devices, or lower the noise"
         return f"the privacy mechanism adds more noise than {averaged} {key} or learning.num_devices"
     if scheme.own_epsilon is None:
         return None

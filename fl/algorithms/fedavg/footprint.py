@@ -32,8 +32,8 @@ trained together."""
 
 def samples_per_device(config: FedAvgConfig) -> int:
     """|D_n|, on average over devices."""
-    if config.partition.samples_per_device is not None:
-        return config.partition.samples_per_device
+    if config.partition.each is not None:
+        return config.partition.each
     return max(training_samples(config.data) // config.num_devices, 1)
 
 

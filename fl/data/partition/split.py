@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from fl.base.arrays import I64
 from fl.base.errors import LearningError
 from fl.base.words import plural
-from fl.data.data_set import PartitionConfig
+from fl.data.data_set import PartitionConfig, PartitionRule
 from fl.data.partition.by_label import deal_by_dirichlet, deal_by_labels
 from phy.config.conflict import Conflict, Say, Write
 
@@ -44,20 +45,21 @@ class Partition:
 def partition(
     labels: NDArray[Any],
     *,
-    config: PartitionConfig,
+    config: PartitionRule,
     num_devices: int,
     num_classes: int,
     generator: np.random.Generator,
     owner: I64 | None = None,
     num_owners: int = 0,
+    features: NDArray[Any] | None = None,
 ) -> Partition:
     """Samples with `labels` `[N]` dealt to devices; the same for the same state of `generator`.
 
     `iid`: a random `samples_per_device` of all, or all in sizes that differ by one at most. `labels`, `dirichlet`: see
     `fl.data.partition.by_label`. Not `disjoint`, every device draws from the whole set, each sample once at most.
     `given`: every device has the samples of one of `num_owners`, `owner` `[N]`; of more owners than devices some are
-    drawn. Numbers to predict, float `labels`, count as one class. LearningError, one sentence, if the samples do not
-    suffice.
+    drawn. Numbers to predict, float `labels`, count as one class. A rule of a plug-in also sees `features` `[N, ...]`.
+    LearningError, one sentence, if the samples do not suffice.
     """
     numbers = np.zeros(len(labels), np.int64) if labels.dtype.kind == "f" else np.asarray(labels, np.int64)
     by_label = [np.flatnonzero(numbers == label) for label in range(num_classes)]
@@ -70,6 +72,11 @@ def partition(
     )
     if problem is not None:
         raise LearningError(problem)
+    if not isinstance(config, PartitionConfig):
+        seen = np.zeros((len(labels), 1, 1, 0), np.float32) if features is None else features
+        given = config.deal(labels, features=seen, owner=owner, num_devices=num_devices, generator=generator)
+        devices = checked_deal(given, kind=config.kind, num_devices=num_devices, num_samples=len(numbers))
+        return Partition(devices=tuple(devices), labels=numbers, num_classes=num_classes)
     match config.kind:
         case "iid":
             devices = _deal_at_random(len(numbers), config=config, num_devices=num_devices, generator=generator)
@@ -87,10 +94,31 @@ _SHARES = "partition.samples_per_device partition.labels_per_device num_devices 
 _LABELS = "partition.labels_per_device partition.samples_per_device num_devices data.train_samples data"
 
 
+def checked_deal(given: Sequence[Any], *, kind: str, num_devices: int, num_samples: int) -> list[I64]:
+    """Return what a plug-in has dealt. LearningError for what are no samples of every device."""
+
+    def refuse(problem: str) -> LearningError:
+        return LearningError(f"partition {kind} {problem}", "phyloop check-plugin tests the plug-ins")
+
+    devices = [np.asarray(one) for one in given]
+    if len(devices) != num_devices:
+        raise refuse(f"deals to {plural(len(devices), 'device')}, num_devices is {num_devices}")
+    for device, own in enumerate(devices):
+        if own.ndim != 1 or own.dtype.kind not in "iu" or not len(own):
+            raise refuse(f"gives device {device} {own.dtype} of shape {own.shape}, and positions of samples are needed")
+        if own.min() < 0 or own.max() >= num_samples:
+            raise refuse(f"gives device {device} sample {own.max()}, there are {num_samples}")
+        if len(np.unique(own)) < len(own):
+            raise refuse(f"gives device {device} a sample twice")
+    return [own.astype(np.int64) for own in devices]
+
+
 def partition_problem(
-    config: PartitionConfig, *, num_devices: int, num_samples: int, num_classes: int, num_owners: int = 0
+    config: PartitionRule, *, num_devices: int, num_samples: int, num_classes: int, num_owners: int = 0
 ) -> Conflict | None:
     """Return why no set of `num_samples` with `num_classes` labels can be dealt so, of keys below `learning`."""
+    if not isinstance(config, PartitionConfig):
+        return None
     size, labels = config.samples_per_device, config.labels_per_device
     if config.kind == "given":
         return _owners_problem(num_devices=num_devices, num_owners=num_owners)

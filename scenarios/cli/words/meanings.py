@@ -27,12 +27,13 @@ KEYS_BY_KIND = {
     "packet policy": "link.packets.policy",
     "combiner": "link.receiver.combining",
     "error model": "link.error_model",
-    "partition": "learning.partition.kind",
     "optimizer": "learning.local.optimizer",
-    "privacy mechanism": "privacy.mechanism",
     "accountant": "privacy.budget.accountant",
 }
 """Keys whose words are kinds of things of their own, without a registry."""
+
+WHOLE_SECTIONS = ("learning", "privacy")
+"""Keys of things that no bare word stands for."""
 
 _CHOOSING = (*OWNERS, "model", "code", "policy", "kind")
 """Keys that choose what the keys beside them describe."""
@@ -81,14 +82,16 @@ class Meaning(NamedTuple):
         if not self.kind or section not in ("link", "learning", "privacy"):
             return {}
         value: Any = self.word
+        beside = _of(_words()["beside"], self)
         if self.registry is not None:
-            needed = examples_of(self.registry, self.word)
-            value = {self.registry.tag: self.word, **needed} if needed or self.kind == "algorithm" else self.word
+            needed = {} if beside and self.path in WHOLE_SECTIONS else examples_of(self.registry, self.word)
+            whole = self.path in WHOLE_SECTIONS
+            value = {self.registry.tag: self.word, **needed} if needed or whole else self.word
         document: dict[str, Any] = {}
         fedavg = {"algorithm": "fedavg", "data": "digits", "model": "linear"}
         if self.kind != "algorithm":
             document["learning"] = {"algorithm": "flmc"} if self.kind == "flmc scheme" else fedavg
-        for path, one in {self.path: value, **in_dots(_of(_words()["beside"], self))}.items():
+        for path, one in {self.path: value, **in_dots(beside)}.items():
             set_path(document, path, one)
         return {
             "name": "my-study",

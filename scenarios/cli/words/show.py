@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator, Sequence
+from textwrap import wrap
 from typing import Any, get_args
 
 from pydantic import BaseModel
@@ -17,8 +18,10 @@ from fl.algorithms.learning import algorithms
 from phy.config.by_word import by_words_in
 from phy.config.conflict import flow, listing
 from phy.config.registry import Registry, registries
+from scenarios.cli.new import THINGS
 from scenarios.cli.words.meanings import (
     KEYS_BY_KIND,
+    WHOLE_SECTIONS,
     Meaning,
     elsewhere,
     examples_of,
@@ -30,10 +33,11 @@ from scenarios.cli.words.meanings import (
     registry_at,
     scenario_text,
 )
+from scenarios.cli.words.methods import methods_of
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.messages.forms import FORMS
 from scenarios.schema.messages.nearest import nearest, nearness
-from scenarios.schema.schema_keys import OWNERS, TAGS, UNNAMED, choices, description_of, schema_keys
+from scenarios.schema.schema_keys import OWNERS, SECTIONS, TAGS, UNNAMED, choices, description_of, schema_keys
 
 PAGES = {
     "link.coding": "docs/conformance.md says, clause by clause, where codes follow TS 38.212 and TS 36.212, and what a "
@@ -238,7 +242,7 @@ def _print_metrics(console: Console, algorithm: str, *, only: str | None = None)
 
 def _print_section(console: Console, section: str, keys: Sequence[str]) -> None:
     """Print the keys of a section: those of all kinds, then those of each kind, or where to find these."""
-    if (registry := registry_at(section)) is not None:
+    if (registry := registry_at(section)) is not None and SECTIONS.get(section, ("", ""))[1] not in UNNAMED.values():
         read = {name for cls in registry.classes() for name in getattr(cls, "reads", ())}
         shared = set.intersection(*(set(cls.model_fields) for cls in registry.classes())) - read
         _print_keys(console, [key for key in keys if key.rpartition(".")[2] in shared])
@@ -283,13 +287,29 @@ def _print_words(console: Console, kind: str) -> None:
     if registry is None:
         console.print(f"[bold]{kind}[/bold], the key {path}\n")
     else:
-        base = registry.base
+        base = registry.extended
         console.print(f"[bold]{kind}[/bold], the key {path}: {first_paragraph(base)}")
-        console.print(f"Base class {base.__module__}.{base.__qualname__}; write one of your own: docs/plugins.md\n")
+        of = next((word for word, long in THINGS.items() if long == kind), None)
+        own = "docs/plugins.md" if of is None else f"phyloop new mine --kind plugin --of {of}"
+        console.print(f"Base class {base.__module__}.{base.__qualname__}; write one of your own: {own}\n")
     table = Table(box=None, pad_edge=False, show_header=False)
     for word in kinds()[kind]:
         table.add_row(f"[bold]{word}[/bold]", escape(Meaning(path, word, kind).about))
     console.print(table)
+    if registry is not None:
+        title = "methods of the base class, some of which a class of your own defines:"
+        _print_methods(console, registry.extended, title, own=True)
+
+
+def _print_methods(console: Console, cls: type, title: str, *, own: bool = False) -> None:
+    """Print the methods of a class with their types; only its `own`, or also those of its bases that it writes anew."""
+    found = [one for one in methods_of(cls) if not (own and one.about.startswith("See "))]
+    if found:
+        console.print(f"\n{title}\n", markup=False)
+    for one in found:
+        console.print(f"[bold]{escape(one.signature)}[/bold]{escape(f'  [{one.mark}]' if one.mark else '')}")
+        for line in wrap(one.about, width=max(console.width - 4, 20)):
+            console.print(f"    {line}", markup=False)
 
 
 def _print_thing(console: Console, registry: Registry[Any], one: Meaning, *, only: str | None) -> None:
@@ -312,6 +332,8 @@ def _print_thing(console: Console, registry: Registry[Any], one: Meaning, *, onl
         _print_table(
             console, ("parameter", "default", "allowed, description"), [(*row[:2], "\n".join(row[2:])) for row in rows]
         )
+    if only is None:
+        _print_methods(console, cls, f"methods of {cls.__qualname__} ({cls.__module__}):")
 
 
 def written(registry: Registry[Any], cls: type[BaseModel], word: str) -> Iterator[str]:
@@ -329,10 +351,10 @@ def written(registry: Registry[Any], cls: type[BaseModel], word: str) -> Iterato
         if registry_at(path) is not registry or path.startswith("learning.downlink"):
             continue
         by_word = any(cls not in one.classes() for one in by_words_in(key.meant("").metadata))
-        if by_word or not some:
+        if by_word or not (some or path in WHOLE_SECTIONS):
             yield f"{section}: {flow({name: word, **some})}" if by_word else f"{path}: {word}"
         else:
-            bare = "" if examples or path == "learning" else f"{word}, or with parameters "
+            bare = "" if examples or path in WHOLE_SECTIONS else f"{word}, or with parameters "
             yield f"{path}: {bare}{flow({registry.tag: word, **some})}"
 
 

@@ -93,6 +93,12 @@ def test_the_example_of_lists_that_step_together_can_be_swept(capsys: pytest.Cap
     assert [one.scenario.link.coding == "none" for one in plan.points] == [True, False]
 
 
+def test_a_partition_has_only_the_parameters_of_its_kind(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown("dirichlet", capsys)
+    assert "written as learning.partition: {kind: dirichlet, alpha: 0.3}" in text
+    assert "labels_per_device" not in text
+
+
 def test_an_attack_has_only_the_numbers_that_it_reads(capsys: pytest.CaptureFixture[str]) -> None:
     text = shown("sign-flip", capsys)
     assert "written as learning.attack: {kind: sign-flip, share: 0.2}" in text
@@ -172,7 +178,6 @@ def test_a_scheme_shows_all_its_parameters_whatever_words_describe_them(capsys: 
         ("ldpc5g", ["rate", "iterations", "check_update"], ["list_size", "constraint_length"]),
         ("polar5g", ["rate", "list_size"], ["iterations", "check_update"]),
         ("cdl-a", ["delay_spread_s", "speed_m_s"], ["fading", "rician_k_db", "nakagami_m"]),
-        ("dirichlet", ["alpha"], ["labels_per_device"]),
     ],
 )
 def test_a_page_has_the_keys_that_its_word_reads_alone(word: str, shown_keys: list[str], hidden: list[str]) -> None:
@@ -194,7 +199,7 @@ def test_a_word_of_the_field_says_what_to_write_in_its_place(word: str, capsys: 
 
 
 def test_an_unknown_word_says_how_to_write_one_of_your_own() -> None:
-    with pytest.raises(ScenarioError, match=r"krum is not known; the kinds are fading law.*docs/plugins\.md"):
+    with pytest.raises(ScenarioError, match=r"krum is not known; the kinds are channel, fading law.*docs/plugins\.md"):
         show("krum")
 
 
@@ -211,14 +216,14 @@ def test_metrics_are_those_that_figures_may_draw(capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("what", "text"),
     [
-        ("bit-flipping", "privacy.mechanism: bit-flipping"),
-        ("gaussian", "privacy.mechanism=gaussian Gaussian noise on numbers"),
+        ("bit-flipping", "privacy: bit-flipping (mechanism)"),
+        ("gaussian", "privacy=gaussian Gaussian noise on numbers"),
         ("gaussian", "learning.attack=gaussian Attackers send"),
         ("mse", "mse trial MSE to the posterior mean"),
         ("bler", "packet_error_rate rate"),
         ("error models", "iid independent bit flips at the error rate"),
         ("power policies", "truncated-inversion Inversion, but"),
-        ("KIND", "privacy mechanism bit-flipping, device-noise"),
+        ("KIND", "mechanism bit-flipping, device-noise"),
     ],
 )
 def test_names_plurals_metrics_and_terms_of_the_field_are_shown(what: str, text: str, capsys) -> None:

@@ -1,4 +1,4 @@
-"""A codec, attack, data set, model, scheme, fading law, power policy and FLMC scheme in one file, as a plug-in."""
+"""One thing of every kind in one file, as a plug-in."""
 
 from __future__ import annotations
 
@@ -9,16 +9,20 @@ from scipy import special
 
 from fl.algorithms.flmc.schemes import Noiseless, flmc_schemes
 from fl.attacks.attack import Attack, HonestRound, Place, attacks
-from fl.data.data_set import DataSet, ImageFacts, Pair, data_sets
+from fl.data.data_set import DataSet, ImageFacts, Pair, PartitionRule, data_sets, partitions
 from fl.models.layers import Dense, Function, Layer
 from fl.models.model import Model, models
 from fl.schemes.aggregation.estimates import weighted_mean
 from fl.schemes.codecs.codec import codecs
 from fl.schemes.codecs.partwise import Uniform
 from fl.schemes.scheme import Scheme, schemes
+from fl.uplink.mechanisms import mechanisms
 from fl.uplink.selection import Selection, selections
+from phy.config.channel_source import ChannelSource, channel_sources
 from phy.config.fading import FadingLaw, fading_laws
 from phy.config.power import PowerPolicy, power_policies
+from privacy.config import StatedNoise
+from privacy.events.noise_events import GaussianNoise
 
 
 @codecs.register
@@ -128,3 +132,51 @@ class OwnSelection(Selection):
     def scores(self, known: Any) -> Any:
         """Return the numbers of samples."""
         return known.samples
+
+
+@partitions.register
+class OwnPartition(PartitionRule):
+    """Every `num_devices`-th sample."""
+
+    kind: Literal["own-partition"] = "own-partition"
+    first: int = 0
+
+    def deal(self, labels: Any, *, features: Any, owner: Any, num_devices: int, generator: Any) -> Any:
+        """Return the positions of the samples of each device."""
+        assert len(features) == len(labels)
+        del owner, generator
+        return [
+            np.arange((device + self.first) % num_devices, len(labels), num_devices) for device in range(num_devices)
+        ]
+
+
+@mechanisms.register
+class OwnMechanism(StatedNoise):
+    """Gaussian noise of multiplier `z`."""
+
+    mechanism: Literal["own-mechanism"] = "own-mechanism"
+    z: float = 4.0
+
+    def perturb(self, updates: Any, *, strength: float, generator: np.random.Generator) -> Any:
+        """Add the noise."""
+        noise = generator.standard_normal(updates.shape, dtype=np.float32)
+        return updates + np.float32(2.0 * self.clip * self.z / strength) * noise
+
+    def event(self, *, strength: float, num_values: int) -> GaussianNoise:
+        """Return Gaussian noise."""
+        del num_values
+        return GaussianNoise(noise_multiplier=self.z / strength)
+
+
+@channel_sources.register
+class OwnChannel(ChannelSource):
+    """Two taps of random phase."""
+
+    name: Literal["own-channel"] = "own-channel"
+    late: float = 0.5
+
+    def taps(self, snapshot: int, *, devices: Any, time_s: float) -> Any:
+        """Return a tap of 1 and a late one."""
+        del time_s
+        drawn = [np.random.default_rng((self.seed, snapshot, int(one))).random(2) for one in devices]
+        return (np.exp(2j * np.pi * np.array(drawn)) * np.array([1.0, self.late]))[:, None]

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 from learning_run import run_scenario
 
+import phyloop
 from phy.config.registry import registries
+from privacy.accounting.inversion import epsilon_of_event
+from privacy.events.noise_events import GaussianNoise
 from scenarios.contracts import broken_checks, checks_of
 from scenarios.engine.options import RunOptions
 from scenarios.schema.loader import load_scenario
@@ -34,7 +37,25 @@ learning:
   attack: {kind: own-attack, share: 0.2}
   num_devices: 5
   participation: {devices_per_round: 4, selection: own-selection}
+  partition: {kind: own-partition, first: 1}
   rounds: 3
+"""
+PRIVATE = """\
+name: own
+plugins: [one_of_each.py]
+trials: 1
+link:
+  modulation: qpsk
+  channel: {model: trace, source: {name: own-channel, late: 0.3}}
+  ofdm: {num_subcarriers: 72}
+learning:
+  algorithm: fedavg
+  data: own-data
+  model: linear
+  codec: {name: uniform, bound: 100}
+  num_devices: 5
+  rounds: 3
+privacy: {mechanism: own-mechanism, z: 5, clip: 0.5}
 """
 FLMC = "name: own\nplugins: [one_of_each.py]\ntrials: 1\nlearning: {scheme: own-rounds, rounds: 20, burn_in: 10}\n"
 
@@ -52,6 +73,19 @@ def test_the_file_has_a_thing_of_every_kind_but_an_algorithm() -> None:
         assert broken_checks(ONE_OF_EACH) == []
     finally:
         import_plugins({})
+
+
+def test_the_mechanism_of_the_file_is_accounted_for_over_the_channel_of_the_file(folder: Path) -> None:
+    """Three releases of multiplier 5 are one of 5 / sqrt(3), whose epsilon at delta 1e-5 is exact."""
+    (folder / "own.yaml").write_text(PRIVATE)
+    try:
+        with code_allowed():
+            assert run_scenario(str(folder / "own.yaml"), out=folder / "run") == 0
+            claims = phyloop.epsilon(folder / "run", delta=1e-5)
+    finally:
+        import_plugins({})
+    exact = epsilon_of_event(GaussianNoise(noise_multiplier=5.0 / 3.0**0.5), delta=1e-5)
+    assert claims.set_index("scope").epsilon["run"] == pytest.approx(exact, rel=1e-6)
 
 
 @pytest.mark.parametrize("text", [FEDAVG, FLMC], ids=["fedavg", "flmc"])

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import csv
+import runpy
 from pathlib import Path
 
 import pytest
 from learning_run import run_scenario
 
 from fl.schemes.codecs.codec import codecs
+from phy.config.registry import registries
 from scenarios.cli.check import check_scenario
-from scenarios.cli.new import KINDS, write_new
+from scenarios.cli.new import KINDS, THINGS, write_new
 from scenarios.contracts import broken_checks
 from scenarios.engine.options import RunOptions
 from scenarios.files.plain_files import RESOLVED
@@ -240,9 +242,25 @@ def test_a_new_scenario_is_valid_as_it_stands(kind: str, tmp_path: Path) -> None
         write_new(paths[0].name, kind=kind, folder=tmp_path)  # the same with its ending
 
 
-def test_a_new_plugin_keeps_the_contract(tmp_path: Path) -> None:
-    plugin, *_ = write_new("my_idea", kind="plugin", folder=tmp_path)
-    assert broken_checks(plugin) == []
+def test_a_new_plugin_can_be_of_every_kind_that_has_a_registry() -> None:
+    assert set(THINGS.values()) == registries().keys() - {"algorithm", "reference check"}
+    with pytest.raises(ScenarioError, match="quantum is no kind of plug-in; write one of scheme, codec"):
+        write_new("my_idea", kind="plugin", of="quantum", folder=Path())
+    with pytest.raises(ScenarioError, match="--of codec is the kind of a plug-in, and --kind is link"):
+        write_new("my_idea", kind="link", of="codec", folder=Path())
+
+
+@pytest.mark.parametrize("of", THINGS)
+def test_a_new_plugin_of_every_kind_passes_its_own_test_and_its_scenario_is_valid(of: str, tmp_path: Path) -> None:
+    """The file of the test is executed as it was written: pytest would start it in the same way."""
+    _, test, scenario = write_new("my_idea", kind="plugin", of=of, folder=tmp_path)
+    written = runpy.run_path(str(test))
+    tests = [one for name, one in written.items() if name.startswith("test_")]
+    assert len(tests) == 1
+    tests[0]()
+    assert "my_idea" in registries()[THINGS[of]].words()
+    with code_allowed():
+        check_scenario(str(scenario), overrides=(), trials=None, seed=None)
 
 
 def test_a_plugin_that_breaks_the_contract_is_told_how(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ SENTENCES = {
     ),
     "a word near two, of which one fits the keys beside it": (
         "name: a\nlearning:\n  algorithm: fedavg\n  partition: {kind: noniid, labels_per_device: 2}\n",
-        "s.yaml:4: learning.partition.kind = noniid: must be iid, labels, dirichlet or given; did you mean labels.",
+        "s.yaml:4: learning.partition.kind = noniid: must be dirichlet, given, iid or labels; did you mean labels.",
     ),
     "a word that is a part of several": (
         "name: a\nlearning:\n  algorithm: fedavg\n  model: cnn\n",

@@ -1,0 +1,1 @@
+"""Channels that a class computes, one file each."""
