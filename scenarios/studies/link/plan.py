@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from math import log10
+from operator import getitem
 from typing import Any, NamedTuple
 
 from fl.base.words import plural
@@ -152,9 +153,13 @@ class LinkCurve:
             "link": without_minus_zero(dumped),
         }
 
-    def at_power(self, snr_max_db: float) -> LinkConfig:
-        """The link with another transmit power."""
-        power = self.link.power.model_copy(update={"snr_max_db": snr_max_db})
+    def at_power(self, strongest_db: float) -> LinkConfig:
+        """The link with another transmit power of its strongest device; listed powers keep their ratios."""
+        listed = self.link.power.snr_max_db
+        moved: float | tuple[float, ...] = strongest_db
+        if isinstance(listed, tuple):
+            moved = tuple(strongest_db + (one - max(listed)) for one in listed)
+        power = self.link.power.model_copy(update={"snr_max_db": moved})
         return self.link.model_copy(update={"power": power})
 
 
@@ -187,7 +192,7 @@ def expand_link(loaded: LoadedScenario) -> LinkPlan:
         )
     loaded = of_link(loaded)
     for at in swept_keys(loaded.document.get("sweep")):
-        if at[-1] in ("link.power.snr_max_db", "link.power"):
+        if at[-1] in ("link.power.snr_max_db", "link.power") and not _compares_devices(loaded):
             problem = "the transmit power follows from measure.values, so sweeping it would change nothing"
             remedy = "leave it out of the sweep, or sweep link.power.policy"
             raise loaded.error(at, problem, remedy, key=str(at[-1]))
@@ -209,7 +214,18 @@ def expand_link(loaded: LoadedScenario) -> LinkPlan:
 def of_link(loaded: LoadedScenario) -> LoadedScenario:
     """Return the scenario without sweeps of learning and privacy, and of the power in one that learns as well."""
     both = "learning" in loaded.document
-    return unswept(loaded, ["learning", "privacy", *(["link.power.snr_max_db"] if both else [])])
+    moves = both and not _compares_devices(loaded)
+    return unswept(loaded, ["learning", "privacy", *(["link.power.snr_max_db"] if moves else [])])
+
+
+def _compares_devices(loaded: LoadedScenario) -> bool:
+    """Return True if a sweep of the power holds lists, whose ratios the axis keeps."""
+    found: list[Any] = []
+    for at in swept_keys(loaded.document.get("sweep")):
+        if at[-1] == "link.power.snr_max_db":
+            values = reduce(getitem, at, loaded.document)
+            found.extend(values if isinstance(values, list) else [])
+    return any(isinstance(one, list) for one in found)
 
 
 def _label(point: Point, paths: tuple[str, ...]) -> str:
