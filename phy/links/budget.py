@@ -72,10 +72,12 @@ def budget_in_words(link: LinkConfig, *, num_devices: int, seed: int) -> str | N
         return None
     wide_hz = noise_bandwidth_hz(link)
     noise_dbm = thermal_noise_dbm(wide_hz, noise_figure_db=link.power.noise_figure_db)
-    each = np.median(received_snr_db(link, num_devices=num_devices, seed=seed), axis=0)
+    each = received_snr_db(link, num_devices=num_devices, seed=seed)
+    drawn = "" if (each == each[0]).all() else f" of {len(_TRIALS)} trials"
+    figure_db = link.power.noise_figure_db
     return (
-        f"transmit power {levels_in_words(link)}, noise {noise_dbm:.1f} dBm: k T B at 290 K over "
-        f"{wide_hz / 1e6:.4g} MHz and a noise figure of {link.power.noise_figure_db:g} dB; received SNR of devices at full power: median "
+        f"transmit power {levels_in_words(link)}, noise {noise_dbm:.1f} dBm: k T B at 290 K over {wide_hz / 1e6:.4g} "
+        f"MHz and a noise figure of {figure_db:g} dB; mean received SNR of devices{drawn} at full power: median "
         f"{np.median(each):.1f} dB, {each.min():.1f} to {each.max():.1f} dB"
     )
 

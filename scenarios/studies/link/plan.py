@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from math import log10
-from operator import getitem
 from typing import Any, NamedTuple
 
 from fl.base.words import plural
@@ -24,10 +23,11 @@ from scenarios.plan.points import Point, swept_keys
 from scenarios.report.settings import said
 from scenarios.schema.consistency.link_studies import find_link_conflicts, measure_of, resolve_link
 from scenarios.schema.consistency.unused import unused_keys
-from scenarios.schema.errors import ScenarioError
+from scenarios.schema.errors import ScenarioError, mapping
 from scenarios.schema.labels.labels import setting_label
 from scenarios.schema.loader import LoadedScenario, unswept
 from scenarios.schema.schema import SCHEMA_VERSION, MeasureConfig, Scenario
+from scenarios.schema.sweep import blocks_of, groups_of
 from scenarios.studies.link.level import Budget, nominal_rate, packet_plan, sent_rate
 
 MAX_CURVES = 1000
@@ -220,12 +220,10 @@ def of_link(loaded: LoadedScenario) -> LoadedScenario:
 
 def _compares_devices(loaded: LoadedScenario) -> bool:
     """Return True if a sweep of the power holds lists, whose ratios the axis keeps."""
-    found: list[Any] = []
-    for at in swept_keys(loaded.document.get("sweep")):
-        if at[-1] == "link.power.snr_max_db":
-            values = reduce(getitem, at, loaded.document)
-            found.extend(values if isinstance(values, list) else [])
-    return any(isinstance(one, list) for one in found)
+    blocks = blocks_of(loaded.document.get("sweep")).items()
+    groups = (mapping(group) for at, block in blocks for _, group in groups_of(block, at))
+    swept = [group.get("link.power.snr_max_db") for group in groups]
+    return any(isinstance(one, list) for values in swept if isinstance(values, list) for one in values)
 
 
 def _label(point: Point, paths: tuple[str, ...]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from radio import ERRORS_OF_A_CHECK, context, random_payload, standard_errors_off
+from radio import ERRORS_OF_A_CHECK, context, random_payload
 from scipy.special import erfc
 
 import phyloop
