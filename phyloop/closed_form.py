@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from phy.config.levels import strongest_db
 from phy.links.link import LinkError
 
 if TYPE_CHECKING:
@@ -23,6 +24,6 @@ def closed_form(link: LinkConfig, *, num_devices: int, device: int | None) -> fl
             "control, packets.policy accept, no cell and no impairments, and a channel of a single tap",
         )
     budget = Budget.of(link, num_devices=num_devices)
-    esno_db = link.power.snr_max_db - budget.snr_max_db(0.0, "esno_db")
+    esno_db = strongest_db(link) - budget.snr_max_db(0.0, "esno_db")
     rates = bit_error_rates(link, esno_db, num_devices=num_devices)
     return float(rates.mean() if device is None else rates[device])

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.config import LinkConfig
+from phy.links.budget import levels_in_words
 
 
 def in_words(config: LinkConfig) -> str:
@@ -16,10 +17,10 @@ def in_words(config: LinkConfig) -> str:
     Without a code there is no word about it.
     """
     config = config.resolve_mcs()
-    channel, power, coding = config.channel, config.power, config.coding
+    channel, coding = config.channel, config.coding
     code = "" if coding == "none" else f"{coding.code} at rate {coding.rate:.3g}, "
     model = channel.law.name if channel.model in ("awgn", "flat") else channel.model
-    return f"{config.modulation}, {code}channel {model}, power {config.control.name}, {power.snr_max_db:g} dB"
+    return f"{config.modulation}, {code}channel {model}, power {config.control.name}, {levels_in_words(config)}"
 
 
 def span(values: NDArray[Any]) -> str:

@@ -7,8 +7,9 @@ import numpy as np
 from fl.base.arrays import F64, I64
 from fl.base.checkpoints import Kept
 from phy.config import LinkConfig
+from phy.config.levels import sent_watts
 from phy.config.power import EnergyBudget
-from phy.links.airtime import superposed_energy
+from phy.links.airtime import superposed_seconds
 
 _SPENT = 1e-4
 """Share of the budget below which a device has nothing left."""
@@ -33,7 +34,8 @@ class EnergyLeft(Kept):
         self, budget: EnergyBudget, *, link: LinkConfig, num_symbols: int, num_devices: int, num_rounds: int
     ) -> None:
         self._budget, self._num_rounds = budget, num_rounds
-        self._seconds, self._pilots_j = superposed_energy(link, num_symbols)
+        self._seconds, pilots_s = superposed_seconds(link, num_symbols)
+        self._pilots_j = pilots_s * link.max_power * sent_watts(link, num_devices)
         self.left_j = np.full(num_devices, budget.energy_j)
         self._first_size = np.zeros(())
 

@@ -56,7 +56,8 @@ class Participation(Kept):
     """Participants of the rounds of one trial; E = `steps` local iterations.
 
     `probe(round_index)`: counts of known bits that all devices send over the channel of a round; `snr_max_db` is
-    P0 / N0 [dB]. Only selections by channel need them. A probe takes no time and no energy in the results.
+    P0 / N0 [dB], for all or of each. Only selections by channel need them. A probe takes no time and no energy in the
+    results.
     """
 
     kept = ("_last", "_times", "_served", "_loss", "_update_norm")
@@ -70,7 +71,7 @@ class Participation(Kept):
         seed: int,
         trial: int,
         probe: Callable[[int], LinkCounts] | None = None,
-        snr_max_db: float = 0.0,
+        snr_max_db: float | F64 = 0.0,
     ) -> None:
         self._config, self._selection, self._samples = config, config.selection, samples
         self._steps, self._seed, self._trial, self._probe, self._snr_max_db = steps, seed, trial, probe, snr_max_db

@@ -92,5 +92,5 @@ class SenderIndex:
 
 def exchangeable(link: LinkConfig) -> bool:
     """Return True if all devices have the same channel law in every round, independent of earlier rounds."""
-    own_gain = isinstance(link.channel.gain, tuple)
-    return not (link.lasting or own_gain or link.access == "noma")
+    own_level = isinstance(link.channel.gain, tuple) or isinstance(link.power.written[1], tuple)
+    return not (link.lasting or own_level or link.access == "noma")

@@ -6,7 +6,7 @@ Units and conventions:
   quadrature alike), z ~ N(0, N0) of Zhang et al. 2022 below (9). The complex noise power that
   Sionna calls `no` is therefore 2 N0.
 - `snr_max_db` = 10 log10(P0 / N0) with P0 the largest average transmit power of a device over one
-  block (Zhang et al. 2022, (10) and the line below it).
+  block (Zhang et al. 2022, (10) and the line below it). Devices of unequal P0: `phy.config.levels`.
 - `gain` is the amplitude gain h of a device (not the power gain), the root mean square over fading.
 """
 
@@ -293,8 +293,8 @@ class LinkConfig(Frozen):
 
     @property
     def max_power(self) -> float:
-        """P0 [W], the largest average transmit power over a block."""
-        return self.power.snr_max * self.channel.noise_power
+        """P0 [W], the largest average transmit power over a block, of the strongest device: see `phy.config.levels`."""
+        return float(10.0 ** (max(self.power.limits_db(noise_bandwidth_hz(self))) / 10.0)) * self.channel.noise_power
 
     @property
     def csi_error_variance(self) -> float:
@@ -315,3 +315,9 @@ class LinkConfig(Frozen):
     def channel_use_s(self) -> float:
         """Duration of one complex number on the air: a symbol of the single carrier, or an OFDM sample [s]."""
         return self.symbol_s if self.ofdm == "none" else self.ofdm.sample_s
+
+
+def noise_bandwidth_hz(link: LinkConfig) -> float:
+    """Bandwidth that a device's power is spread over: symbol rate, or carriers in use times their spacing [Hz]."""
+    ofdm = link.ofdm
+    return link.bandwidth_hz if ofdm == "none" else ofdm.num_carriers * ofdm.subcarrier_spacing_hz

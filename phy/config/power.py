@@ -1,7 +1,12 @@
-"""Transmit power control, under the average power P0 of each device per block."""
+"""Transmit power control, under the average power P0 of each device per block.
+
+P0 is written relative to the noise (`snr_max_db`) or in dBm (`transmit_power_dbm`), one for all devices or one per
+device. `PowerConfig.limits_db` returns either as P0 / N0.
+"""
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,6 +26,13 @@ if TYPE_CHECKING:
 
 Kernel = Literal["constant", "inverse"]
 """Forms of |w| that engine `fused` has compiled: 1, and 1 / |h^|."""
+PowerDbm = Annotated[float, Field(ge=-100, le=100, allow_inf_nan=False)]
+PER_DEVICE = Field(min_length=1)
+
+BOLTZMANN_J_K = 1.380649e-23
+NOISE_TEMPERATURE_K = 290.0
+"""Standard noise temperature, to which a noise figure refers (IEEE Std 161; ITU-R P.372)."""
+
 Cutoff = Annotated[
     float,
     Field(
@@ -187,10 +199,21 @@ class PowerConfig(Frozen):
         description="power control policy; auto: inversion for access superposition, where amplitudes must arrive "
         "equal, else fixed, because inversion brings every device down to the weakest one",
     )
-    snr_max_db: Decibels = Field(
+    snr_max_db: Decibels | Annotated[tuple[Decibels, ...], PER_DEVICE] | None = Field(
         default=20.0,
         description="10 log10(P0 / N0) [dB], N0 per real dimension: 3 dB above the received SNR; 20: about 1 bit in "
         "100 is wrong over Rayleigh fading with qpsk, none without fading",
+    )
+    transmit_power_dbm: PowerDbm | Annotated[tuple[PowerDbm, ...], PER_DEVICE] | None = Field(
+        default=None,
+        description="P0 in place of snr_max_db [dBm], one for all devices or one per device; noise is k T B at 290 K "
+        "over bandwidth_hz, or over the OFDM carriers in use; left out: snr_max_db",
+        examples=[10],
+    )
+    noise_figure_db: Annotated[float, Field(ge=0, le=50, allow_inf_nan=False)] = Field(
+        default=5.0,
+        description="noise figure of the server under transmit_power_dbm [dB]; 5: base stations below 6 GHz in "
+        "ITU-R M.2412",
     )
     cutoff_db: Cutoff = -10.0
     loop: LoopConfig = Field(
@@ -207,6 +230,33 @@ class PowerConfig(Frozen):
         return "inversion" if value == "flmc" else value
 
     @model_validator(mode="after")
+    def _power_is_written_once(self) -> PowerConfig:
+        written = self.model_fields_set
+        if self.transmit_power_dbm is None:
+            if self.snr_max_db is None:
+                raise ConflictError("snr_max_db", "snr_max_db has no value", Write({"snr_max_db": 20}, example=True))
+            if (
+                "noise_figure_db" in written
+                and self.noise_figure_db != PowerConfig.model_fields["noise_figure_db"].default
+            ):
+                raise ConflictError(
+                    "noise_figure_db",
+                    "noise_figure_db belongs to transmit_power_dbm, and snr_max_db already is relative to the noise",
+                    LeaveOut("noise_figure_db"),
+                    Write({"transmit_power_dbm": 10}, over=("snr_max_db",), example=True),
+                )
+            return self
+        if "snr_max_db" in written and self.snr_max_db is not None:
+            raise ConflictError(
+                "snr_max_db transmit_power_dbm",
+                "snr_max_db and transmit_power_dbm both set the largest transmit power",
+                LeaveOut("snr_max_db"),
+                LeaveOut("transmit_power_dbm"),
+            )
+        self.__dict__["snr_max_db"] = None  # as in `pin_file`: nobody else has seen the section yet
+        return self
+
+    @model_validator(mode="after")
     def _loop_has_room(self) -> PowerConfig:
         loop = self.loop
         if not self.control_of("auto").closed_loop:
@@ -216,13 +266,21 @@ class PowerConfig(Frozen):
                     "loop policy", f"loop belongs to policy closed-loop, the policy is {name}", LeaveOut("loop")
                 )
             return self
+        if self.snr_max_db is None:
+            raise ConflictError(
+                "policy transmit_power_dbm",
+                "the powers of policy closed-loop are relative to the noise, and transmit_power_dbm is not",
+                Write({"snr_max_db": 20}, over=("transmit_power_dbm",), example=True),
+                Write({"policy": "fixed"}),
+            )
+        lowest = min(_listed(self.snr_max_db))
         for name in ("min_snr_db", "initial_snr_db"):
             value = getattr(loop, name)
-            if value is not None and value > self.snr_max_db:
+            if value is not None and value > lowest:
                 raise ConflictError(
                     f"loop.{name} snr_max_db",
-                    f"loop.{name} {value:g} is above snr_max_db {self.snr_max_db:g}",
-                    Write({name: rounded(self.snr_max_db, 6)}, note="or less"),
+                    f"loop.{name} {value:g} is above snr_max_db {lowest:g}",
+                    Write({name: rounded(lowest, 6)}, note="or less"),
                 )
         return self
 
@@ -236,7 +294,30 @@ class PowerConfig(Frozen):
             return self.policy
         return "inversion" if access == "superposition" else "fixed"
 
+    def limits_db(self, bandwidth_hz: float) -> tuple[float, ...]:
+        """10 log10(P0 / N0) as written: of every device, or one for all [dB].
+
+        P0 in dBm stands against the noise of `bandwidth_hz`, whose power in both real dimensions is 2 N0.
+        """
+        key, written = self.written
+        if key == "snr_max_db":
+            return _listed(written)
+        noise_dbm = thermal_noise_dbm(bandwidth_hz, noise_figure_db=self.noise_figure_db)
+        return tuple(power + 10.0 * math.log10(2.0) - noise_dbm for power in _listed(written))
+
     @property
-    def snr_max(self) -> float:
-        """P0 / N0, linear."""
-        return float(10.0 ** (self.snr_max_db / 10.0))
+    def written(self) -> tuple[str, float | tuple[float, ...]]:
+        """Key and value of P0: `snr_max_db` or `transmit_power_dbm`, for all devices or of each."""
+        if self.transmit_power_dbm is not None:
+            return "transmit_power_dbm", self.transmit_power_dbm
+        assert self.snr_max_db is not None  # of the validator
+        return "snr_max_db", self.snr_max_db
+
+
+def thermal_noise_dbm(bandwidth_hz: float, *, noise_figure_db: float) -> float:
+    """Noise power of a receiver, k T B F with T = 290 K [dBm]."""
+    return 10.0 * math.log10(BOLTZMANN_J_K * NOISE_TEMPERATURE_K * bandwidth_hz * 1e3) + noise_figure_db
+
+
+def _listed(value: float | tuple[float, ...]) -> tuple[float, ...]:
+    return value if isinstance(value, tuple) else (value,)

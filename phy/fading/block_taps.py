@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from phy.config import LinkConfig
 from phy.config.fading import FadingLaw
 from phy.config.power import PowerPolicy
-from phy.fading.gains import BlockGains, check_gains, device_gains
+from phy.fading.gains import BlockGains, arrival_gains, check_gains
 from phy.fading.quantile_table import quantile_table, table_taps
 from phy.numerics.lazy_tensorflow import tf
 from phy.numerics.random import Purpose, complex_normal, round_keys, threefry
@@ -196,7 +196,7 @@ class FlatChannel:
         measure: Callable[[FlatChannel, UplinkContext], BlockGains] | None = None,
     ) -> None:
         channel = config.channel
-        check_gains(channel, num_devices=num_devices)
+        check_gains(config, num_devices=num_devices)
         perfect = config.csi_error_variance == 0.0
         drawn = channel.fades or not perfect
         self.num_devices = num_devices
@@ -217,7 +217,7 @@ class FlatChannel:
             cutoff=10.0 ** (config.power.cutoff_db / 10.0),
             noise_std=(2.0 * channel.noise_power) ** 0.5,
         )
-        self._channel = channel
+        self._link = config
         self._measure = measure or measure_gains
         self._last: tuple[tuple[object, ...], BlockGains] | None = None
         self._last_rows: (
@@ -257,7 +257,7 @@ class FlatChannel:
         """Gain of each device of each trial `[num_trials, num_devices]`, kept as long as trials stay the same."""
         which = (context.seed, context.trials)
         if self._last_gains is None or self._last_gains[0] != which:
-            gains = device_gains(self._channel, num_devices=self.num_devices, seed=context.seed, trials=context.trials)
+            gains = arrival_gains(self._link, num_devices=self.num_devices, seed=context.seed, trials=context.trials)
             self._last_gains = (which, gains)
         return self._last_gains[1]
 

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.config.channel import ChannelConfig
+from phy.config.levels import limits_db, power_shares
+from phy.config.link import LinkConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,10 +38,23 @@ class BlockGains:
         return replace(self, gain_sum=np.where(active > 0.0, self.gain_sum, 0.0), active_symbols=active)
 
 
+def arrival_gains(link: LinkConfig, *, num_devices: int, seed: int, trials: tuple[int, ...]) -> NDArray[np.float32]:
+    """Gains h_k sqrt(P_k / P0) with which devices of unequal P_k are simulated, see `phy.config.levels`.
+
+    `[num_trials, num_devices]`; raises ValueError as `check_gains` does.
+    """
+    absolute = link.power.transmit_power_dbm is not None
+    gains = device_gains(link.channel, num_devices=num_devices, seed=seed, trials=trials, absolute=absolute)
+    return np.asarray(gains * np.sqrt(power_shares(link, num_devices)), np.float32)
+
+
 def device_gains(
-    channel: ChannelConfig, *, num_devices: int, seed: int, trials: tuple[int, ...]
+    channel: ChannelConfig, *, num_devices: int, seed: int, trials: tuple[int, ...], absolute: bool = False
 ) -> NDArray[np.float32]:
-    """Root-mean-square amplitude gain h, `[num_trials, num_devices]`. Raises ValueError as `check_gains` does."""
+    """Root-mean-square amplitude gain h, `[num_trials, num_devices]`. Raises ValueError as `check_gains` does.
+
+    `absolute`: in a cell, all of the path loss and not what it exceeds that at the reference distance by.
+    """
     listed = np.broadcast_to(np.asarray(channel.gains(num_devices), np.float32), (len(trials), num_devices))
     if channel.traced:
         from phy.traces.clock import trace_gains
@@ -51,12 +66,15 @@ def device_gains(
     from phy.fading.cell import place_devices
 
     placed = place_devices(channel.cell, channel, num_devices=num_devices, trials=trials, seed=seed)
-    return np.asarray(listed * placed.gain, np.float32)
+    own = 10.0 ** (-(placed.path_loss_db + placed.shadowing_db) / 20.0) if absolute else placed.gain
+    return np.asarray(listed * own, np.float32)
 
 
-def check_gains(channel: ChannelConfig, *, num_devices: int) -> None:
-    """Raise ValueError where `device_gains` cannot give every device a gain, before any round is on the air."""
+def check_gains(link: LinkConfig, *, num_devices: int) -> None:
+    """Raise ValueError where `arrival_gains` cannot give every device a gain, before any round is on the air."""
+    channel = link.channel
     channel.gains(num_devices)
+    limits_db(link, num_devices)
     if channel.cell is not None:
         from phy.fading.cell import check_cell
 

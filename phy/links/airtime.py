@@ -21,13 +21,13 @@ def superposed_airtime_s(link: LinkConfig, symbols: int, num_devices: int) -> fl
     return (slots + pilot_slots) * link.ofdm.num_symbols * link.ofdm.symbol_s
 
 
-def superposed_energy(link: LinkConfig, symbols: int) -> tuple[float, float]:
-    """(seconds, joules): a device at mean power p spends p times the first on its symbols, the second on its pilots."""
+def superposed_seconds(link: LinkConfig, symbols: int) -> tuple[float, float]:
+    """Seconds of a device's symbols, and of its pilots: at mean power p it spends p times the first, P0 the second."""
     if link.ofdm == "none":
         return symbols * link.symbol_s, 0.0
     element_s = link.ofdm.prefix_share * link.ofdm.sample_s
     pilots = len(link.ofdm.pilot_symbols) * link.ofdm.num_carriers if isinstance(link.csi, CsiEstimation) else 0
-    return symbols * element_s, pilots * element_s * link.max_power
+    return symbols * element_s, pilots * element_s
 
 
 def upload_airtime_s(link: LinkConfig, *, payload_bits: int) -> float | None:

@@ -11,6 +11,7 @@ from phy.config.conflict import Conflict, ConflictError, LeaveOut, Say, Write, r
 from phy.config.delays import power_delay_profile
 from phy.config.link import LinkConfig
 from phy.links.antennas import antenna_conflicts
+from phy.links.budget import power_conflicts
 from phy.links.recorded import recorded_conflicts
 
 MAX_LAGS = 1024
@@ -27,6 +28,10 @@ def link_conflicts(link: LinkConfig, *, num_devices: int, payload_bits: int) -> 
             Write({"num_devices": len(gain)}),
             Say("one gain for all"),
         )
+        return
+    unlike = list(power_conflicts(link, num_devices=num_devices))
+    yield from unlike
+    if unlike:
         return
     recorded = list(recorded_conflicts(link, num_devices=num_devices))
     yield from recorded

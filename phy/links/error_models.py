@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from phy.config import BITS_PER_SYMBOL, LinkConfig
 from phy.config.delays import line_of_sight_k
 from phy.fading.block_taps import UplinkContext
-from phy.fading.gains import device_gains
+from phy.fading.gains import arrival_gains
 from phy.links.link import Forgetful, LinkError, Reception, Superposition, check_part, check_payload
 from phy.links.packets.link import ChainOver, PacketLink
 from phy.links.power import AmplitudeDecision
@@ -232,7 +232,7 @@ class IndependentFlips:
         channel = config.channel
         complex_noise_power = 2.0 * channel.noise_power
         if config.control.constant:
-            gains = device_gains(channel, num_devices=self.num_devices, seed=context.seed, trials=context.trials)
+            gains = arrival_gains(config, num_devices=self.num_devices, seed=context.seed, trials=context.trials)
             arriving = decision.level[:, None] * gains.astype(float)
         else:
             arriving = np.repeat(decision.level[:, None], self.num_devices, axis=1)

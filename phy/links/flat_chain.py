@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.config import LinkConfig
+from phy.config.levels import sent_watts, watts
 from phy.fading.block_taps import FlatChannel, UplinkContext
 from phy.fading.gains import BlockGains
 from phy.links.link import Reception, round_airtime
@@ -60,7 +61,8 @@ def flat_reception(
     """
     on_air = decision.active.astype(np.int64)
     transmit, signal, noise = (energy * on_air for energy in energies)
-    nothing = np.zeros_like(on_air)
+    nothing, first = np.zeros_like(on_air), load.first_device
+    sent_w = sent_watts(config, load.channel.num_devices)[first : first + on_air.shape[1]]
     airtime_s = np.asarray(on_air * load.channel.num_symbols * config.symbol_s, float)
     counts = LinkCounts(
         bits=on_air * load.num_bits,
@@ -68,15 +70,15 @@ def flat_reception(
         packets=on_air * -(-load.num_bits // (8 * config.packet_size_bytes)),
         packet_errors=packet_errors * on_air,
         symbols=on_air * load.channel.num_symbols,
-        transmit_energy=transmit,
-        signal_energy=signal,
-        noise_energy=noise * load.channel.numbers.noise_std**2,
+        transmit_energy=transmit * sent_w,
+        signal_energy=signal * watts(config),
+        noise_energy=noise * load.channel.numbers.noise_std**2 * watts(config),
         dropped=nothing,
         retransmissions=nothing,
         raw_bits=on_air * load.num_bits,
         raw_bit_errors=bit_errors * on_air,
         airtime_s=airtime_s,
-        energy_j=transmit * config.symbol_s,
+        energy_j=transmit * config.symbol_s * sent_w,
     )
     return Reception(
         payload=payload,

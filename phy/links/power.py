@@ -7,6 +7,8 @@ A device multiplies its symbols by `level * w`, with w its precoding weight per 
 - truncated inversion: w = 1 / h^ if |h^|^2 reaches the cutoff, else w = 0;
 - mse-optimal: as inversion, but devices that do not reach the level send at full power.
 
+P0 is that of the strongest device; unequal powers are part of the gains, see `phy.config.levels`.
+
 The constraint is Zhang et al. 2022 (10): the average transmit power of each device over its block of
 symbols is at most P0.
 """
@@ -21,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phy.config import LinkConfig
+from phy.config.levels import sent_watts
 from phy.config.power import PowerPolicy, Sums
 from phy.fading.gains import BlockGains
 from phy.numerics.cache import constant
@@ -154,7 +157,9 @@ def decide_sum(
     control, power = link.control, mean_power(payload)
     sums = Sums(payload_power=power, noise_power=(2.0 if payload.dtype.kind == "c" else 1.0) * link.channel.noise_power)
     if control.clips or max_power is not None:
-        limit = link.max_power if max_power is None else np.minimum(max_power, link.max_power)
+        limit: float | NDArray[np.float64] = link.max_power
+        if max_power is not None:
+            limit = np.minimum(max_power / sent_watts(link, max_power.shape[1]), limit)
         allowed = limit / np.maximum(power, np.finfo(float).tiny)
         most = allowed if control.clips else np.minimum(allowed, link.max_power / payload_power)
         decision = decide_amplitude(gains, max_power=most, payload_power=1.0, caps=caps, policy=control, sums=sums)

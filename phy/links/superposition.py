@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phy.config import ImpairmentsConfig, LinkConfig
+from phy.config.levels import sent_watts
 from phy.fading.block_taps import FlatChannel, UplinkContext
 from phy.fading.gains import BlockGains
 from phy.links.air_chain import AirChain, OnAir
@@ -89,7 +90,7 @@ class SuperpositionLink:
             decision=decision,
             noise_power=self.config.channel.noise_power * noise_gain,
             airtime_s=self._airtime_s(on_air(decision, jammers)),
-            energy_j=arrivals.energy_j,
+            energy_j=arrivals.energy_j * sent_watts(self.config, self.num_devices),
             arrival=None if combined is None else combined.arrival(decision.level, own),
         )
 

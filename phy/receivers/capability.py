@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from phy.config import BITS_PER_SYMBOL, LinkConfig
 from phy.config.conflict import Conflict, LeaveOut, Say, Write
+from phy.config.levels import listed_gains
 
 MAX_COMBINATIONS = 4096
 """Largest number of symbol vectors of joint detection: 16 KiB of metrics per symbol."""
@@ -63,10 +64,11 @@ def _equal_powers(config: LinkConfig) -> Conflict | None:
     separable = config.channel.fades or config.channel.cell is not None or config.receiver.num_antennas > 1
     if separable or config.control.closed_loop:
         return None
-    users, gain = config.noma.group_size, config.channel.gain
+    users, unequal = config.noma.group_size, [config.channel.gain, config.power.written[1]]
+    count = max((len(one) for one in unequal if isinstance(one, tuple)), default=users)
     ladder_db = [10.0 * math.log10(share) for share in config.noma.power_shares]
     # Inversion takes the gains out again; otherwise they come on top of the ladder.
-    listed = gain if isinstance(gain, tuple) and config.control.kernel == "constant" else (1.0,) * users
+    listed = listed_gains(config, count).tolist() if config.control.kernel == "constant" else [1.0] * users
     for first in range(0, len(listed) - users + 1, users):
         group = zip(ladder_db, listed[first : first + users], strict=True)
         arriving_db = sorted(level + 20.0 * math.log10(one) for level, one in group)

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 from fl.algorithms.fedavg.config import FedAvgConfig, trains_in_kernels
 from fl.base.words import plural
 from phy.config import LinkConfig
+from phy.config.link import noise_bandwidth_hz
 from phy.links.airtime import cut_packet
+from phy.links.budget import budget_in_words
 from phy.links.recorded import recorded_in_words
 from privacy.config.bit_flipping import BitFlippingBudget
 from scenarios.cli.describe import describe, listings
@@ -98,9 +100,11 @@ def _say_plan(checked: Check, plan: Plan, *, pace: Pace | None) -> None:
     if engine := computed_by(links_on_air(point.scenario for point in plan.points)):
         say(f"symbols computed by {engine}")
         links = links_on_air(point.scenario for point in plan.points)
-        say(_received_snr(links))
-        for line in dict.fromkeys(filter(None, map(recorded_in_words, links))):
-            say(line)
+        if levels := _received_snr(links):
+            say(levels)
+        for told in dict.fromkeys((*map(recorded_in_words, links), *_budgets(plan))):
+            if told:
+                say(told)
         first_learning = plan.points[0].scenario.learning
         for sentence in _packets(links_on_air(point.scenario for point in plan.points), first_learning.payload_bits()):
             say(sentence)
@@ -131,9 +135,19 @@ def _channel_left_out(plan: Plan) -> str | None:
     return None
 
 
-def _received_snr(links: Iterable[LinkConfig]) -> str:
+def _budgets(plan: Plan) -> Iterator[str | None]:
+    """Powers in dBm of the uplinks of sweep points, and what they come to."""
+    for scenario in (point.scenario for point in plan.points):
+        for link in links_on_air([scenario]):
+            yield budget_in_words(link, num_devices=scenario.learning.num_devices, seed=scenario.seed)
+
+
+def _received_snr(links: Iterable[LinkConfig]) -> str | None:
     """The SNR at the receiver at full power and gain 1: N0 is the noise of one of two real dimensions."""
-    levels = sorted({link.power.snr_max_db for link in links})
+    relative = [link for link in links if link.power.transmit_power_dbm is None]
+    levels = sorted({level for link in relative for level in link.power.limits_db(noise_bandwidth_hz(link))})
+    if not levels:
+        return None
     ends = [f"{round(level + 10.0 * math.log10(0.5), 1):zg}" for level in dict.fromkeys((levels[0], levels[-1]))]
     return f"received SNR {' to '.join(ends)} dB: 3 dB below snr_max_db, whose N0 is per real dimension"
 

@@ -99,6 +99,8 @@ def leave_out_later_of_link(link: dict[str, Any]) -> None:
         del channel["movement"]  # earlier devices of CDL moved in space, and other models have no rays
     if link["power"]["budget"] is None:
         del link["power"]["budget"]
+    if link["power"]["transmit_power_dbm"] is None:
+        del link["power"]["transmit_power_dbm"], link["power"]["noise_figure_db"]
     if not link["impairments"]["estimated"]:
         del link["impairments"]["estimated"]
     if link["packets"]["combining"] == "chase":

@@ -11,6 +11,7 @@ import numpy as np
 from fl.algorithms.learning import PointFacts
 from fl.base.words import plural
 from phy.config.conflict import listing
+from phy.links.budget import more_power
 from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, value_of
 from scenarios.report.settings import short_setting
@@ -90,7 +91,7 @@ def _worse_by_decoding(summary: PointSummary) -> Iterator[str]:
     if link.coding != "none" and decoded is not None and raw is not None and decoded.low > raw.high:
         yield (
             f"{decoded.value:.2%} of the bits are wrong after decoding and {raw.value:.2%} before: {link.coding.code} "
-            f"makes errors worse at this SNR; raise link.power.snr_max_db above {link.power.snr_max_db:g}, lower "
+            f"makes errors worse at this SNR; {more_power(link)}, lower "
             "link.coding.rate, or write link.coding: none"
         )
 

@@ -69,6 +69,18 @@ def _numbers(text: str, data: str = "numbers.csv, label: size") -> str:
 CONFLICTS = {
     # Links
     "gains of other devices": _link("channel: {gain: [1, 2]}"),
+    "powers of other devices": _link("power: {snr_max_db: [3, 6, 9]}"),
+    "powers in dBm of other devices": _link("channel: {gain: 1e-5}, power: {transmit_power_dbm: [3]}"),
+    "two powers": _link("channel: {gain: 1e-5}, power: {snr_max_db: 6, transmit_power_dbm: 10}"),
+    "a noise figure without a power": _link("power: {noise_figure_db: 7}"),
+    "a power in dBm without a path loss": _link("power: {transmit_power_dbm: 10}"),
+    "a power in dBm over a relative trace": _site(", power: {transmit_power_dbm: 10}"),
+    "two powers of the noise": _link("channel: {gain: 1e-5, noise_power: 2}, power: {transmit_power_dbm: 10}"),
+    "a power in dBm under OFDMA": _link(
+        f"channel: {{gain: 1e-5}}, power: {{transmit_power_dbm: 10}}, multiplexing: ofdma, {_GRID}"
+    ),
+    "a power in dBm in a loop": _link("channel: {gain: 1e-5}, power: {transmit_power_dbm: 10, policy: closed-loop}"),
+    "a study at one power": _measured("modulation: qpsk, channel: {gain: 1e-5}, power: {transmit_power_dbm: 10}"),
     "flips of bits that add up": _air("error_model: iid"),
     "a closed form of an estimate": _link("error_model: analytic, csi: {error_variance: 0.1}"),
     "a closed form in fading": _link(

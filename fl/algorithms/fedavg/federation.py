@@ -44,6 +44,7 @@ from fl.uplink.protection import Protection
 from fl.uplink.senders import SenderIndex
 from fl.uplink.transport import NumberTransport
 from phy.config import LinkConfig
+from phy.config.levels import limits_db
 from phy.fading.block_taps import UplinkContext
 from phy.fading.gains import device_gains
 from phy.measure.counts import LinkCounts
@@ -124,7 +125,7 @@ class Federation(Trials):
             seed=seed,
             trial=trial,
             probe=self._probe,
-            snr_max_db=link.power.snr_max_db,
+            snr_max_db=limits_db(link, config.num_devices),
         )
         self._down = self._number_downlink()
         self._downlink = None if self._down is None else self._down.bits.link
@@ -326,7 +327,8 @@ def placed_downlink(link: LinkConfig, *, num_devices: int, seed: int, trial: int
     """A downlink whose devices stand where they stand on the way up: its own streams would place them anew."""
     if link.channel.cell is None:
         return link
-    gains = device_gains(link.channel, num_devices=num_devices, seed=seed, trials=(trial,))[0]
+    absolute = link.power.transmit_power_dbm is not None
+    gains = device_gains(link.channel, num_devices=num_devices, seed=seed, trials=(trial,), absolute=absolute)[0]
     channel = link.channel.model_copy(update={"gain": tuple(float(gain) for gain in gains), "cell": None})
     return link.model_copy(update={"channel": channel})
 

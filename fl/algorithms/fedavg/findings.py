@@ -10,6 +10,7 @@ from fl.algorithms.fedavg.footprint import energy_of_round
 from fl.algorithms.learning import PointFacts
 from fl.base.words import plural
 from phy.config import LinkConfig
+from phy.links.budget import more_power
 
 if TYPE_CHECKING:
     from fl.algorithms.fedavg.config import FedAvgConfig
@@ -69,7 +70,7 @@ def _silence(learning: FedAvgConfig, facts: PointFacts) -> str:
     if link.packets.policy != "accept" and lost > 0.5:
         return (
             f"{lost:.0%} of the packets have bit errors, and packets.policy {link.packets.policy} leaves them out; "
-            f"raise link.power.snr_max_db above {link.power.snr_max_db:g}, lower link.packet_size_bytes, or add "
+            f"{more_power(link)}, lower link.packet_size_bytes, or add "
             "link.coding"
         )
     budget, most_j = link.power.budget, _energy_at_full_power(learning, link)
@@ -89,7 +90,7 @@ def _energy_at_full_power(learning: FedAvgConfig, link: LinkConfig) -> float:
 
 def _of_sum(learning: FedAvgConfig, facts: PointFacts) -> str | None:
     """What a sum over the air does to updates, as a cause, and the keys to change; None where it is small."""
-    raised = f"raise link.power.snr_max_db above {facts.link.power.snr_max_db:g}"
+    raised = more_power(facts.link)
     budget, most_j = facts.link.power.budget, _energy_at_full_power(learning, facts.link)
     if budget is not None and budget.energy_j < most_j:
         raised = (
@@ -172,7 +173,7 @@ def _cause(learning: FedAvgConfig, facts: PointFacts, *, guessing: float) -> str
     if (of_sum := _of_sum(learning, facts)) is not None:
         return of_sum
     if strength > LARGE_NOISE * learning.num_devices**0.5 or (not scheme.uses_codec and wrong > MANY_ERRORS):
-        more = f"raise link.power.snr_max_db above {link.power.snr_max_db:g}"
+        more = more_power(link)
         more += ", or add link.coding" if link.coding == "none" and wrong < CORRECTABLE else ""
         more += ", or lower learning.codec.bound" if getattr(learning.codec, "bound", 0.0) > 0.5 else ""
         return f"{wrong:.1%} of the bits arrived wrong; {more}"

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from fl.data.data_set import DataSet
 from fl.models.layers import activation_bytes
 from phy.config import LinkConfig
-from phy.links.airtime import superposed_energy
+from phy.config.levels import watts
+from phy.links.airtime import superposed_seconds
 
 if TYPE_CHECKING:
     from fl.algorithms.fedavg.config import FedAvgConfig
@@ -98,9 +99,10 @@ def upload_symbols(config: FedAvgConfig, link: LinkConfig) -> int | None:
 
 
 def energy_of_round(config: FedAvgConfig, link: LinkConfig) -> tuple[float, float] | None:
-    """Energy of a device in a round at full power, and the part of its pilots [J]; None where no budget is kept."""
+    """Energy of the strongest device in a round at full power, and of its pilots [J]; None where no budget is kept."""
     symbols = upload_symbols(config, link)
     if symbols is None or link.power.budget is None or link.error_model == "error_free":
         return None
-    seconds, pilots_j = superposed_energy(link, symbols)
-    return seconds * link.max_power + pilots_j, pilots_j
+    seconds, pilots_s = superposed_seconds(link, symbols)
+    power_w = link.max_power * watts(link)
+    return seconds * power_w + pilots_s * power_w, pilots_s * power_w

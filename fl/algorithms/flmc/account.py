@@ -13,6 +13,7 @@ from fl.base.checkpoints import Kept
 from fl.base.results import PrivacyAccount
 from fl.uplink.channel_credit import sure_noise_power
 from phy.config import LinkConfig
+from phy.config.levels import listed_gains
 from privacy.config import AmplitudeMechanism, BudgetConfig
 from privacy.events.claims import Claim
 from privacy.events.releases import Release
@@ -170,6 +171,6 @@ def power_peak(config: FlmcConfig, *, link: LinkConfig) -> float | None:
     still = not (channel.fades or channel.selective or channel.cell is not None or link.csi_error_variance > 0.0)
     if not still or link.ofdm != "none" or not (control.constant or control.inverts):
         return None
-    gains = channel.gains(config.num_devices)
+    gains = listed_gains(link, config.num_devices)
     payload = config.sending.payload_bound(config)
-    return float((max(gains) if control.constant else min(gains)) * link.max_power**0.5 / payload)
+    return float((gains.max() if control.constant else gains.min()) * link.max_power**0.5 / payload)

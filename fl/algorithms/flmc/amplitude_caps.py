@@ -13,6 +13,7 @@ from fl.algorithms.flmc.tasks.config import TaskConfig
 from fl.base.arrays import F64
 from fl.uplink.channel_credit import sure_noise_power
 from phy.config import LinkConfig
+from phy.config.levels import listed_gains
 from privacy.config import Mechanism, PrivacyConfig
 from privacy.mechanisms.amplitude_privacy import AmplitudePrivacy, NoPrivacy, RoundPrivacy
 
@@ -145,8 +146,8 @@ def caps_of(
     power, control, lmc = None, link.control, None
     varies = link.channel.fades or link.channel.cell is not None or link.csi_error_variance > 0
     if control.kernel is not None and not varies:
-        gains = link.channel.gains(learning.num_devices)
-        weakest = float(np.mean(gains)) if control.constant else min(gains)
+        gains = listed_gains(link, learning.num_devices)
+        weakest = float(np.mean(gains) if control.constant else gains.min())
         power = float(weakest * link.max_power**0.5 / learning.sending.payload_bound(learning))
     if learning.step_size != "auto" or learning.resolved_lmc_cap == "none":
         eta = 1.0 if learning.step_size == "auto" else learning.step_size

@@ -25,6 +25,7 @@ from fl.base.words import plural
 from fl.uplink.channel_credit import sure_noise_power
 from phy.config.base import Access, Modulation
 from phy.config.conflict import Conflict, ConflictError, LeaveOut, Say, Write
+from phy.config.levels import listed_gains
 from phy.config.link import LinkConfig
 from privacy.config import AmplitudeMechanism, Mechanism
 
@@ -256,7 +257,7 @@ class FlmcConfig(Learning):
 
     def rounds_within(self, *, link: LinkConfig, privacy: Any) -> int | None:
         """See `Learning`; `link` names access and modulation."""
-        caps, gains = self.caps(link=link, privacy=privacy), link.channel.gains(self.num_devices)
+        caps, gains = self.caps(link=link, privacy=privacy), listed_gains(link, self.num_devices).tolist()
         if caps is None or caps.power is None or caps.lmc is None or len(set(gains)) > 1:
             return None
         strongest = min(caps.power, caps.lmc, caps.privacy) / sure_noise_power(link, privacy=privacy) ** 0.5
@@ -303,7 +304,7 @@ class FlmcConfig(Learning):
             else "write learning.step_size: 1e-4"
         )
         remedy = {
-            "power": "raise link.power.snr_max_db, or ",
+            "power": f"raise link.power.{facts.link.power.written[0]}, or ",
             "privacy": "raise privacy.epsilon, or ",
             "budget": "raise privacy.budget.epsilon, or ",
             "lmc": "write learning.lmc_cap: quantization-aware, or ",

@@ -14,7 +14,7 @@ from phy.measure.counts import LinkCounts
 
 
 def adapt_power(
-    snr_db: NDArray[np.float64], counts: LinkCounts, *, loop: LoopConfig, snr_max_db: float
+    snr_db: NDArray[np.float64], counts: LinkCounts, *, loop: LoopConfig, snr_max_db: float | NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Transmit power over N0 of the next round, `[num_trials, num_devices]` [dB].
 
@@ -50,7 +50,7 @@ class PowerLoop:
     again. A round without counts of the round before it starts at the initial power.
     """
 
-    def __init__(self, loop: LoopConfig, *, snr_max_db: float, shape: tuple[int, int]) -> None:
+    def __init__(self, loop: LoopConfig, *, snr_max_db: float | NDArray[np.float64], shape: tuple[int, int]) -> None:
         start = snr_max_db if loop.initial_snr_db is None else loop.initial_snr_db
         self._loop, self._snr_max_db = loop, snr_max_db
         self._initial = np.full(shape, start)

@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from phy.coding.ldpc.segmentation import versions_until
 from phy.config import CodingConfig, LinkConfig
+from phy.config.levels import limits_db, power_shares, sent_watts, watts
 from phy.fading.block_taps import UplinkContext
-from phy.fading.gains import check_gains, device_gains
+from phy.fading.gains import arrival_gains, check_gains
 from phy.links.link import LinkError, Reception, check_part, round_airtime
 from phy.links.packets.chain import ChainSpec, PacketChain, compiled_part
 from phy.links.packets.closed_loop import PowerLoop
@@ -62,7 +63,7 @@ class PacketLink:
         self._users = config.noma.group_size if config.access == "noma" else 1
         if num_devices % self._users:
             raise LinkError(f"{num_devices} devices cannot form NOMA groups of {self._users}", "use a multiple of that")
-        check_gains(config.channel, num_devices=num_devices)
+        check_gains(config, num_devices=num_devices)
         self._payload = cut_payload(num_bits, packet_size_bytes=self.config.packet_size_bytes)
         self._loop: tuple[tuple[int, tuple[int, ...]], PowerLoop] | None = None
         self._last_gains: tuple[tuple[object, ...], dict[tuple[PacketBatch, ...], NDArray[np.float64]]] | None = None
@@ -235,13 +236,12 @@ class PacketLink:
         )
 
     def _gains(self, context: UplinkContext) -> NDArray[np.float32]:
-        return device_gains(self.config.channel, num_devices=self.num_devices, seed=context.seed, trials=context.trials)
+        return arrival_gains(self.config, num_devices=self.num_devices, seed=context.seed, trials=context.trials)
 
     def _levels(
         self, context: UplinkContext, caps: Mapping[str, ArrayLike], batches: tuple[PacketBatch, ...]
     ) -> _Levels:
         """Power control over the packets of the payload, and the amplitude of the packets to send."""
-        power = self.config.power
         bounded = any(np.isfinite(np.asarray(cap, float)).any() for cap in caps.values())
         # At full power without a cap nothing depends on the fades; the reported amplitude is the mean one.
         measured = self.config.channel.fades and (bounded or self.config.control.kernel != "constant")
@@ -262,10 +262,11 @@ class PacketLink:
         power_db = None
         if self.config.control.closed_loop:
             wanted_db = self._power_loop(context).snr_db(context.round_index)
-            amplitude = amplitude * 10.0 ** ((wanted_db - power.snr_max_db) / 20.0)[..., None]
+            amplitude = amplitude * 10.0 ** ((wanted_db - limits_db(self.config, self.num_devices)) / 20.0)[..., None]
             # The power in use: caps and the NOMA ladder may limit it below the target of the loop.
             with np.errstate(divide="ignore"):
                 power_db = 10.0 * np.log10(amplitude[..., 0] ** 2 / self.config.channel.noise_power)
+            power_db += 10.0 * np.log10(power_shares(self.config, self.num_devices))
         return _Levels(decision=decision, amplitude=amplitude, power_db=power_db)
 
     def _uses(self) -> NDArray[np.int64]:
@@ -283,6 +284,16 @@ class PacketLink:
             mean_gain = np.repeat(gain, sum(batch.num_packets for batch in batches), axis=-1)
         return mean_gain, self.config.control.amplitude(mean_gain, gain, np)
 
+    def _in_watts(self, counts: LinkCounts) -> LinkCounts:
+        sent, received = sent_watts(self.config, self.num_devices), watts(self.config)
+        return replace(
+            counts,
+            transmit_energy=counts.transmit_energy * sent,
+            signal_energy=counts.signal_energy * received,
+            noise_energy=counts.noise_energy * received,
+            energy_j=counts.energy_j * sent,
+        )
+
     def _power_loop(self, context: UplinkContext) -> PowerLoop:
         which = (context.seed, context.trials)
         if self._loop is None or self._loop[0] != which:
@@ -290,8 +301,8 @@ class PacketLink:
         return self._loop[1]
 
     def _new_loop(self, *, num_trials: int) -> PowerLoop:
-        power = self.config.power
-        return PowerLoop(power.loop, snr_max_db=power.snr_max_db, shape=(num_trials, self.num_devices))
+        most_db = limits_db(self.config, self.num_devices)
+        return PowerLoop(self.config.power.loop, snr_max_db=most_db, shape=(num_trials, self.num_devices))
 
     def _small_scale(self, context: UplinkContext, batches: tuple[PacketBatch, ...]) -> NDArray[np.float64]:
         """Root of the mean |h|^2 of each packet at its first attempt, `[num_trials, num_devices, num_packets]`."""
@@ -372,7 +383,7 @@ class PacketLink:
             total = replace(
                 total,
                 delivered=np.concatenate([total.delivered, part.delivered], axis=-1),
-                counts=total.counts + part.counts,
+                counts=total.counts + self._in_watts(part.counts),
                 label_bits=total.label_bits + part.label_bits,
                 label_errors=total.label_errors + part.label_errors,
             )

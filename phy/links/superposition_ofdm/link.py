@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phy.config import CsiEstimation, LinkConfig
+from phy.config.levels import sent_watts
 from phy.fading.block_taps import UplinkContext
-from phy.fading.gains import BlockGains, check_gains, device_gains
+from phy.fading.gains import BlockGains, arrival_gains, check_gains
 from phy.frontends import air
 from phy.links.jamming import on_air, own_amplitude
 from phy.links.link import Superposition, check_payload
@@ -47,7 +48,7 @@ class OfdmSuperposition:
         payload_bound: float = 1.0,
     ) -> None:
         assert config.ofdm != "none"
-        check_gains(config.channel, num_devices=num_devices)
+        check_gains(config, num_devices=num_devices)
         self.num_devices = num_devices
         self.num_symbols = num_symbols
         self.config = config
@@ -104,6 +105,7 @@ class OfdmSuperposition:
         pilots = np.ones((num_trials, self.num_devices))
         pilots[:, list(context.silent)] = 0.0
         sent = added.energy + pilots * (layout.pilot_elements * self.config.max_power)
+        sent = sent * sent_watts(self.config, self.num_devices)
         return Superposition(
             received=added.received,
             num_active=added.num_active,
@@ -115,7 +117,7 @@ class OfdmSuperposition:
 
     def _who(self, context: UplinkContext) -> Who:
         device = np.arange(self.num_devices)[None, :]
-        gain = device_gains(self.config.channel, num_devices=self.num_devices, seed=context.seed, trials=context.trials)
+        gain = arrival_gains(self.config, num_devices=self.num_devices, seed=context.seed, trials=context.trials)
         if self.config.combines:
             gain = gain.copy()
             gain[:, list(context.silent)] = 0.0

@@ -61,6 +61,14 @@ def find_link_conflicts(scenario: Scenario) -> Iterator[Conflict]:
             Write({"error_model": "measured"}),
             LeaveOut(),
         )
+    if link.power.transmit_power_dbm is not None:
+        yield Conflict(
+            "link.power.transmit_power_dbm measure.values",
+            "the transmit power of a link study follows from measure.values, and transmit_power_dbm is one power",
+            LeaveOut("link.power.transmit_power_dbm", note=", for rates over the SNR"),
+            LeaveOut("measure", note=", and use phyloop.Link or phyloop run for rates at this power"),
+        )
+        return
     if link.control.closed_loop:
         yield Conflict(
             "link.power.policy",

@@ -71,6 +71,10 @@ def _of_link(path: str, link: LinkConfig) -> Iterator[Unused]:
     if not channel.selective and _written(channel, "delay_spread_s"):
         reason = f"it belongs to the tdl and cdl models, and the model is {channel.model}"
         yield f"{path}.channel.delay_spread_s", f"{reason}; leave it out, or write for example model: tdl-a"
+    cell = channel.cell if link.power.transmit_power_dbm is not None else None
+    if cell is not None and _written(cell, "reference_distance_m"):
+        reason = "gains are absolute under power.transmit_power_dbm"
+        yield f"{path}.channel.cell.reference_distance_m", f"{reason}; leave it out"
     budget = link.power.budget
     if budget is not None and budget.spread != "convergence" and _written(budget, "contraction"):
         reason = f"it belongs to spread convergence, and the spread is {budget.spread}"

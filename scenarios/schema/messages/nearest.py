@@ -23,7 +23,8 @@ uniform codec: quantizer quantization; uniform digital quantization: quantized
 aggregation: scheme aggregator; mean: fedavg average; sign: signsgd; fedavg: fedprox fedsgd federated_averaging fl
 epsilon: eps; budget: total; dp-accounting: analytic; renyi: rdp
 superposition: aircomp air ota; fedavg: aircomp; orthogonal: ofdma tdma; num_antennas: antennas num_rx rx_antennas
-snr_max_db: max_power tx_power snr_max_dbm snr_dbm transmit_power ebno_db esno_db
+snr_max_db: max_power snr_max_dbm snr_dbm ebno_db esno_db
+transmit_power_dbm: tx_power tx_power_dbm transmit_power power_dbm; noise_figure_db: noise_figure nf nf_db
 rician_k: k_factor; ebno: ebn0; esno: esn0
 constant: awgn; fixed: constant; rayleigh: jakes; speed: velocity; nakagami_m: m; 16qam crc16: 16; qpsk: 4qam
 num_subcarriers: fft_size n_fft nfft fft; subcarrier_spacing_hz: scs; cyclic_prefix: cp

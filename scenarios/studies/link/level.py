@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from phy.coding.plan import PacketPlan, plan_packet
 from phy.config import BITS_PER_SYMBOL, LinkConfig
+from phy.config.levels import listed_gains
 from scenarios.schema.schema import Axis, Ebno
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def axis_name(curves: Sequence[LinkCurve]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """Linear factors between the axes: mean of gain^2 over devices; payload bits per symbol are the next two.
+    """Linear factors between the axes: mean of gain^2 P_k / P0 over devices; payload bits per symbol are the next two.
 
     `code_rate` is what Eb/N0 charges: payload bits over bits on the air, or the nominal rate of the code.
     """
@@ -86,7 +87,7 @@ class Budget:
         """The budget of a link whose modulation is named (also by `mcs`)."""
         link = link.resolve_mcs()
         return cls(
-            mean_gain=float(np.mean(np.square(link.channel.gains(num_devices)))),
+            mean_gain=float(np.mean(np.square(listed_gains(link, num_devices)))),
             bits_per_symbol=BITS_PER_SYMBOL[link.modulation],
             code_rate=sent_rate(link) if ebno == "sent" else nominal_rate(link),
             num_antennas=link.receiver.num_antennas,
@@ -103,7 +104,7 @@ class Budget:
         return esno_db - self.esno_db(0.0, over)
 
     def snr_max_db(self, value_db: float, over: Axis) -> float:
-        """`link.power.snr_max_db` = P0 / N0 such that mean gain^2 P0 / (2 N0) is Es/N0 [dB]."""
+        """P0 / N0 of the strongest device such that mean gain^2 P_k / (2 N0) over devices is Es/N0 [dB]."""
         return self.esno_db(value_db, over) + 10.0 * log10(2.0 / self.mean_gain)
 
 
@@ -149,7 +150,7 @@ def bit_error_rates(link: LinkConfig, esno_db: ArrayLike, *, num_devices: int) -
 
     channel, num_antennas, bits_per_symbol = link.channel, link.receiver.num_antennas, link.bits_per_symbol
     esno = 10.0 ** (np.asarray(esno_db, float) / 10.0)
-    gains = np.square(channel.gains(num_devices))
+    gains = np.square(listed_gains(link, num_devices))
     rates = []
     for gain in gains / np.mean(gains):
         if channel.fades:

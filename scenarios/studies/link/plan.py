@@ -23,10 +23,11 @@ from scenarios.plan.points import Point, swept_keys
 from scenarios.report.settings import said
 from scenarios.schema.consistency.link_studies import find_link_conflicts, measure_of, resolve_link
 from scenarios.schema.consistency.unused import unused_keys
-from scenarios.schema.errors import ScenarioError
+from scenarios.schema.errors import ScenarioError, mapping
 from scenarios.schema.labels.labels import setting_label
 from scenarios.schema.loader import LoadedScenario, unswept
 from scenarios.schema.schema import SCHEMA_VERSION, MeasureConfig, Scenario
+from scenarios.schema.sweep import blocks_of, groups_of
 from scenarios.studies.link.level import Budget, nominal_rate, packet_plan, sent_rate
 
 MAX_CURVES = 1000
@@ -152,9 +153,13 @@ class LinkCurve:
             "link": without_minus_zero(dumped),
         }
 
-    def at_power(self, snr_max_db: float) -> LinkConfig:
-        """The link with another transmit power."""
-        power = self.link.power.model_copy(update={"snr_max_db": snr_max_db})
+    def at_power(self, strongest_db: float) -> LinkConfig:
+        """The link with another transmit power of its strongest device; listed powers keep their ratios."""
+        listed = self.link.power.snr_max_db
+        moved: float | tuple[float, ...] = strongest_db
+        if isinstance(listed, tuple):
+            moved = tuple(strongest_db + (one - max(listed)) for one in listed)
+        power = self.link.power.model_copy(update={"snr_max_db": moved})
         return self.link.model_copy(update={"power": power})
 
 
@@ -187,7 +192,7 @@ def expand_link(loaded: LoadedScenario) -> LinkPlan:
         )
     loaded = of_link(loaded)
     for at in swept_keys(loaded.document.get("sweep")):
-        if at[-1] in ("link.power.snr_max_db", "link.power"):
+        if at[-1] in ("link.power.snr_max_db", "link.power") and not _compares_devices(loaded):
             problem = "the transmit power follows from measure.values, so sweeping it would change nothing"
             remedy = "leave it out of the sweep, or sweep link.power.policy"
             raise loaded.error(at, problem, remedy, key=str(at[-1]))
@@ -209,7 +214,16 @@ def expand_link(loaded: LoadedScenario) -> LinkPlan:
 def of_link(loaded: LoadedScenario) -> LoadedScenario:
     """Return the scenario without sweeps of learning and privacy, and of the power in one that learns as well."""
     both = "learning" in loaded.document
-    return unswept(loaded, ["learning", "privacy", *(["link.power.snr_max_db"] if both else [])])
+    moves = both and not _compares_devices(loaded)
+    return unswept(loaded, ["learning", "privacy", *(["link.power.snr_max_db"] if moves else [])])
+
+
+def _compares_devices(loaded: LoadedScenario) -> bool:
+    """Return True if a sweep of the power holds lists, whose ratios the axis keeps."""
+    blocks = blocks_of(loaded.document.get("sweep")).items()
+    groups = (mapping(group) for at, block in blocks for _, group in groups_of(block, at))
+    swept = [group.get("link.power.snr_max_db") for group in groups]
+    return any(isinstance(one, list) for values in swept if isinstance(values, list) for one in values)
 
 
 def _label(point: Point, paths: tuple[str, ...]) -> str:

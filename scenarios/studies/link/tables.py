@@ -129,6 +129,8 @@ def axis_sentence(plan: LinkPlan) -> str:
         text += " Under power control other than fixed it is the value that fixed power would give."
     if any(link.access == "noma" for link in links):
         text += " Under NOMA the power of a group counts as one."
+    if any(isinstance(link.power.snr_max_db, tuple) for link in links):
+        text += " Devices keep the differences of link.power.snr_max_db, and the value is the mean of their powers."
     if any(link.channel.cell is not None for link in links):
         text += " In a cell it is the value at the reference distance."
     return text

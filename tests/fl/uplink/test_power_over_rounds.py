@@ -274,7 +274,7 @@ def test_pilots_count() -> None:
         {"access": "superposition", "modulation": "analog", "ofdm": ofdm, "csi": {"estimator": "ls"}}
     )
     budget = EnergyBudget(energy_j=1.0)
-    pilots_j = EnergyLeft(budget, link=link, num_symbols=100, num_devices=2, num_rounds=3)._pilots_j
+    pilots_j = EnergyLeft(budget, link=link, num_symbols=100, num_devices=2, num_rounds=3)._pilots_j[0]
     assert pilots_j > 0.0
     energy = EnergyLeft(EnergyBudget(energy_j=2.5 * pilots_j), link=link, num_symbols=100, num_devices=2, num_rounds=3)
     assert (energy.max_power(0, size=1.0) == 0.0).all()  # 2.5 / 3 of the pilots of a round

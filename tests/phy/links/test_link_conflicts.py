@@ -292,7 +292,7 @@ def test_devices_without_a_gain_are_noticed_when_the_link_is_built(
     with pytest.raises((ValueError, LinkError), match=words):
         build(config, num_devices=3)
     with pytest.raises(ValueError, match=words):
-        check_gains(config.channel, num_devices=3)
+        check_gains(config, num_devices=3)
 
 
 def test_conflicts_and_warnings_need_no_tensorflow() -> None:

@@ -24,6 +24,14 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         "link.channel.delay_spread_s: has no effect, because it belongs to the tdl and cdl models, and the model is "
         "flat; leave it out, or write for example model: tdl-a",
     ),
+    "a reference distance of absolute gains": (
+        {
+            "link": {"channel": {"cell": {"reference_distance_m": 50}}, "power": {"transmit_power_dbm": 10}},
+            "learning": {"algorithm": "fedavg"},
+        },
+        "link.channel.cell.reference_distance_m: has no effect, because gains are absolute under "
+        "power.transmit_power_dbm; leave it out",
+    ),
     "a threshold without truncation": (
         {"link": {"power": {"policy": "inversion", "cutoff_db": -5}}},
         "link.power.cutoff_db: has no effect, because it belongs to policy truncated-inversion, and the policy is "

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fl.algorithms.flmc.config import FlmcConfig
+from phy.config.levels import listed_gains
 from scenarios.plan.plan import expand
 from scenarios.schema.consistency.resolve import resolve_auto
 from scenarios.schema.loader import LoadedScenario
@@ -78,7 +79,7 @@ def _errors(scenario: Scenario, num_symbols: int, *, first_trial: int) -> NDArra
     received = uplink.superpose(payload, context=UplinkContext(seed=scenario.seed, trials=trials), caps={})
     amplitude = received.decision.amplitude[:, None]
     if not link.channel.fades:
-        weakest = min(link.channel.gains(learning.num_devices))
+        weakest = listed_gains(link, learning.num_devices).min()
         amplitude = np.full((_TRIALS, 1), weakest * link.max_power**0.5 / bound)
     error = received.received.real.astype(float) / amplitude - values.sum(axis=1)
     return np.ravel(error * amplitude / link.channel.noise_power**0.5)
