@@ -14,7 +14,7 @@ from fl.base.arrays import F32
 from fl.models.layers import Activation, Conv, Dense, Dropout, Function, Layer, MaxPool, Shape
 from phy.numerics.random import stateless_uniform
 
-_MOST_PRODUCTS = 8_000_000
+_MOST_PRODUCTS = 16_000_000
 """Convolutions with more of them remain with TensorFlow, which is as fast there (docs/engines.md)."""
 _WIDEST_POOL = 15
 """A place in a window is a byte."""
@@ -112,9 +112,13 @@ class LayerStack:
     stages: tuple[ConvStage, ...] = ()
 
     @property
+    def _all(self) -> list[ConvStage | StackLayer]:
+        return [*self.stages, *self.layers]
+
+    @property
     def num_parameters(self) -> int:
         """M."""
-        return sum(layer.num_parameters for layer in (*self.stages, *self.layers))
+        return sum(layer.num_parameters for layer in self._all)
 
     @property
     def products(self) -> int:
@@ -128,7 +132,7 @@ class LayerStack:
     @property
     def has_dropout(self) -> bool:
         """True if some layer's input is dropped with a rate above 0."""
-        return any(layer.dropout > 0.0 for layer in (*self.stages, *self.layers))
+        return any(layer.dropout > 0.0 for layer in self._all)
 
 
 def layer_stack(layers: Sequence[Layer] | None, *, image_shape: Shape) -> LayerStack | None:
