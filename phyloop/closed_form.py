@@ -21,7 +21,7 @@ def closed_form(link: LinkConfig, *, num_devices: int, device: int | None) -> fl
         raise LinkError(
             "this link has no closed form",
             "use coding none, access orthogonal, csi perfect, a power policy without "
-            "control, packets.policy accept, no cell and no impairments, and a channel of a single tap",
+            "control, packets.policy accept, no cell and no impairments, and a drawn channel of a single tap",
         )
     budget = Budget.of(link, num_devices=num_devices)
     esno_db = strongest_db(link) - budget.snr_max_db(0.0, "esno_db")

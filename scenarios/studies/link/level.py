@@ -119,6 +119,7 @@ def has_closed_form(link: LinkConfig) -> bool:
         and link.impairments.none
         and link.channel.cell is None
         and not link.channel.selective
+        and not link.channel.traced
         and not (link.ofdm != "none" and link.ofdm.domain == "time" and link.channel.fades)
     )
 
