@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from phy.config.conflict import Conflict, Say, Write
+from phy.config.conflict import Conflict, Say, Write, rounded
 from phy.config.link import LinkConfig
 from phy.traces.clock import trace_in
 from phy.traces.container import TraceError
+from phy.traces.extent import extent_of
 from phy.traces.statistics import neighbours_correlate
 from phy.traces.trace import Trace
 
@@ -81,12 +82,23 @@ def _waveform(link: LinkConfig, trace: Trace, name: str) -> Iterator[Conflict]:
                 Write({"ofdm": {"num_subcarriers": 72}}),
             )
         return
-    if ofdm.domain == "time":
-        problem = "a recorded channel acts on carriers, not on samples"
-        yield Conflict("ofdm.domain channel.model", problem, Write({"ofdm.domain": "frequency"}))
-    elif link.mixes_carriers:
-        problem = "a recorded channel acts on carriers, which cfo_hz and clipping_db mix"
-        yield Conflict("impairments channel.model", problem, Say("leave cfo_hz and clipping_db out"))
+    if link.access == "noma" and link.mixes_carriers:
+        problem = "users of noma meet a recorded channel on carriers that stay apart, without domain: time and offsets"
+        yield Conflict(
+            "ofdm.domain impairments access channel.model",
+            problem,
+            Write({"ofdm.domain": "frequency"}),
+            Write({"access": "orthogonal"}),
+        )
+    fastest_hz = extent_of(trace).doppler_hz if channel.coherence == "doppler" else 0.0
+    if fastest_hz > 0.5 * ofdm.subcarrier_spacing_hz:
+        yield Conflict(
+            "ofdm.subcarrier_spacing_hz channel.file",
+            f"{name} has Doppler shifts up to {fastest_hz:.3g} Hz, more than half the subcarrier spacing of "
+            f"{ofdm.subcarrier_spacing_hz:.3g} Hz, so no carrier stays where it is",
+            Write({"ofdm.subcarrier_spacing_hz": rounded(2.5 * fastest_hz, 3)}),
+            Write({"coherence": "packet"}),
+        )
     wide_hz = ofdm.num_subcarriers * ofdm.subcarrier_spacing_hz
     if trace.sample_rate_hz is not None and wide_hz > trace.sample_rate_hz * (1.0 + 1e-9):
         most = int(trace.sample_rate_hz / ofdm.subcarrier_spacing_hz)
