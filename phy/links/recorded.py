@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from phy.config.conflict import Conflict, Say, Write, rounded
+from phy.config.delays import interference_share
 from phy.config.link import LinkConfig
-from phy.traces.clock import trace_in
+from phy.links.airtime import superposed_airtime_s, upload_airtime_s
+from phy.traces.clock import TraceClock, trace_in
 from phy.traces.container import TraceError
 from phy.traces.extent import extent_of
 from phy.traces.statistics import neighbours_correlate
@@ -110,6 +112,29 @@ def _waveform(link: LinkConfig, trace: Trace, name: str) -> Iterator[Conflict]:
         )
 
 
+def too_short_conflicts(
+    link: LinkConfig, *, num_rounds: int, num_devices: int, payload_bits: int
+) -> Iterator[Conflict]:
+    """Yield a conflict if a recorded channel with an end does not last for all rounds of a study."""
+    trace = trace_in(link.channel)
+    if trace is None or link.channel.at_end == "loop" or num_rounds < 1:
+        return
+    packets, adds_up = -(-payload_bits // (8 * link.packet_size_bytes)), link.access == "superposition"
+    retries = link.packets.max_retransmissions if link.packets.policy.startswith("retransmit") else 0
+    turn, keys = num_rounds - 1, "channel.at_end channel.file"
+    if link.channel.coherence == "packet" and not adds_up:
+        turn = num_rounds * packets - 1 + retries
+    each_s = superposed_airtime_s(link, payload_bits, num_devices) if adds_up else None
+    if not adds_up:
+        alone_s = upload_airtime_s(link, payload_bits=payload_bits) or 0.0
+        each_s = alone_s * num_devices / (link.noma.group_size if link.access == "noma" else 1)
+    needed_s = (num_rounds + (0 if adds_up else retries)) * (each_s or 0.0)
+    turn = 0 if link.channel.coherence == "run" else turn
+    problem = TraceClock(channel=link.channel, trace=trace).too_short(turn, needed_s)
+    if problem is not None:
+        yield Conflict(keys, problem, Write({"at_end": "loop"}), Say("write fewer rounds"))
+
+
 def recorded_in_words(link: LinkConfig) -> str | None:
     """Return what of a recorded channel a link meets, for `phyloop check`; None for other models."""
     channel, trace = link.channel, trace_in(link.channel)
@@ -136,7 +161,8 @@ def recorded_warnings(link: LinkConfig, *, num_rounds: int | None = None) -> Ite
     except (OSError, TraceError):  # a conflict
         return
     assert trace is not None
-    if num_rounds is not None and channel.coherence == "round" and channel.order == "sequential":
+    loops = channel.order == "sequential" and channel.at_end == "loop"
+    if num_rounds is not None and channel.coherence == "round" and loops:
         times = num_rounds / trace.num_snapshots
         if times > 1.0:
             yield (
@@ -156,9 +182,19 @@ def recorded_warnings(link: LinkConfig, *, num_rounds: int | None = None) -> Ite
     delays_s, powers = trace.delay_profile
     prefix_s = ofdm.cyclic_prefix_length * ofdm.sample_s
     late = float(powers[delays_s > prefix_s].sum())
-    if late > 1e-3:
-        yield (
-            f"link.ofdm.cyclic_prefix_length: {late:.1%} of the power of the recorded channel comes more than "
-            f"{prefix_s * 1e6:.3g} us after the first path of its link, behind the prefix, and domain: frequency has "
-            "no interference from it; write a longer prefix"
+    if late <= 1e-3:
+        return
+    what = (
+        "behind the prefix, and domain: frequency has no interference from it; write a longer prefix, or domain: time"
+    )
+    if ofdm.domain == "time":
+        useful_s = 1.0 / ofdm.subcarrier_spacing_hz
+        share = interference_share(delays_s, powers, prefix_s=prefix_s, useful_s=useful_s)
+        what = (
+            f"behind the prefix; expect interference between symbols near {10.0 * np.log10(max(share, 1e-12)):.0f} dB "
+            "relative to the signal, an error floor that power does not lower"
         )
+    yield (
+        f"link.ofdm.cyclic_prefix_length: {late:.1%} of the power of the recorded channel comes more than "
+        f"{prefix_s * 1e6:.3g} us after the first path of its link, {what}"
+    )

@@ -69,6 +69,7 @@ _LATER_OF_CHANNEL: dict[str, Any] = {
     "file": None,
     "sha256": None,
     "order": "sequential",
+    "at_end": "loop",
     "users": "identity",
     "normalize": "per-site",
 }

@@ -61,6 +61,11 @@ def find_link_conflicts(scenario: Scenario) -> Iterator[Conflict]:
             Write({"error_model": "measured"}),
             LeaveOut(),
         )
+    if link.channel.at_end == "error":
+        problem = (
+            "an error rate is measured until it is known well enough, for which no trace is sure to be long enough"
+        )
+        yield Conflict("link.channel.at_end", problem, Write({"at_end": "loop"}))
     if link.control.closed_loop:
         yield Conflict(
             "link.power.policy",

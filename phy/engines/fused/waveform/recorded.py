@@ -104,7 +104,7 @@ class RecordedWaves:
 
     def _num_late(self, given: NDArray[np.float32]) -> int:
         instants = len(self.begins_s) if self.lines.moves else 1
-        return (given.shape[1] - self.lines.size) // (3 * instants * self.lines.num_antennas)
+        return int(given.shape[1] - self.lines.size) // (3 * instants * self.lines.num_antennas)
 
 
 def _turns(size: int, prefix: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -163,9 +163,10 @@ def recorded_waves(config: LinkConfig, grid: Grid, *, threads: int) -> RecordedW
     doppler_hz = max(extent.doppler_hz, _SLOWEST_HZ) if moves and in_time else 0.0
     windows = Windows.of(ofdm, doppler_hz=doppler_hz, delays_s=np.array([extent.last_path_s]))
     offsets_s = windows.instants_s(grid.num_ofdm_symbols) if windows.steps else grid.middles_s
+    bins = np.arange(ofdm.num_subcarriers) - ofdm.num_subcarriers // 2
     lines = lines_of(
         config.channel,
-        frequencies_hz=(np.arange(ofdm.num_subcarriers) - ofdm.num_subcarriers // 2) * ofdm.subcarrier_spacing_hz,
+        frequencies_hz=np.asarray(bins * ofdm.subcarrier_spacing_hz, np.float64),
         offsets_s=offsets_s if moves else offsets_s[:1],
         moves=moves,
         num_antennas=config.receiver.num_antennas,
@@ -175,7 +176,7 @@ def recorded_waves(config: LinkConfig, grid: Grid, *, threads: int) -> RecordedW
     return RecordedWaves(
         lines=lines,
         steps=windows.steps,
-        begins_s=ofdm.prefix_s + np.arange(grid.num_ofdm_symbols) * ofdm.symbol_s,
+        begins_s=np.asarray(ofdm.prefix_s + np.arange(grid.num_ofdm_symbols) * ofdm.symbol_s, np.float64),
         between=windows.between.astype(np.float32),
         prefix=ofdm.cyclic_prefix_length if in_time and len(windows.late) else None,
         sample_s=ofdm.sample_s,
