@@ -265,7 +265,7 @@ class LinkConfig(Frozen):
         channel = self.channel
         return (
             self.ofdm != "none"
-            and self.ofdm.domain == "frequency"
+            and (self.ofdm.domain == "frequency" or channel.traced)
             and not isinstance(self.csi, CsiEstimation)
             and not channel.model.startswith("cdl")
             and channel.coherence != "symbol"

@@ -8,14 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from radio import ERRORS_OF_A_CHECK, standard_errors_off
+from radio import ERRORS_OF_A_CHECK, context, standard_errors_off
 from scipy.special import erfc
 from test_traces import normals, rate, tdl
 
+from phy.compile import compile_air
 from phy.config import LinkConfig
 from phy.engines.fused.waveform.recorded import RecordedWaves, recorded_waves
 from phy.frontends.resource_grid import Grid
 from phy.frontends.windows import CLOCK_DRAW, CLOCK_PHASES
+from phy.links.packets.layout import impairment_keys
 from phy.numerics.random import threefry
 from phyloop.channel import save_channel
 
@@ -23,6 +25,13 @@ SIZE, PREFIX, SYMBOLS = 16, 3, 5
 EACH = SIZE + PREFIX
 BINS = np.arange(SIZE) - SIZE // 2
 SAMPLE_S = 1.0 / (SIZE * 15e3)
+GRID_OF_SUMS = {
+    "num_subcarriers": SIZE,
+    "cyclic_prefix_length": PREFIX,
+    "num_symbols": SYMBOLS,
+    "pilot_symbols": [2],
+}
+"""The third symbol is empty, and what is late falls into it."""
 
 
 def waves_over(file: Path, *, coherence: str = "packet", antennas: int = 1) -> RecordedWaves:
@@ -167,3 +176,47 @@ def test_carrier_offsets_act_on_a_recorded_channel_as_on_the_model(tmp_path: Pat
     common = {"ofdm": LATE, "power": {"snr_max_db": 15.0}, "impairments": {"cfo_hz": 400.0, "clipping_db": 3.0}}
     (one, error), (other, error_too) = rate(channel=trace, **common), rate(channel=model, **common)
     assert abs(one - other) < 4.0 * np.hypot(error, error_too)
+
+
+@pytest.mark.parametrize("moves", [False, True])
+def test_sums_of_waveforms_are_those_written_out(tmp_path: Path, moves: bool) -> None:
+    delays, doppler = (
+        np.array([[0.0, 4.4], [0.0, 7.0], [0.0, 1.2]]),
+        np.array([[300.0, -200.0], [0.0, 50.0], [400.0, 0.0]]),
+    )
+    a = normals(1, 1, 3, 1, 2)
+    extra = {"doppler_hz": doppler[None]} if moves else {}
+    twice = {name: np.repeat(one, 2, 0) for name, one in {"a": a, "tau_s": delays[None] * SAMPLE_S, **extra}.items()}
+    save_channel(tmp_path / "sum.npz", **twice, snapshot_s=1e-2)
+    channel = {"model": "trace", "file": str(tmp_path / "sum.npz"), "normalize": "none", "noise_power": 1e-10}
+    channel |= {"coherence": "doppler", "at_end": "error"} if moves else {}
+    x = np.random.default_rng(8).uniform(-1.0, 1.0, (1, 3, 4 * SIZE - 3))
+    ofdm = {**GRID_OF_SUMS, "domain": "time"}
+    link = {"access": "superposition", "modulation": "analog", "channel": channel, "ofdm": ofdm}
+    config = LinkConfig.model_validate({**link, "power": {"policy": "fixed", "snr_max_db": 100.0}})
+    uplink = compile_air(config, num_devices=3, num_symbols=x.shape[2])
+    heard = uplink.superpose(x, context=context(1), caps={})
+    keys = np.zeros((3, 8), np.uint32)
+    keys[:, 6:] = impairment_keys(context(1), num_devices=3)[0]
+    expected = np.zeros((SYMBOLS, SIZE), complex)
+    for device in range(3):
+        shifts = doppler[device] if moves else np.zeros(2)
+
+        def gains(at: float, k: int = device, shifts: Any = shifts) -> NDArray[Any]:
+            return np.asarray(a[0, k, 0] * np.exp(2j * np.pi * shifts * at * SAMPLE_S))
+
+        bins = np.zeros((SYMBOLS, SIZE), complex)
+        for place, t in enumerate((0, 1, 3, 4)):
+            h = gains(t * EACH + PREFIX + SIZE / 2) @ np.exp(-2j * np.pi * np.outer(delays[device], BINS) / SIZE)
+            mine = np.pad(x[0, device], (0, 3))[place * SIZE : (place + 1) * SIZE]
+            bins[t] = heard.decision.level[0] * h.conj() / np.abs(h) * mine
+        expected += written_out(bins, gains, delays[device], clocks_of(keys)[device])
+    wanted = expected[[0, 1, 3, 4]].ravel()[: x.shape[2]]
+    # Straight lines between few instants of a slot: 2 pi 400 Hz over a quarter of it bend by 6e-3.
+    np.testing.assert_allclose(heard.received[0], wanted, atol=2e-2 if moves else 2e-4)
+    on_carriers = compile_air(
+        config.model_copy(update={"ofdm": config.ofdm.model_copy(update={"domain": "frequency"})}),
+        num_devices=3,
+        num_symbols=x.shape[2],
+    ).superpose(x, context=context(1), caps={})
+    assert np.abs(on_carriers.received[0] - wanted).max() > 0.1

@@ -79,28 +79,45 @@ class RecordedWaves:
         `bins` `[rows, OFDM symbols, size]` in the order of the transform, `keys` `[rows, 8]` with those of impairments
         from place 6 on.
         """
+        gains = self._gains(given, bins.shape[2])
+        channel = gains[:, :, self.steps // 2 :: self.steps] if self.steps else gains
+        received, spilt = channel * bins[:, None], self.spill(bins, keys, given)
+        return received if spilt is None else received + spilt, channel
+
+    def spill(
+        self, bins: NDArray[np.complex64], keys: NDArray[np.uint32], given: NDArray[np.float32]
+    ) -> NDArray[np.complex64] | None:
+        """Return what windows add to the product of `bins` with h, as `arrive` takes and returns them; None without."""
         rows, num_symbols, size = bins.shape
-        antennas, instants = self.lines.num_antennas, len(self.lines.offsets_s)
-        parts = given[:, : self.lines.size].reshape(rows, instants, antennas, 2, size)
-        gains = fft.ifftshift(parts[..., 0, :] + np.complex64(1j) * parts[..., 1, :], axes=-1).swapaxes(1, 2)
-        steps, middle = self.steps, self.steps // 2
-        channel = gains[:, :, middle::steps] if steps else gains
-        received = channel * bins[:, None]
-        samples = None
+        antennas, steps, middle = self.lines.num_antennas, self.steps, self.steps // 2
+        late_numbers = given[:, self.lines.size :]
+        if not steps and not late_numbers.size:
+            return None
+        samples = np.zeros((rows, antennas, num_symbols, size), np.complex64)
         if steps:
-            samples = np.zeros(received.shape, np.complex64)
+            gains = self._gains(given, size)
             for step in (one for one in range(steps + 1) if one != middle):
-                change = gains[:, :, step : step + steps * (num_symbols - 1) + 1 : steps] - channel
+                change = gains[:, :, step : step + steps * (num_symbols - 1) + 1 : steps] - gains[:, :, middle::steps]
                 samples += fft.ifft(change * bins[:, None], norm="ortho") * self.between[step]
-        if given.shape[1] > self.lines.size and self.prefix is not None:
-            samples = np.zeros(received.shape, np.complex64) if samples is None else samples
-            late = given[:, self.lines.size :].reshape(rows, -1, antennas, 3, self._num_late(given))
+        if late_numbers.size and self.prefix is not None:
+            late = late_numbers.reshape(rows, -1, antennas, 3, self._num_late(given))
             missed, channels = _late_channels(late, self.prefix, keys, size)
             _add_late(
-                missed, channels, np.ascontiguousarray(bins).reshape(-1).view(np.float32),
-                samples.reshape(-1).view(np.float32), *_turns(size, self.prefix), np.zeros((2, size), np.float32),
-            )  # fmt: skip
-        return received if samples is None else received + fft.fft(samples, norm="ortho"), channel
+                missed,
+                channels,
+                np.ascontiguousarray(bins).reshape(-1).view(np.float32),
+                samples.reshape(-1).view(np.float32),
+                *_turns(size, self.prefix),
+                np.zeros((2, size), np.float32),
+            )
+        return np.asarray(fft.fft(samples, norm="ortho", overwrite_x=True), np.complex64)
+
+    def _gains(self, given: NDArray[np.float32], size: int) -> NDArray[np.complex64]:
+        """Gains `[rows, antennas, instants, size]` of the bins in the order of the transform."""
+        shape = (len(given), len(self.lines.offsets_s), self.lines.num_antennas, 2, size)
+        parts = given[:, : self.lines.size].reshape(shape)
+        gains = fft.ifftshift(parts[..., 0, :] + np.complex64(1j) * parts[..., 1, :], axes=-1)
+        return np.asarray(gains.swapaxes(1, 2), np.complex64)
 
     def _num_late(self, given: NDArray[np.float32]) -> int:
         instants = len(self.begins_s) if self.lines.moves else 1
