@@ -145,6 +145,10 @@ def _ofdm_sums(config: LinkConfig, layout: Layout) -> SumEngine:
         from phy.links.superposition_ofdm.chunks import SionnaSums
 
         return SionnaSums(config, layout)
+    if config.mixes_carriers:
+        from phy.engines.fused.waveform.sums import RecordedSums
+
+        return RecordedSums(config, layout)
     from phy.engines.fused.packets.sums import FusedSums
 
     return FusedSums(config, layout)

@@ -132,6 +132,11 @@ class ChannelConfig(Frozen):
         description="next snapshot of a trace at the next packet or round, by coherence: the next one, from a random "
         "one on and around, or any; sequential: what is close in time stays close",
     )
+    at_end: Literal["loop", "error"] = Field(
+        default="loop",
+        description="what follows the last snapshot of a trace: the first one again (loop), or nothing (error): every "
+        "trial then begins at the first snapshot, and a study that needs more is refused; loop: any number of rounds",
+    )
     users: Literal["identity", "random"] = Field(
         default="identity",
         description="user of the trace that each device is: the one of its number, or drawn for every trial; identity: "
@@ -163,7 +168,9 @@ class ChannelConfig(Frozen):
     @model_validator(mode="after")
     def _a_trace_has_a_file(self) -> ChannelConfig:
         of_trace = [
-            key for key in ("file", "sha256", "source", "order", "users", "normalize") if key in self.model_fields_set
+            key
+            for key in ("file", "sha256", "source", "order", "at_end", "users", "normalize")
+            if key in self.model_fields_set
         ]
         written = [key for key in of_trace if getattr(self, key) != ChannelConfig.model_fields[key].default]
         if self.model != "trace":
@@ -183,6 +190,9 @@ class ChannelConfig(Frozen):
                 raise ConflictError(f"{key} model", f"model trace has no {key}, its file tells", LeaveOut(key))
         if self.coherence == "symbol":
             raise ConflictError("coherence", "model trace has no coherence symbol", Write({"coherence": "packet"}))
+        if self.at_end == "error" and self.order == "random":
+            problem = "order random draws any snapshot of the trace, which then has no end"
+            raise ConflictError("at_end order", problem, LeaveOut("at_end"), Write({"order": "sequential"}))
         pin_file(self)
         return self
 

@@ -220,6 +220,8 @@ class LinkConfig(Frozen):
         channel, ofdm = self.channel, self.ofdm
         if ofdm == "none" or ofdm.domain != "time":
             return False
+        if channel.traced:  # its file alone tells
+            return True
         last_s = delay_tables()[channel.model].delays.max() * channel.delay_spread_s if channel.selective else 0.0
         late = last_s / ofdm.sample_s - ofdm.cyclic_prefix_length > ON_GRID
         return late or (channel.fades and channel.max_doppler_hz > 0.0)
@@ -263,7 +265,7 @@ class LinkConfig(Frozen):
         channel = self.channel
         return (
             self.ofdm != "none"
-            and self.ofdm.domain == "frequency"
+            and (self.ofdm.domain == "frequency" or channel.traced)
             and not isinstance(self.csi, CsiEstimation)
             and not channel.model.startswith("cdl")
             and channel.coherence != "symbol"
@@ -280,7 +282,6 @@ class LinkConfig(Frozen):
             and link.modulation in BITS_PER_SYMBOL
             and (coding == "none" or coding.fusible)
             and (link.access == "orthogonal" or not link.mixes_carriers)
-            and not (link.channel.traced and link.mixes_carriers)
         )
 
     @property

@@ -117,7 +117,7 @@ def engine_conflicts(link: LinkConfig) -> Iterator[Conflict]:
         yield Conflict(
             "channel.model access csi receiver noma.detector coding",
             "a recorded channel is in fused kernels alone, which do not have this link",
-            Say("write csi: perfect, one antenna for sums, or another detector or code"),
+            Say("write csi: perfect, one antenna and ideal transmitters for sums, or another detector or code"),
         )
         return
     if link.engine == "sionna" and link.only_in_kernels:

@@ -8,10 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from phy.config.channel import ChannelConfig
-from phy.config.conflict import Conflict, Say, Write
+from phy.config.conflict import Conflict, Say, Write, rounded
+from phy.config.delays import interference_share
 from phy.config.link import LinkConfig
-from phy.traces.clock import trace_in
+from phy.links.airtime import superposed_airtime_s, upload_airtime_s
+from phy.traces.clock import TraceClock, trace_in
 from phy.traces.container import TraceError
+from phy.traces.extent import extent_of
 from phy.traces.statistics import neighbours_correlate
 from phy.traces.trace import Trace
 
@@ -87,12 +90,23 @@ def _waveform(link: LinkConfig, trace: Trace, name: str) -> Iterator[Conflict]:
                 Write({"ofdm": {"num_subcarriers": 72}}),
             )
         return
-    if ofdm.domain == "time":
-        problem = "a recorded channel acts on carriers, not on samples"
-        yield Conflict("ofdm.domain channel.model", problem, Write({"ofdm.domain": "frequency"}))
-    elif link.mixes_carriers:
-        problem = "a recorded channel acts on carriers, which cfo_hz and clipping_db mix"
-        yield Conflict("impairments channel.model", problem, Say("leave cfo_hz and clipping_db out"))
+    if link.access == "noma" and link.mixes_carriers:
+        problem = "users of noma meet a recorded channel on carriers that stay apart, without domain: time and offsets"
+        yield Conflict(
+            "ofdm.domain impairments access channel.model",
+            problem,
+            Write({"ofdm.domain": "frequency"}),
+            Write({"access": "orthogonal"}),
+        )
+    fastest_hz = extent_of(trace).doppler_hz if channel.coherence == "doppler" else 0.0
+    if fastest_hz > 0.5 * ofdm.subcarrier_spacing_hz:
+        yield Conflict(
+            "ofdm.subcarrier_spacing_hz channel.file",
+            f"{name} has Doppler shifts up to {fastest_hz:.3g} Hz, more than half the subcarrier spacing of "
+            f"{ofdm.subcarrier_spacing_hz:.3g} Hz, so no carrier stays where it is",
+            Write({"ofdm.subcarrier_spacing_hz": rounded(2.5 * fastest_hz, 3)}),
+            Write({"coherence": "packet"}),
+        )
     wide_hz = ofdm.num_subcarriers * ofdm.subcarrier_spacing_hz
     if trace.sample_rate_hz is not None and wide_hz > trace.sample_rate_hz * (1.0 + 1e-9):
         most = int(trace.sample_rate_hz / ofdm.subcarrier_spacing_hz)
@@ -102,6 +116,29 @@ def _waveform(link: LinkConfig, trace: Trace, name: str) -> Iterator[Conflict]:
             *([Write({"ofdm.num_subcarriers": most}, note="or fewer")] if most >= 1 else []),
             Say("record more"),
         )
+
+
+def too_short_conflicts(
+    link: LinkConfig, *, num_rounds: int, num_devices: int, payload_bits: int
+) -> Iterator[Conflict]:
+    """Yield a conflict if a recorded channel with an end does not last for all rounds of a study."""
+    trace = trace_in(link.channel)
+    if trace is None or link.channel.at_end == "loop" or num_rounds < 1:
+        return
+    packets, adds_up = -(-payload_bits // (8 * link.packet_size_bytes)), link.access == "superposition"
+    retries = link.packets.max_retransmissions if link.packets.policy.startswith("retransmit") else 0
+    turn, keys = num_rounds - 1, "channel.at_end channel.file"
+    if link.channel.coherence == "packet" and not adds_up:
+        turn = num_rounds * packets - 1 + retries
+    each_s = superposed_airtime_s(link, payload_bits, num_devices) if adds_up else None
+    if not adds_up:
+        alone_s = upload_airtime_s(link, payload_bits=payload_bits) or 0.0
+        each_s = alone_s * num_devices / (link.noma.group_size if link.access == "noma" else 1)
+    needed_s = (num_rounds + (0 if adds_up else retries)) * (each_s or 0.0)
+    turn = 0 if link.channel.coherence == "run" else turn
+    problem = TraceClock(channel=link.channel, trace=trace).too_short(turn, needed_s)
+    if problem is not None:
+        yield Conflict(keys, problem, Write({"at_end": "loop"}), Say("write fewer rounds"))
 
 
 def recorded_in_words(link: LinkConfig) -> str | None:
@@ -131,7 +168,8 @@ def recorded_warnings(link: LinkConfig, *, num_rounds: int | None = None) -> Ite
     except (OSError, TraceError):  # a conflict
         return
     assert trace is not None
-    if num_rounds is not None and channel.coherence == "round" and channel.order == "sequential":
+    loops = channel.order == "sequential" and channel.at_end == "loop"
+    if num_rounds is not None and channel.coherence == "round" and loops:
         times = num_rounds / trace.num_snapshots
         if times > 1.0:
             yield (
@@ -151,9 +189,19 @@ def recorded_warnings(link: LinkConfig, *, num_rounds: int | None = None) -> Ite
     delays_s, powers = trace.delay_profile
     prefix_s = ofdm.cyclic_prefix_length * ofdm.sample_s
     late = float(powers[delays_s > prefix_s].sum())
-    if late > 1e-3:
-        yield (
-            f"link.ofdm.cyclic_prefix_length: {late:.1%} of the power of the recorded channel comes more than "
-            f"{prefix_s * 1e6:.3g} us after the first path of its link, behind the prefix, and domain: frequency has "
-            "no interference from it; write a longer prefix"
+    if late <= 1e-3:
+        return
+    what = (
+        "behind the prefix, and domain: frequency has no interference from it; write a longer prefix, or domain: time"
+    )
+    if ofdm.domain == "time":
+        useful_s = 1.0 / ofdm.subcarrier_spacing_hz
+        share = interference_share(delays_s, powers, prefix_s=prefix_s, useful_s=useful_s)
+        what = (
+            f"behind the prefix; expect interference between symbols near {10.0 * np.log10(max(share, 1e-12)):.0f} dB "
+            "relative to the signal, an error floor that power does not lower"
         )
+    yield (
+        f"link.ofdm.cyclic_prefix_length: {late:.1%} of the power of the recorded channel comes more than "
+        f"{prefix_s * 1e6:.3g} us after the first path of its link, {what}"
+    )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from phy.config.channel import ChannelConfig
 from phy.numerics.random import Purpose, round_keys, threefry
 from phy.traces.computed import computed_trace
+from phy.traces.container import TraceError
 from phy.traces.trace import Trace, trace_of
 
 _USERS, _START, _DRAW = 1, 2, 3
@@ -72,9 +73,12 @@ class TraceClock:
         """Return `[rows, users, 2]`, user and snapshot, and the time since that snapshot, `[rows]` [s].
 
         `turns` `[rows]` count rounds or packets, `users` `[rows, users]` are numbers in the file, `seconds` `[rows]`
-        the time since the run began, `trials` `[rows]` the trial of each row.
+        the time since the run began, `trials` `[rows]` the trial of each row. TraceError at the end of a trace that
+        does not begin anew.
         """
         count, at = self.trace.num_snapshots, np.zeros(len(turns))
+        if len(turns) and (problem := self.too_short(int(turns.max()), float(seconds.max()))):
+            raise TraceError(problem, "write at_end: loop, or fewer rounds")
         start = self._start(seed, trials)
         if self.channel.coherence == "doppler":
             times, duration_s = self.trace.times_s, self.trace.duration_s
@@ -94,8 +98,22 @@ class TraceClock:
         keys = np.stack(np.broadcast_arrays(users, snapshot[:, None]), axis=-1)
         return keys.astype(np.uint32), at
 
+    def too_short(self, turn: int, second: float) -> str | None:
+        """Return why the trace ends before a turn and a time since the run began; None if it does not."""
+        if self.channel.at_end == "loop":
+            return None
+        times, count = self.trace.times_s, self.trace.num_snapshots
+        if self.channel.coherence == "doppler":
+            assert times is not None  # conflicts
+            return f"the trace lasts {times[-1]:.4g} s, and {second:.4g} s are needed" if second > times[-1] else None
+        each = "packet" if self.channel.coherence == "packet" else "round"
+        told = f"the trace has {count:,} snapshots, and {turn + 1:,} are needed, one for every {each}"
+        return told if turn >= count else None
+
     def _start(self, seed: int, trials: NDArray[np.int64]) -> NDArray[np.int64]:
-        """First snapshot of each row's trial, anywhere in the trace, which begins anew at its end."""
+        """First snapshot of each row's trial, anywhere in a trace that begins anew at its end."""
+        if self.channel.at_end == "error":
+            return np.zeros(len(trials), np.int64)
         which, back = np.unique(trials, return_inverse=True)
         words = _words(seed, tuple(which.tolist()), _START, np.zeros(1, np.int64))[:, 0]
         return (words % np.uint32(self.trace.num_snapshots)).astype(np.int64)[back]

@@ -70,6 +70,7 @@ _LATER_OF_CHANNEL: dict[str, Any] = {
     "sha256": None,
     "source": None,
     "order": "sequential",
+    "at_end": "loop",
     "users": "identity",
     "normalize": "per-site",
 }

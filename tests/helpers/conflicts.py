@@ -416,7 +416,10 @@ CONFLICTS = {
     "instants without a grid": _site("", "coherence: doppler", "timed"),
     "OFDMA over a trace": _site(f", {_GRID}, multiplexing: ofdma"),
     "a trace without a grid that adds up": _site(", access: superposition"),
-    "a trace in the time domain": _site(f", {_GRID[:-1]}, domain: time}}"),
+    "a trace in the time domain": _site(f", access: noma, {_GRID[:-1]}, domain: time}}"),
+    "a random trace with an end": _site("", "order: random, at_end: error"),
+    "an end of no trace": _link("channel: {at_end: error}"),
+    "a trace that ends": _site("", "at_end: error"),
     "a trace of too narrow a band": _site(", ofdm: {num_subcarriers: 128, subcarrier_spacing_hz: 15000}", "", "taps"),
     "a trace in Sionna": _site(", engine: sionna"),
     # Data of the user

@@ -167,6 +167,47 @@ def test_random_snapshots_are_uniform_and_the_same_for_the_same_turn(tmp_path: P
     assert np.abs(counts - 1000).max() < 4.0 * np.sqrt(5000 * 0.2 * 0.8)
 
 
+def test_a_trace_with_an_end_is_used_once_from_its_first_snapshot_on(tmp_path: Path) -> None:
+    config = channel(tdl(tmp_path / "t.npz", snapshots=7, devices=1), at_end="error")
+    clock = TraceClock(channel=config, trace=open_trace(tmp_path / "t.npz"))
+    users, at = np.zeros((7, 1), np.int64), np.zeros(7)
+    keys, _ = clock.keys(np.arange(7), users, seconds=at, seed=1, trials=np.arange(7))
+    assert keys[:, 0, 1].tolist() == list(range(7))
+    with pytest.raises(TraceError, match="the trace has 7 snapshots, and 8 are needed, one for every round"):
+        clock.keys(np.arange(1, 8), users, seconds=at, seed=1, trials=np.arange(7))
+    moves = clock.channel.model_copy(update={"coherence": "doppler"})
+    save_channel(tmp_path / "s.npz", a=normals(1, 3, 1, 1, 2), tau_s=np.zeros((3, 1, 2)), snapshot_s=0.5)
+    clock = TraceClock(channel=moves, trace=open_trace(tmp_path / "s.npz"))
+    found, since_s = clock.keys(np.zeros(7, int), users, seconds=at + 0.75, seed=1, trials=np.arange(7))
+    assert (found[:, 0, 1] == 1).all()
+    np.testing.assert_allclose(since_s, 0.25)
+    with pytest.raises(TraceError, match=r"the trace lasts 1 s, and 1.25 s are needed"):
+        clock.keys(np.zeros(7, int), users, seconds=at + 1.25, seed=1, trials=np.arange(7))
+
+
+@pytest.mark.parametrize(
+    ("keys", "rounds"),
+    [({}, 31), ({"coherence": "packet"}, 16), ({"coherence": "doppler"}, 94)],
+)
+def test_a_run_that_needs_more_than_a_trace_with_an_end_is_refused(
+    tmp_path: Path, keys: dict[str, Any], rounds: int
+) -> None:
+    # 650 weights of 8 bits are 2 packets of 2 slots. A round of 4 devices takes 16 slots of 14 symbols of 125/3 us, or
+    # 9.33 ms, of the 870 ms from the first snapshot to the last.
+    a, tau = normals(1, 30, 4, 1, 2), np.zeros((30, 4, 2))
+    save_channel(tmp_path / "t.npz", a=a, tau_s=tau, snapshot_s=0.03)
+    given = {"model": "trace", "file": str(tmp_path / "t.npz"), "at_end": "error", **keys}
+    study = {
+        "link": {"channel": given, "packet_size_bytes": 325, "ofdm": GRID},
+        "learning": {"algorithm": "fedavg", "num_devices": 4, "rounds": rounds},
+    }
+    (error,) = phyloop.check(study).errors
+    assert "needed" in str(error)
+    assert "write at_end: loop, or write fewer rounds" in str(error)
+    study["learning"]["rounds"] = rounds - 1
+    assert not phyloop.check(study).errors
+
+
 def test_random_users_differ_from_each_other_and_from_trial_to_trial(tmp_path: Path) -> None:
     config = channel(tdl(tmp_path / "t.npz", snapshots=2, devices=30), users="random")
     found = users_of(config, num_devices=10, seed=3, trials=(0, 1))
@@ -302,7 +343,9 @@ def test_a_large_file_is_read_snapshot_by_snapshot(tmp_path: Path) -> None:
     assert len(trace.kept) <= 64
 
 
-@pytest.mark.parametrize(("key", "value"), [("order", "random"), ("users", "random"), ("normalize", "none")])
+@pytest.mark.parametrize(
+    ("key", "value"), [("order", "random"), ("at_end", "error"), ("users", "random"), ("normalize", "none")]
+)
 def test_every_key_of_a_trace_changes_the_identity_and_its_place_does_not(tmp_path: Path, key: str, value: str) -> None:
     from scenarios.plan.identity import physics_json
     from scenarios.schema.schema import validate_quickly

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from fl.uplink.senders import exchangeable
 from phy.config.conflict import Conflict, LeaveOut, Remedy, Say, Write, remedy_in, rounded
 from phy.links.conflicts import link_conflicts
+from phy.links.recorded import too_short_conflicts
 from privacy.config import Mechanism
 from privacy.errors import PrivacyError
 from scenarios.schema.consistency.resolve import links_of, resolve_auto
@@ -72,7 +73,10 @@ def _links(scenario: Scenario, *, sized: bool) -> Iterator[Conflict]:
             bits = learning.payload_bits() if path == "link" else learning.downlink_bits()
         # A model of unknown size, as an invalid one, is checked with one full packet.
         bits = bits or 8 * link.packet_size_bytes
-        for conflict in link_conflicts(link, num_devices=drawn or learning.num_devices, payload_bits=bits):
+        counts = {"num_devices": drawn or learning.num_devices, "payload_bits": bits}
+        found = list(link_conflicts(link, **counts))
+        found = found or list(too_short_conflicts(link, num_rounds=learning.rounds, **counts))
+        for conflict in found:
             yield conflict.under(path, "learning.num_devices learning.scheme learning.algorithm")
 
 

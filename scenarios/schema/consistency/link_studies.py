@@ -69,6 +69,11 @@ def find_link_conflicts(scenario: Scenario) -> Iterator[Conflict]:
             LeaveOut("measure", note=", and use phyloop.Link or phyloop run for rates at this power"),
         )
         return
+    if link.channel.at_end == "error":
+        problem = (
+            "an error rate is measured until it is known well enough, for which no trace is sure to be long enough"
+        )
+        yield Conflict("link.channel.at_end", problem, Write({"at_end": "loop"}))
     if link.control.closed_loop:
         yield Conflict(
             "link.power.policy",

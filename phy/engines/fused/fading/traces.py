@@ -9,7 +9,7 @@ paths have Doppler shifts, each turns by exp(2 pi i doppler t) from its snapshot
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +76,16 @@ def _go_between(lines: Any, before: Any, after: Any, share: Any, out: Any, first
             row[i] = one[i] + part * (two[i] - one[i])
 
 
+class _Times(NamedTuple):
+    """Instants of users, `[n]` each: the snapshots around, time since the first, and share of the way to the second."""
+
+    user: NDArray[np.int64]
+    before: NDArray[np.int64]
+    after: NDArray[np.int64]
+    since_s: NDArray[np.float64]
+    share: NDArray[np.float64]
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TraceLines:
     """What kernels take of a trace: lines of carriers `frequencies_hz` `[width]` at `offsets_s` `[instants]`.
@@ -97,30 +107,57 @@ class TraceLines:
 
     def given(self, keys: NDArray[np.uint32], start_s: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return `[rows, size]` for keys `[rows, 2]`, user and snapshot, at `start_s` `[rows]` after it."""
-        user, snapshot = keys.astype(np.int64).T
         if not self.moves:
+            user, snapshot = keys.astype(np.int64).T
             lines, back = self._lines_of_pairs(user, snapshot)
             return lines if len(lines) == len(back) and (back == np.arange(len(back))).all() else lines[back]
-        times, duration_s = self.trace.times_s, self.trace.duration_s
-        assert times is not None
-        assert duration_s is not None
-        now = np.mod((times[snapshot] + start_s.astype(float))[:, None] + self.offsets_s, duration_s)
-        before = np.searchsorted(times, now, side="right") - 1
-        after = (before + 1) % len(times)
-        since_s, who = now - times[before], np.broadcast_to(user[:, None], before.shape).ravel()
+        now = self._times(keys, start_s, self.offsets_s)
         if self.trace.has_doppler:
-            return self._lines(who, before.ravel(), since_s.ravel()).reshape(len(keys), -1)
-        gap_s = np.where(after > 0, times[after] - times[before], duration_s - times[before])
-        lines, back = self._lines_of_pairs(np.tile(who, 2), np.concatenate([before.ravel(), after.ravel()]))
-        out = np.empty((len(who), lines.shape[1]), np.float32)
-        first, second = read_only(back[: len(who)]), read_only(back[len(who) :])
-        share = read_only((since_s / gap_s).astype(np.float32).ravel())
+            return self._lines(now.user, now.before, now.since_s).reshape(len(keys), -1)
+        pairs = np.tile(now.user, 2), np.concatenate([now.before, now.after])
+        lines, back = self._lines_of_pairs(*pairs)
+        out = np.empty((len(now.user), lines.shape[1]), np.float32)
+        first, second = read_only(back[: len(now.user)]), read_only(back[len(now.user) :])
+        share = read_only(now.share.astype(np.float32))
         run_tasks(
             lambda start, stop: _go_between(lines, first, second, share, out, start, stop),
-            num_tasks=len(who),
+            num_tasks=len(now.user),
             threads=self.threads,
         )
         return out.reshape(len(keys), -1)
+
+    def paths(
+        self, keys: NDArray[np.uint32], start_s: NDArray[np.float32], offsets_s: NDArray[np.float64]
+    ) -> tuple[NDArray[np.complexfloating], NDArray[np.float64]]:
+        """Return amplitudes and delays [s] `[rows, instants, antennas, paths]` whose responses are those of `given`.
+
+        One instant where nothing moves. Along a straight line there are the paths of both snapshots.
+        """
+        if not self.moves:
+            user, snapshot = keys.astype(np.int64).T
+            a, tau = self._paths(user, snapshot)
+            return a[:, None], tau[:, None]
+        now = self._times(keys, start_s, offsets_s)
+        a, tau = self._paths(now.user, now.before, now.since_s)
+        if not self.trace.has_doppler:
+            share = now.share[:, None, None]
+            later, tau_later = self._paths(now.user, now.after)
+            a, tau = np.concatenate([(1.0 - share) * a, share * later], 2), np.concatenate([tau, tau_later], 2)
+        shape = (len(keys), -1, *a.shape[1:])
+        return a.reshape(shape), tau.reshape(shape)
+
+    def _times(self, keys: NDArray[np.uint32], start_s: NDArray[np.float32], offsets_s: NDArray[np.float64]) -> _Times:
+        """Snapshots around all instants of all rows, one row after the other."""
+        user, snapshot = keys.astype(np.int64).T
+        times, duration_s = self.trace.times_s, self.trace.duration_s
+        assert times is not None
+        assert duration_s is not None
+        now = np.mod((times[snapshot] + start_s.astype(float))[:, None] + offsets_s, duration_s).ravel()
+        before = np.searchsorted(times, now, side="right") - 1
+        after = (before + 1) % len(times)
+        gap_s = np.where(after > 0, times[after] - times[before], duration_s - times[before])
+        since_s = now - times[before]
+        return _Times(np.repeat(user, len(offsets_s)), before, after, since_s, since_s / gap_s)
 
     def _lines_of_pairs(
         self, user: NDArray[np.int64], snapshot: NDArray[np.int64]
@@ -133,14 +170,20 @@ class TraceLines:
         self, user: NDArray[np.int64], snapshot: NDArray[np.int64], since_s: NDArray[np.float64] | None = None
     ) -> NDArray[np.float32]:
         """Lines `[n, antennas * 2 * width]` of users at snapshots `[n]`, or `since_s` `[n]` later by Doppler shifts."""
+        a, tau = self._paths(user, snapshot, since_s)
         paths = self.trace.num_paths
+        flat = respond(a.reshape(-1, paths), tau.reshape(-1, paths), self.frequencies_hz, threads=self.threads)
+        return flat.reshape(len(user), -1)
+
+    def _paths(
+        self, user: NDArray[np.int64], snapshot: NDArray[np.int64], since_s: NDArray[np.float64] | None = None
+    ) -> tuple[NDArray[np.complexfloating], NDArray[np.float64]]:
+        """Amplitudes at mean power 1 of the link and delays [s], `[n, antennas, paths]`, as `_lines` has them."""
         a, tau, doppler = self.trace.links(snapshot, user, num_antennas=self.num_antennas)
         a = a / np.maximum(self.trace.amplitudes[user], 1e-300)[:, None, None]
         if since_s is not None and doppler is not None:
             a = a * np.exp(2j * np.pi * doppler * since_s[:, None])[:, None]
-        tau = np.broadcast_to(tau, a.shape)
-        flat = respond(a.reshape(-1, paths), tau.reshape(-1, paths), self.frequencies_hz, threads=self.threads)
-        return flat.reshape(len(user), -1)
+        return a, np.broadcast_to(tau, a.shape)
 
 
 def lines_of(

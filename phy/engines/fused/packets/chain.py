@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from phy.config import CodingConfig
 from phy.engines.fused.fading.fades import given_room
 from phy.engines.fused.fading.rays import draw_rays, rays_of
+from phy.engines.fused.fading.traces import TraceLines
 from phy.engines.fused.impairments import impairments_of
 from phy.engines.fused.packets.air import AirRows, carry_packets
 from phy.engines.fused.packets.channel import mean_powers
@@ -18,6 +19,7 @@ from phy.engines.fused.packets.plan import num_blocks, plan_waveform, recorded_l
 from phy.engines.fused.packets.soft import APP, HARD, MAXLOG
 from phy.engines.fused.symbols import mapping
 from phy.engines.fused.waveform.carriers import waveforms_of
+from phy.engines.fused.waveform.recorded import RecordedWaves
 from phy.links.packets.chain import Arrival, ChainSpec, Departure, PacketChain
 from phy.numerics.compiled import read_only
 from phy.numerics.workers import available_threads
@@ -52,11 +54,14 @@ class FusedPacketChain(PacketChain):
             config, num_symbols=self.coded_bits // self.bits_per_symbol, num_devices=spec.num_devices
         )
         self._lines = recorded_lines_of(config, self._plan, threads=self._threads)
-        waves = given_room(antennas) if self._rays else 0 if self._lines is None else self._lines.size
-        self.rows = min(max(_BITS_AT_ONCE // max(self.coded_bits, waves), _FEWEST_ROWS), _MOST_ROWS)
         blocks = num_blocks(config, spec.num_devices)
         mixes = config.mixes_carriers
-        self._waveforms = waveforms_of(config, self._plan, num_blocks=blocks) if mixes else None
+        self._waveforms = None
+        if mixes:
+            self._waveforms = waveforms_of(config, self._plan, num_blocks=blocks, threads=self._threads)
+        self._sent_over = (self._waveforms and self._waveforms.recorded) or self._lines
+        waves = given_room(antennas) if self._rays else 0 if self._sent_over is None else self._sent_over.size
+        self.rows = min(max(_BITS_AT_ONCE // max(self.coded_bits, waves), _FEWEST_ROWS), _MOST_ROWS)
         width = self._plan.plane.width
         self._impairments = None if mixes else impairments_of(config, width=width, num_blocks=blocks)
 
@@ -72,7 +77,7 @@ class FusedPacketChain(PacketChain):
         carried = carry_packets(
             AirRows(
                 keys=read_only(np.concatenate(keys, axis=1)),
-                given=self._given(departure.channel_key[:, 0], departure.start_s),
+                given=self._given(departure.channel_key[:, 0], departure.start_s, self._sent_over),
                 amplitude=read_only(departure.amplitude[:, 0]),
                 gain=read_only(departure.gain[:, 0]),
                 start_s=read_only(departure.start_s),
@@ -97,13 +102,15 @@ class FusedPacketChain(PacketChain):
         return Arrival(received[:, None], accepted[:, None], carried.errors[:, None], carried.energies[..., None], kept)
 
     def mean_power(self, channel_key: NDArray[np.uint32], start_s: NDArray[np.float32]) -> NDArray[np.floating]:
-        keys, given = read_only(channel_key[:, 0]), self._given(channel_key[:, 0], start_s)
+        keys, given = read_only(channel_key[:, 0]), self._given(channel_key[:, 0], start_s, self._lines)
         return mean_powers(keys, given, read_only(start_s), plan=self._plan, threads=self._threads)[:, None]
 
-    def _given(self, keys: NDArray[np.uint32], start_s: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Waves of rays, or lines of a recorded channel, `[rows, n]`; of no numbers for other channels."""
-        if self._lines is not None:
-            return read_only(self._lines.given(keys, start_s))
+    def _given(
+        self, keys: NDArray[np.uint32], start_s: NDArray[np.float32], recorded: TraceLines | RecordedWaves | None
+    ) -> NDArray[np.float32]:
+        """Waves of rays, or numbers of a recorded channel, `[rows, n]`; of no numbers for other channels."""
+        if recorded is not None:
+            return read_only(recorded.given(keys, start_s))
         return read_only(draw_rays(self._rays, read_only(keys), threads=self._threads))
 
 

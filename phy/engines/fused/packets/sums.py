@@ -270,9 +270,14 @@ def _measure(
 
 
 class FusedSums(SumEngine):
-    """`SumEngine` of a link that is `LinkConfig.fusible`, on `threads` threads, all cores if left out."""
+    """`SumEngine` of a link that is `LinkConfig.fusible`, on `threads` threads, all cores if left out.
 
-    def __init__(self, config: LinkConfig, layout: Layout, *, threads: int | None = None) -> None:
+    `noiseless`: the receiver adds no noise.
+    """
+
+    def __init__(
+        self, config: LinkConfig, layout: Layout, *, threads: int | None = None, noiseless: bool = False
+    ) -> None:
         grid = Grid.of(layout.ofdm, num_users=1, num_symbols=layout.num_symbols)
         self._plan = plan_grid(config, grid)
         control = config.control
@@ -281,7 +286,7 @@ class FusedSums(SumEngine):
             inverts=control.kernel == "inverse",
             csi_std=np.float32(config.csi_error_variance**0.5),
             cutoff=np.float32(10.0 ** (config.power.cutoff_db / 10.0) if control.silences else 0.0),
-            noise_std=np.float32((2.0 * config.channel.noise_power) ** 0.5),
+            noise_std=np.float32(0.0 if noiseless else (2.0 * config.channel.noise_power) ** 0.5),
         )
         self._threads = threads or available_threads()
         self._lines = recorded_lines_of(config, self._plan, threads=self._threads)

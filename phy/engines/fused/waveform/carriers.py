@@ -30,8 +30,10 @@ from phy.engines.fused.packets.lines import CHANNEL, LINE, NUM_LANES, ROOM, SYMB
 from phy.engines.fused.packets.plan import GIVEN_ERROR, PERFECT, ChannelPlan, KernelPacketPlan
 from phy.engines.fused.symbols import Mapping, mapping
 from phy.engines.fused.waveform.plan import WaveformPlan, late_scratch, plan_samples
+from phy.engines.fused.waveform.recorded import RecordedWaves, recorded_waves
 from phy.engines.fused.waveform.sender import from_bins, impair, place, read, write
 from phy.engines.fused.waveform.windows import add_up_steps, late_paths, tap_changes
+from phy.frontends.resource_grid import Grid
 from phy.numerics.compiled import inlined, lean_kernel
 
 _SAMPLES_AT_ONCE = 1 << 17
@@ -181,12 +183,14 @@ class Waveforms:
 
     plan: WaveformPlan
     points: Mapping
+    recorded: RecordedWaves | None
 
     @property
     def rows_at_once(self) -> int:
         """Packets that `arrive` takes best at once."""
         plane, antennas = self.plan.packet.plane, self.plan.packet.fades.num_antennas
         steps = 1 if self.plan.motion is None else self.plan.motion.steps
+        steps = steps if self.recorded is None else max(self.recorded.steps, 1)
         each = antennas * steps * plane.num_slots * plane.line_rows * self.plan.carriers.size
         return max(_SAMPLES_AT_ONCE // each, 1)
 
@@ -210,9 +214,11 @@ class Waveforms:
         if plan.bins is not None:
             impair(plan.bins, keys, values.flat, energy, lanes.view(np.uint32), lanes)
         energy *= plane.prefix_share
+        if self.recorded is not None:
+            return Arrived(*self._over(self.recorded, keys, given, values), energy)
         taps = _taps(plan.line, keys, given, start_s)
         windows = None if plan.motion is None and plan.late is None else self._windows(keys, taps, values, lanes)
-        estimates = packet.knowledge.kind not in (PERFECT, GIVEN_ERROR)
+        estimates = self._estimates
         shape = (antennas, values.shape[-2], 2, -(-plane.width // VECTOR) * VECTOR)
         symbols = np.empty((rows, *shape), np.float32)
         channel = np.empty((0 if estimates else rows, *shape), np.float32)
@@ -229,6 +235,25 @@ class Waveforms:
             nodes_of(plan.line),
         )
         return Arrived(symbols, channel, energy)
+
+    @property
+    def _estimates(self) -> bool:
+        """True if the receiver learns the channel from pilots."""
+        return self.plan.packet.knowledge.kind not in (PERFECT, GIVEN_ERROR)
+
+    def _over(
+        self, recorded: RecordedWaves, keys: NDArray[np.uint32], given: NDArray[np.float32], bins: _Numbers
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """`symbols` and `channel` of `Arrived` over a recorded channel."""
+        plane, carriers = self.plan.packet.plane, self.plan.carriers
+        received, channel = recorded.arrive(bins.values, keys, given)
+        below = carriers.low_bin + np.arange(carriers.low)
+        used = np.concatenate([below, carriers.high_bin + np.arange(plane.width - carriers.low)])
+        known = np.ones((plane.line_rows, plane.width), np.complex64)
+        known[plane.pilot_rows] = np.conj(plane.pilots[0] + 1j * plane.pilots[1]).reshape(-1, plane.width)
+        symbols = received[..., used] * np.tile(known, (plane.num_slots, 1))
+        heard = np.broadcast_to(channel[..., used], symbols.shape)
+        return _in_lines(symbols), _in_lines(heard[: 0 if self._estimates else None])
 
     def _windows(
         self, keys: NDArray[np.uint32], taps: NDArray[np.float32], bins: _Numbers, lanes: NDArray[np.float32]
@@ -255,9 +280,21 @@ class Waveforms:
         return windows.flat
 
 
-def waveforms_of(config: LinkConfig, packet: KernelPacketPlan, *, num_blocks: int) -> Waveforms:
+def waveforms_of(config: LinkConfig, packet: KernelPacketPlan, *, num_blocks: int, threads: int) -> Waveforms:
     """Packets of `packet` over a link that mixes carriers, `num_blocks` devices sharing them."""
-    return Waveforms(plan_samples(config, packet, num_blocks=num_blocks), mapping(config.modulation))
+    assert config.ofdm != "none"
+    grid = Grid.of(config.ofdm, num_users=1, num_symbols=packet.plane.num_symbols, num_blocks=num_blocks)
+    return Waveforms(
+        plan_samples(config, packet, grid), mapping(config.modulation), recorded_waves(config, grid, threads=threads)
+    )
+
+
+def _in_lines(values: NDArray[np.complexfloating]) -> NDArray[np.float32]:
+    """`[..., width]` complex to `[..., 2, width in whole vectors]`."""
+    width = values.shape[-1]
+    lines = np.zeros((*values.shape[:-1], 2, -(-width // VECTOR) * VECTOR), np.float32)
+    lines[..., 0, :width], lines[..., 1, :width] = values.real, values.imag
+    return lines
 
 
 class _Numbers(NamedTuple):
@@ -266,9 +303,14 @@ class _Numbers(NamedTuple):
     shape: tuple[int, ...]
     flat: NDArray[np.float32]
 
+    @property
+    def values(self) -> NDArray[np.complex64]:
+        """The numbers in their shape."""
+        return self.flat[: 2 * math.prod(self.shape)].view(np.complex64).reshape(self.shape)
+
     def transform(self, transform: Callable[..., Any]) -> None:
         """Unitary transform along the last axis, in place."""
-        values = self.flat[: 2 * math.prod(self.shape)].view(np.complex64).reshape(self.shape)
+        values = self.values
         result = transform(values, norm="ortho", overwrite_x=True)
         if not np.may_share_memory(result, values):
             values[...] = result

@@ -87,11 +87,9 @@ class WaveformPlan(NamedTuple):
     bins: Impairments | None
 
 
-def plan_samples(config: LinkConfig, packet: KernelPacketPlan, *, num_blocks: int) -> WaveformPlan:
-    """Plan of the packets of `packet`, `num_blocks` devices sharing the carriers."""
-    ofdm, plane = config.ofdm, packet.plane
-    assert ofdm != "none"
-    grid = Grid.of(ofdm, num_users=1, num_symbols=plane.num_symbols, num_blocks=num_blocks)
+def plan_samples(config: LinkConfig, packet: KernelPacketPlan, grid: Grid) -> WaveformPlan:
+    """Plan of the packets of `packet` on `grid`. A recorded channel is not in it: see `recorded`."""
+    ofdm = grid.ofdm
     bins = grid.carriers - ofdm.num_subcarriers // 2
     low = int(np.count_nonzero(bins < 0))
     order = np.empty(ofdm.num_symbols, np.int64)
@@ -115,7 +113,7 @@ def plan_samples(config: LinkConfig, packet: KernelPacketPlan, *, num_blocks: in
         samples=impairments_of_samples(config, num_symbols=grid.num_ofdm_symbols),
         bins=impairments_of_bins(config, num_symbols=grid.num_ofdm_symbols),
     )
-    return _through_windows(config, grid, plan) if ofdm.domain == "time" else plan
+    return _through_windows(config, grid, plan) if ofdm.domain == "time" and not config.channel.traced else plan
 
 
 def _through_windows(config: LinkConfig, grid: Grid, plan: WaveformPlan) -> WaveformPlan:

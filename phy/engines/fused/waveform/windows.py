@@ -59,7 +59,7 @@ def add_up_steps(weights: Any, values: Any, windows: Any, num_windows: Any) -> N
 
 
 @inlined
-def _swap(ahead: Any, bins: Any, before: Any, own: Any, begins: Any, out: Any, count: Any) -> None:
+def swap_symbols(ahead: Any, bins: Any, before: Any, own: Any, begins: Any, out: Any, count: Any) -> None:
     """The symbol before at the end of its window, nothing where a packet `begins`, less the symbol itself."""
     earlier, mine = np.uint64(2 * before), np.uint64(2 * own)
     for i in range(count):
@@ -109,6 +109,20 @@ def _stack(turns: Any, gains: Any, sums: Any, count: Any) -> None:
 
 
 @inlined
+def window_of_late(swapped: Any, sums: Any, missed: Any, next_sample: Any, windows: Any, place: Any) -> None:
+    """Add the samples of late paths with gains that hold to a window from `place` on, and turn `swapped` along it."""
+    size, first = swapped.shape[1], 0
+    scale = _ONE / np.sqrt(np.float32(size))
+    for sample in range(missed[len(missed) - 1]):
+        while missed[first] <= sample:
+            first += 1
+        real, imag = _product(swapped, sums, first, size)
+        windows[place + 2 * sample] += scale * real
+        windows[place + 2 * sample + 1] += scale * imag
+        _rotate(next_sample, swapped, size)
+
+
+@inlined
 def _gains_of(late: Any, taps: Any, antenna: Any, instants: Any, row: Any, gains: Any) -> None:
     """Gains of the late paths at the instants of a symbol, `[steps + 1, 2, late paths]`."""
     for step in range(late.steps + 1):
@@ -151,23 +165,23 @@ def late_paths(
                 if late.steps == 0 and line == 0:
                     _stack(late.turns, gains, sums, size)
                 own = (n * num_symbols + line) * size
-                _swap(late.ahead, bins, own - (size if line > 0 else 0), own, line == 0, swapped, size)
+                swap_symbols(late.ahead, bins, own - (size if line > 0 else 0), own, line == 0, swapped, size)
                 place, first = 2 * ((n * antennas + antenna) * num_symbols + line) * size, 0
+                if late.steps == 0:
+                    window_of_late(swapped, sums, missed, late.next_sample, windows, place)
+                    continue
                 for sample in range(missed[count - 1]):
                     while missed[first] <= sample:
                         first += 1
                     real, imag = _ZERO, _ZERO
-                    if late.steps == 0:
-                        real, imag = _product(swapped, sums, first, size)
-                    else:
-                        for k in range(first, count):
-                            a, b = _ZERO, _ZERO
-                            for step in range(late.steps + 1):
-                                a += late.instants[step, sample] * gains[step, 0, k]
-                                b += late.instants[step, sample] * gains[step, 1, k]
-                            x, y = _product(swapped, late.turns, k, size)
-                            real += a * x - b * y
-                            imag += a * y + b * x
+                    for k in range(first, count):
+                        a, b = _ZERO, _ZERO
+                        for step in range(late.steps + 1):
+                            a += late.instants[step, sample] * gains[step, 0, k]
+                            b += late.instants[step, sample] * gains[step, 1, k]
+                        x, y = _product(swapped, late.turns, k, size)
+                        real += a * x - b * y
+                        imag += a * y + b * x
                     windows[place + 2 * sample] += scale * real
                     windows[place + 2 * sample + 1] += scale * imag
                     _rotate(late.next_sample, swapped, size)
