@@ -57,13 +57,12 @@ class ChannelStatistics:
     def autocorrelation(self) -> NDArray[np.float64]:
         """|E[h(t) conj(h(t + lag))]| / E|h|^2 of the narrow band, mean over devices, `[lags]`, 0 to half the trace."""
         count = len(self.narrow)
-        lags = min(max(count // 2, 1), _MOST_LAGS)  # beyond, a mean is over few pairs
-        power = (np.abs(self.narrow) ** 2).mean(axis=0)
-        there = power > 0.0
-        found = np.ones(lags)
+        lags = min(max(count // 2, min(count, 2)), _MOST_LAGS)  # beyond, a mean is over few pairs
+        found, power = np.ones(lags), np.abs(self.narrow) ** 2
         for lag in range(1, lags):
             together = (self.narrow[:-lag] * self.narrow[lag:].conj()).mean(axis=0)
-            found[lag] = float((np.abs(together[there]) / power[there]).mean())
+            both = np.sqrt(power[:-lag].mean(axis=0) * power[lag:].mean(axis=0))  # of the same pairs: at most 1
+            found[lag] = float((np.abs(together[both > 0.0]) / both[both > 0.0]).mean())
         return found
 
     def between_devices(self) -> NDArray[np.float64]:

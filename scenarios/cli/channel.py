@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from fl.base.words import plural
-from phy.traces.container import TraceError
-from phy.traces.matlab import read_matlab
+from phy.traces.container import TraceError, is_npz
+from phy.traces.foreign import Asked, read_foreign
+from phy.traces.recording import write_recording
 from phy.traces.statistics import ChannelStatistics, channel_statistics
 from phy.traces.trace import Trace, defects, open_trace
-from scenarios.files.replacement import replacement
+from scenarios.files.replacement import replacement, writing
 from scenarios.schema.errors import ScenarioError, printable
 from scenarios.schema.labels.units import byte_size
 from scenarios.schema.loader import LIBRARY
@@ -53,24 +53,27 @@ def show_channel(file: Path, out: Path | None) -> list[Path]:
     return paths
 
 
-def import_channel(file: Path, out: Path, names: Sequence[str]) -> bool:
-    """`phyloop channel import`: write a MATLAB file as a recorded channel, and check it as `check_channel`."""
-    given = dict(one.partition("=")[::2] for one in names)
-    if bad := [one for one in names if "=" not in one]:
-        raise ScenarioError(problem="names no variable", remedy="write for example --name h=H", file=bad[0])
-    if file.suffix != ".mat":
-        remedy = "phyloop.channel.save_channel writes arrays of Python, from_sionna_rt those of Sionna RT"
-        raise ScenarioError(problem="is no MATLAB file (.mat)", remedy=remedy, file=file)
+def import_channel(file: Path, out: Path, asked: Asked) -> bool:
+    """`phyloop channel import`: write a foreign file as a recorded channel, and check it as `check_channel`."""
+    if not is_npz(out):
+        raise ScenarioError(problem="is no .npz file", remedy="name one that ends in .npz", file=out)
     try:
-        arrays: dict[str, Any] = read_matlab(file, names=given)
+        recording = read_foreign(file, asked)
+        with writing(out.parent, "the channel"), replacement(out) as stream:
+            write_recording(stream, recording)
     except TraceError as error:
         raise ScenarioError(problem=error.problem, remedy=error.remedy, file=file) from error
-    if out.suffix != ".npz":
-        raise ScenarioError(problem="is no .npz file", remedy="name one that ends in .npz", file=out)
-    with replacement(out) as stream:
-        np.savez_compressed(stream, **arrays)
+    for sentence in recording.assumed:
+        print(printable(f"assumed: {sentence}."))
     print(f"channel {out}")
     return check_channel(out)
+
+
+def named_arrays(names: Sequence[str]) -> dict[str, str]:
+    """Return `{"h": "H"}` for `["h=H"]`."""
+    if bad := [one for one in names if "=" not in one]:
+        raise ScenarioError(problem=f"{bad[0]} names no variable", remedy="write for example --name h=H", file="--name")
+    return dict(one.partition("=")[::2] for one in names)
 
 
 def _opened(file: Path) -> Trace:
@@ -80,9 +83,6 @@ def _opened(file: Path) -> Trace:
         return open_trace(file)
     except TraceError as error:
         raise ScenarioError(problem=error.problem, remedy=error.remedy, file=file) from error
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise ScenarioError(problem=f"cannot be read ({reason})", remedy="correct the path", file=file) from error
 
 
 def in_words(trace: Trace) -> Iterator[str]:
