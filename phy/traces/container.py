@@ -60,15 +60,23 @@ class Arrays:
     def read(self, name: str, index: Any = ...) -> NDArray[Any]:
         """Return an array, or one snapshot of it."""
         if name in self.offsets and isinstance(index, int | np.integer):
-            shape, dtype = self.shapes[name]
-            count = int(np.prod(shape[1:]))
-            with reading(self.path), self.path.open("rb") as file:
-                file.seek(self.offsets[name] + int(index) * count * dtype.itemsize)
-                return np.fromfile(file, dtype, count).reshape(shape[1:])
+            snapshots = slice(int(index), int(index) + 1)
+            return np.asarray(self.block(name, snapshots, slice(0, self.shapes[name][0][1]))[0])
         if is_npz(self.path):
             return np.asarray(_of_npz(self.path, self.path.stat().st_mtime_ns, name)[index])
         with _hdf5(self.path) as file:
             return np.asarray(file[name][index])
+
+    def block(self, name: str, snapshots: slice, devices: slice) -> NDArray[Any]:
+        """Return several snapshots of all devices, or some devices of one snapshot."""
+        if name not in self.offsets:
+            return self.read(name, (snapshots, devices))
+        shape, dtype = self.shapes[name]
+        row, num_devices = int(np.prod(shape[2:])), devices.stop - devices.start
+        count = (snapshots.stop - snapshots.start) * num_devices * row
+        with reading(self.path), self.path.open("rb") as file:
+            file.seek(self.offsets[name] + (snapshots.start * shape[1] + devices.start) * row * dtype.itemsize)
+            return np.fromfile(file, dtype, count).reshape(-1, num_devices, *shape[2:])
 
     def text(self, name: str) -> str:
         """Return a text, empty if there is none."""

@@ -97,7 +97,10 @@ def _of_file(path: Path, devices: Ends) -> dict[str, Parts]:
 
 def _shape_of(channel: Any, devices: Ends) -> tuple[int, int, int]:
     """Snapshots, antennas of the server, and largest number of paths."""
-    parts = [one["coeff_re"].shape for name, one in channel.items() if name.startswith("Snap_")]
+    from h5py import h5d
+
+    names = [name for name in channel if name.startswith("Snap_")]
+    parts = [h5d.open(channel.id, f"{name}/coeff_re".encode()).shape for name in names]
     if not parts:
         raise TraceError(f"{channel.name[1:]} has no snapshots with coefficients", "write coeff and delay")
     return len(parts), parts[0][1 if devices == "receivers" else 2], max(shape[0] for shape in parts)
@@ -119,10 +122,20 @@ def _snapshots(
             found = np.zeros(shape[1:], np.complex64 if len(arrays) == 2 else np.float32)
             for device, name in enumerate(names):
                 for half, array in zip((found.real, found.imag), arrays, strict=False):
-                    values = file[name][f"Snap_{snapshot}"][array][()]
+                    values = _stored(file, f"{name}/Snap_{snapshot}/{array}")
                     values = values[:, :, 0] if devices == "receivers" else values[:, 0, :]
                     half[device, :, : len(values)] = values.T
             yield found if len(arrays) == 2 else _from_zero(found)
+
+
+def _stored(file: Any, name: str) -> NDArray[np.float32]:
+    """An array of a file, by the bare calls: there are thousands of small ones."""
+    from h5py import h5d, h5s
+
+    stored = h5d.open(file.id, name.encode())
+    found = np.empty(stored.shape, np.float32)
+    stored.read(h5s.ALL, h5s.ALL, found)
+    return found
 
 
 # --- arrays of get_channels_... ----------------------------------------------------------------------

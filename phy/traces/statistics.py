@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.traces.trace import Trace
+from phy.traces.trace import Trace, mean_profile
 
 _MOST_LAGS = 200
 
@@ -74,21 +74,20 @@ class ChannelStatistics:
 
 
 def channel_statistics(trace: Trace) -> ChannelStatistics:
-    """Return the statistics of a trace, of which one snapshot at a time is in memory."""
+    """Return the statistics of a trace, of which a block at a time is in memory."""
     shape = (trace.num_snapshots, trace.num_devices)
     power, spread, narrow = np.zeros(shape), np.full(shape, np.nan), np.zeros(shape, np.complex128)
-    for index in range(trace.num_snapshots):
-        part = trace.read_snapshot(index)
+    for block in trace.blocks():
+        part = trace.read_block(*block)
         weight = np.abs(part.a.astype(np.complex128)) ** 2
-        total = weight.sum(axis=(1, 2))
-        power[index] = total / trace.num_antennas
-        narrow[index] = part.a[:, 0].astype(np.complex128).sum(axis=1)
-        tau = np.broadcast_to(part.tau_s, weight.shape)
+        total = weight.sum(axis=(2, 3))
+        power[block] = total / trace.num_antennas
+        narrow[block] = part.a[:, :, 0].astype(np.complex128).sum(axis=2)
         with np.errstate(invalid="ignore", divide="ignore"):
-            mean = (weight * tau).sum(axis=(1, 2)) / total
-            square = (weight * tau**2).sum(axis=(1, 2)) / total
-        spread[index] = np.sqrt(np.maximum(square - mean**2, 0.0))
-    delays_s, profile = trace.delay_profile
+            mean = (weight * part.tau_s).sum(axis=(2, 3)) / total
+            square = (weight * part.tau_s**2).sum(axis=(2, 3)) / total
+        spread[block] = np.sqrt(np.maximum(square - mean**2, 0.0))
+    delays_s, profile = mean_profile(trace, np.sqrt(power.mean(axis=0)))
     return ChannelStatistics(power=power, spread_s=spread, narrow=narrow, delays_s=delays_s, profile=profile)
 
 

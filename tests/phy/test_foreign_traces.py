@@ -1,5 +1,6 @@
-"""Channels of other programs: files as DeepMIMO 4, QuaDRiGa-lib, SigMF and MATLAB write them, made here by hand, have the
-frequency response of their closed form, and a sentence for each file that cannot be one."""
+"""Channels of other programs: files as DeepMIMO 4, QuaDRiGa-lib, SigMF and MATLAB write them, made here by hand.
+
+They have the frequency response of their closed form, and a file that cannot be one gets one sentence."""
 
 from __future__ import annotations
 
