@@ -7,8 +7,9 @@ Taps on a grid of samples, or paths with delays of their own:
   antennas before the paths, and if known `doppler_hz` `[snapshot, device, path]`. A path that is missing has an
   amplitude of 0 or NaN, or a delay of -1 or NaN. Amplitudes have the phase at the carrier.
 
-Also, if known: `time_s` `[snapshot]`, or `snapshot_s`, the time between two; `carrier_frequency_hz`; `position_m`
-`[snapshot or 1, device, 2 or 3]`; `names` `[device]`; `source`, a text on where it comes from.
+Also, if known: `time_s` `[snapshot]`, or `snapshot_s`, the time between two; `carrier_frequency_hz`; `azimuth_deg`
+`[snapshot, device, path]`, from where a path comes to the server; `position_m` `[snapshot or 1, device, 2 or 3]`,
+`server_m` `[2 or 3]`; `names` `[device]`; `source`, a text on where it comes from.
 """
 
 from __future__ import annotations

@@ -240,13 +240,13 @@ def open_trace(path: Path) -> Trace:
 
 def _check_delays(arrays: Arrays, shape: tuple[int, ...]) -> None:
     wanted = ((*shape[:2], shape[3]), shape)
-    for name in ("tau_s", "doppler_hz"):
+    for name in ("tau_s", "doppler_hz", "azimuth_deg"):
         if name not in arrays.shapes:
             if name == "tau_s":
                 raise TraceError("paths a without delays", "add tau_s [snapshot, device, path] [s]")
             continue
         found, dtype = arrays.shapes[name]
-        if found not in (wanted[:1] if name == "doppler_hz" else wanted) or dtype.kind != "f":
+        if found not in (wanted if name == "tau_s" else wanted[:1]) or dtype.kind != "f":
             raise TraceError(
                 f"{name} is {dtype} of shape {found}", f"write floats of shape {wanted[0]}, as a has {shape}"
             )

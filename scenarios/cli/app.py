@@ -239,9 +239,9 @@ def check_channel(file: ChannelArgument) -> None:
 @channel_app.command(name="show")
 def show_channel(
     file: ChannelArgument,
-    out: Annotated[Path | None, option("--out", "F", "Name of the pictures, without its ending.")] = None,
+    out: Annotated[Path | None, option("--out", "F", "Name of the page and the pictures, without its ending.")] = None,
 ) -> None:
-    """Draw a recorded channel: gain over time, power over delay, delay spread, correlation."""
+    """Write a page on a recorded channel: gain, map, power over delay, spreads, coherence, correlation."""
     from scenarios.cli.channel import show_channel as show_file
 
     show_file(file, out)

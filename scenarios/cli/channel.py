@@ -37,7 +37,8 @@ def check_channel(file: Path) -> bool:
 
 
 def show_channel(file: Path, out: Path | None) -> list[Path]:
-    """`phyloop channel show`: print the numbers of a recorded channel, draw it, and return the pictures."""
+    """`phyloop channel show`: print the numbers of a recorded channel, draw it, and return the files."""
+    from scenarios.report.channel import write_channel_page
     from scenarios.report.figures.channels import draw_channel
 
     trace = _opened(file)
@@ -45,12 +46,16 @@ def show_channel(file: Path, out: Path | None) -> list[Path]:
         problem, _, remedy = wrong[0].partition("; ")
         raise ScenarioError(problem=problem, remedy=remedy or "phyloop channel check tells more", file=file)
     statistics = channel_statistics(trace)
-    for line in (*in_words(trace), *_numbers(statistics, trace)):
+    facts, numbers, stem = list(in_words(trace)), list(_numbers(statistics, trace)), out or Path(file.stem)
+    for line in (*facts, *numbers):
         print(printable(line))
-    paths = draw_channel(trace, statistics, out or Path(file.stem))
+    paths = draw_channel(trace, statistics, stem)
     for path in paths:
         print(f"figure  {path}")
-    return paths
+    page = stem.parent / f"{stem.name}-channel.html"
+    write_channel_page(trace, statistics, page, facts=facts, numbers=numbers)
+    print(f"page    {page}")
+    return [*paths, page]
 
 
 def import_channel(file: Path, out: Path, asked: Asked) -> bool:

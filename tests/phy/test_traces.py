@@ -398,7 +398,7 @@ def test_the_commands_print_defects_and_draw(tmp_path: Path, capsys: pytest.Capt
     said = capsys.readouterr().out
     assert "s.npz: 30 snapshots x 4 devices x 1 receive antenna x up to 3 paths" in said
     assert "3 s long" in said
-    assert [path.suffix for path in show_channel(tmp_path / "s.npz", tmp_path / "s")] == [".svg", ".png"]
+    assert [path.suffix for path in show_channel(tmp_path / "s.npz", tmp_path / "s")] == [".svg", ".png", ".html"]
     assert (tmp_path / "s-channel.png").stat().st_size > 10_000
     np.savez(tmp_path / "dead.npz", a=np.zeros((3, 2, 1, 1), complex), tau_s=np.zeros((3, 2, 1)))
     assert not check_channel(tmp_path / "dead.npz")
