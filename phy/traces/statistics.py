@@ -54,6 +54,11 @@ class ChannelStatistics:
         with np.errstate(divide="ignore"):
             return np.asarray(root / (1.0 - root))
 
+    @property
+    def k_factor_db(self) -> NDArray[np.float64]:
+        """Rician K, at least -30 dB, `[device]` [dB]."""
+        return np.asarray(10.0 * np.log10(np.maximum(self.rician_k, 1e-3)))
+
     def autocorrelation(self) -> NDArray[np.float64]:
         """|E[h(t) conj(h(t + lag))]| / E|h|^2 of the narrow band, mean over devices, `[lags]`, 0 to half the trace."""
         count = len(self.narrow)

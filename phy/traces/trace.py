@@ -76,6 +76,10 @@ class Trace:
             return None
         return float(self.times_s[-1] + np.median(np.diff(self.times_s)))
 
+    def name_of(self, device: int) -> str:
+        """Return the name of a device in the file, or its number."""
+        return self.names[device] if device < len(self.names) else f"device {device}"
+
     def snapshot(self, index: int) -> Snapshot:
         """Return one snapshot; the last ones asked for stay in memory."""
         found = self.kept.get(index)
@@ -93,7 +97,8 @@ class Trace:
 
     def read_block(self, snapshots: slice, devices: slice) -> Snapshot:
         """Return several snapshots of all devices, or some devices of one, with an axis of snapshots in front."""
-        parts = {name: self.arrays.block(name, snapshots, devices) for name in self.held}
+        names = ("h",) if self.has_taps else ("a", "tau_s", *(("doppler_hz",) if self.has_doppler else ()))
+        parts = {name: self.arrays.block(name, snapshots, devices) for name in names}
         if self.sample_rate_hz is not None:
             taps = parts["h"].astype(np.complex64)
             delays = np.arange(self.num_paths) / self.sample_rate_hz
@@ -110,11 +115,6 @@ class Trace:
             for snapshot in range(self.num_snapshots):
                 for devices in rows(self.num_devices, width):
                     yield slice(snapshot, snapshot + 1), devices
-
-    @property
-    def held(self) -> tuple[str, ...]:
-        """Names of the arrays with an axis of snapshots and one of devices that make a channel."""
-        return ("h",) if self.has_taps else ("a", "tau_s", *(("doppler_hz",) if self.has_doppler else ()))
 
     def links(
         self, snapshot: NDArray[np.int64], user: NDArray[np.int64], *, num_antennas: int
@@ -152,7 +152,8 @@ class Trace:
         """Root of the mean power of each link over all snapshots, `[device]`. The file is read once for it."""
         total = np.zeros(self.num_devices)
         for snapshots, devices in self.blocks():
-            total[devices] += self.read_block(snapshots, devices).power.sum(axis=0)
+            for power in self.read_block(snapshots, devices).power:  # one by one: the sum does not hang on the blocks
+                total[devices] += power
         return np.sqrt(total / self.num_snapshots)
 
     @cached_property
@@ -279,7 +280,7 @@ def defects(trace: Trace) -> Iterator[tuple[bool, str]]:
     power = np.zeros((trace.num_snapshots, trace.num_devices))
     longest_s, missing, negative = 0.0, 0, 0
     for snapshots, devices in trace.blocks():
-        whole = trace.arrays.block(trace.held[0], snapshots, devices)
+        whole = trace.arrays.block("h" if trace.has_taps else "a", snapshots, devices)
         if trace.has_taps and not np.isfinite(whole).all():
             bad = np.argwhere(~np.isfinite(whole))[0] + (snapshots.start, devices.start, 0, 0)
             yield True, f"h[{', '.join(map(str, bad))}] is no finite number; a missing tap is 0"

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from phy.traces.dispersion import Dispersion, channel_dispersion
+from fl.base.words import plural
+from phy.traces.container import TraceError
+from phy.traces.dispersion import Dispersion
 from phy.traces.statistics import ChannelStatistics
-from phy.traces.trace import Trace, defects
+from phy.traces.trace import Trace, defects, open_trace
 from scenarios.files.replacement import replace_text, writing
-from scenarios.report.figures.channels import device_name, k_factor_db, page_figures
 from scenarios.report.figures.style import render
 from scenarios.report.html import Head, Part, counted, data_uri, render_page
 from scenarios.report.tables.table import Table
+from scenarios.schema.errors import ScenarioError
+from scenarios.schema.labels.units import byte_size
+from scenarios.schema.loader import LIBRARY
 
 _MOST_ROWS = 200
 _CAPTIONS = {
-    "Gain over time and map": "Sum of the power of all paths, mean over antennas. The map shows where devices begin; "
+    "Gain and map": "Sum of the power of all paths, mean over antennas. The map shows where devices begin; "
     "darker is stronger. Lines are their ways.",
     "Power over delay": "Left: mean over all links, each of mean power 1. Right: the same for each device, over its "
     "strongest bin.",
@@ -32,14 +36,10 @@ _CAPTIONS = {
 }
 
 
-def write_channel_page(
-    trace: Trace, found: ChannelStatistics, path: Path, *, facts: Sequence[str], numbers: Sequence[str]
-) -> Path:
-    """Write one HTML file with all figures inside; return its path. ScenarioError if it cannot be written.
+def write_channel_page(trace: Trace, found: ChannelStatistics, spread: Dispersion, path: Path) -> Path:
+    """Write one HTML file with all figures inside; return its path. ScenarioError if it cannot be written."""
+    from scenarios.report.figures.channels import page_figures
 
-    `facts` and `numbers` are sentences on what the file holds, and on what was found.
-    """
-    spread = channel_dispersion(trace)
     head = Head(
         name=trace.arrays.path.name,
         description=trace.source,
@@ -54,11 +54,11 @@ def write_channel_page(
         warnings=[f"{sentence}." for _, sentence in defects(trace)],
     )
     sections = {
-        "In short": [Part(items=[("", line) for line in (*facts, *numbers)])],
-        **{
-            title: [Part(head=title, soft=_CAPTIONS[title], image=data_uri(render(figure, "svg")))]
+        "In short": [Part(items=[("", line) for line in (*in_words(trace), *numbers_in_words(found, trace))])],
+        "Figures": [
+            Part(head=title, soft=_CAPTIONS[title], image=data_uri(render(figure, "svg")))
             for title, figure in page_figures(trace, found, spread).items()
-        },
+        ],
         "Device by device": [Part(table=_devices(trace, found, spread), soft=_left_out(trace))],
         "In a scenario": [
             Part(code=f"link:\n  channel: {{model: trace, file: {shlex.quote(str(trace.arrays.path))}}}")
@@ -74,7 +74,7 @@ def _devices(trace: Trace, found: ChannelStatistics, spread: Dispersion) -> Tabl
     angles = spread.angular_spread_deg
     columns = ["device", "mean gain [dB]", "delay spread [ns]", "coherence bandwidth [MHz]"]
     cells = [
-        [device_name(trace, one) for one in range(trace.num_devices)],
+        [trace.name_of(one) for one in range(trace.num_devices)],
         [f"{one:.1f}" for one in found.gain_db],
         [f"{one:.3g}" for one in delay_ns],
         [f"{200.0 / one:.3g}" if one > 0.0 else "∞" for one in delay_ns],
@@ -84,7 +84,7 @@ def _devices(trace: Trace, found: ChannelStatistics, spread: Dispersion) -> Tabl
         cells.append([f"{one:.3g}" for one in np.nanmedian(angles, axis=0)])
     if trace.num_snapshots > 2:
         columns.append("K-factor [dB]")
-        cells.append([f"{one:.1f}" for one in k_factor_db(found)])
+        cells.append([f"{one:.1f}" for one in found.k_factor_db])
     rows = tuple(zip(*(one[:_MOST_ROWS] for one in cells), strict=True))
     return Table(columns=tuple(columns), rows=rows, left=("device",))
 
@@ -93,3 +93,61 @@ def _left_out(trace: Trace) -> str:
     more = trace.num_devices - _MOST_ROWS
     said = "Medians over snapshots; coherence bandwidth 1 / (5 delay spread)."
     return f"{said} {more} more devices are left out." if more > 0 else said
+
+
+def open_channel(file: Path, *, sound: bool = False) -> Trace:
+    """Return the trace in a file, or in the library file of this name; if asked for, a `sound` one alone.
+
+    ScenarioError for a file that holds no channel, or if asked for none that could be simulated.
+    """
+    if not file.exists() and len(file.parts) == 1 and (LIBRARY / file).is_file():
+        file = LIBRARY / file
+    try:
+        trace = open_trace(file)
+        wrong = [sentence for is_wrong, sentence in defects(trace) if is_wrong] if sound else []
+    except TraceError as error:
+        raise ScenarioError(problem=error.problem, remedy=error.remedy, file=file) from error
+    if wrong:
+        problem, _, remedy = wrong[0].partition("; ")
+        raise ScenarioError(problem=problem, remedy=remedy or "phyloop channel check tells more", file=file)
+    return trace
+
+
+def in_words(trace: Trace) -> Iterator[str]:
+    """The lines on axes, time and source."""
+    of = f"{trace.num_paths} taps" if trace.has_taps else f"up to {plural(trace.num_paths, 'path')}"
+    yield (
+        f"{trace.arrays.path.name}: {plural(trace.num_snapshots, 'snapshot')} x {plural(trace.num_devices, 'device')} "
+        f"x {plural(trace.num_antennas, 'receive antenna')} x {of}, {byte_size(trace.arrays.path.stat().st_size)}"
+    )
+    facts = []
+    if trace.sample_rate_hz is not None:
+        facts.append(f"sampled at {trace.sample_rate_hz / 1e6:.6g} MHz")
+    if trace.carrier_frequency_hz is not None:
+        facts.append(f"carrier {trace.carrier_frequency_hz / 1e9:.6g} GHz")
+    if trace.duration_s is not None:
+        facts.append(f"{trace.duration_s:.4g} s long")
+    if trace.has_doppler:
+        facts.append("with Doppler shifts of paths")
+    if trace.source:
+        facts.append(f"from {trace.source[:200]}")
+    if facts:
+        yield ", ".join(facts)
+
+
+def numbers_in_words(found: ChannelStatistics, trace: Trace) -> Iterator[str]:
+    """The lines on gain, delay spread, and correlation over time."""
+    gain_db = found.gain_db
+    low, high = float(gain_db.min()), float(gain_db.max())
+    yield f"mean gain of links {low:.1f} to {high:.1f} dB, {10 * np.log10(found.power.mean()):.1f} dB over all"
+    bandwidth = found.coherence_bandwidth_hz
+    wide = "" if np.isinf(bandwidth) else f", coherence bandwidth about {bandwidth / 1e6:.3g} MHz"
+    yield f"median delay spread {found.median_spread_s * 1e9:.4g} ns{wide}"
+    if trace.num_snapshots > 2:
+        correlation = found.autocorrelation()
+        below = np.flatnonzero(correlation < 0.5)
+        when = f"below 1/2 after {plural(int(below[0]), 'snapshot')}" if len(below) else "never below 1/2"
+        yield f"correlation over time of a narrow band {correlation[1]:.2f} from snapshot to snapshot, {when}"
+        k_db = 10.0 * np.log10(np.maximum(np.median(found.rician_k), 1e-3))
+        k = "below -30" if k_db <= -30 else f"{k_db:.1f}"
+        yield f"Rician K of a narrow band by moments, median over devices {k} dB"

@@ -48,8 +48,10 @@ def channel_figure(trace: Trace, found: ChannelStatistics) -> Figure:
 def page_figures(trace: Trace, found: ChannelStatistics, spread: Dispersion) -> dict[str, Figure]:
     """Return the figures of the page by title; panels that the file has no arrays for are left out."""
     pairs: dict[str, list[Panel | None]] = {
-        "Gain over time and map": [
-            lambda axes: _gain(axes, trace, found),
+        "Gain and map": [
+            (lambda axes: _gain(axes, trace, found))
+            if trace.num_snapshots > 1
+            else (lambda axes: _shares(axes, found.gain_db, "gain of the link [dB]")),
             (lambda axes: _map(axes, trace, found)) if "position_m" in trace.arrays.shapes else None,
         ],
         "Power over delay": [
@@ -99,11 +101,6 @@ def _step(trace: Trace) -> float:
     return 1.0 if trace.times_s is None else float(np.median(np.diff(trace.times_s)))
 
 
-def device_name(trace: Trace, device: int) -> str:
-    """The name in the file, or a number."""
-    return trace.names[device] if device < len(trace.names) else f"device {device}"
-
-
 def _gain(axes: Any, trace: Trace, found: ChannelStatistics) -> None:
     when, label = _times(trace)
     with np.errstate(divide="ignore"):
@@ -116,7 +113,7 @@ def _gain(axes: Any, trace: Trace, found: ChannelStatistics) -> None:
             color=COLOURS[device % len(COLOURS)] if named else "#cccccc",
             linestyle=_STYLES[device // 2 % len(_STYLES)] if named else "-",
             linewidth=1.0 if named else 0.5,
-            label=device_name(trace, device) if named else None,
+            label=trace.name_of(device) if named else None,
             marker="o" if trace.num_snapshots == 1 else None,
         )
     axes.set(xlabel=label, ylabel="gain of the link [dB]")
@@ -133,7 +130,7 @@ def _map(axes: Any, trace: Trace, found: ChannelStatistics) -> None:
     dots = axes.scatter(place[0, :, 0], place[0, :, 1], c=found.gain_db, cmap="Greys", edgecolor="#000000", s=28)
     axes.figure.colorbar(dots, ax=axes, label="mean gain [dB]")
     for device in range(min(place.shape[1], MOST_LINES)):
-        axes.annotate(device_name(trace, device), place[0, device, :2], fontsize=6, xytext=(3, 3),
+        axes.annotate(trace.name_of(device), place[0, device, :2], fontsize=6, xytext=(3, 3),
                       textcoords="offset points")  # fmt: skip
     if "server_m" in trace.arrays.shapes:
         mast = trace.arrays.read("server_m").reshape(-1)
@@ -170,6 +167,7 @@ def _profiles(axes: Any, spread: Dispersion) -> None:
     axes.grid(visible=False)
     axes.figure.colorbar(image, ax=axes, label="power over the largest [dB]")
     axes.set(xlabel="delay behind the first path [us]", ylabel="device")
+    axes.yaxis.get_major_locator().set_params(integer=True)
 
 
 def _shares(axes: Any, values: NDArray[np.float64], label: str) -> None:
@@ -194,6 +192,7 @@ def _angles(spread: Dispersion, trace: Trace) -> Panel | None:
 def _antennas(axes: Any, spread: Dispersion) -> None:
     count = len(spread.antennas)
     axes.plot(np.arange(count), spread.antennas[0], color=COLOURS[0], marker="o")
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set(xlabel="antenna of the server", ylabel="correlation with antenna 0", ylim=(0.0, 1.02))
 
 
@@ -229,16 +228,12 @@ def _over_weakest(axes: Any, found: ChannelStatistics) -> None:
     axes.set(xlabel="device", ylabel="gain over the weakest link [dB]")
 
 
-def k_factor_db(found: ChannelStatistics) -> NDArray[np.float64]:
-    """Rician K of each device by moments, at least -30 [dB]."""
-    return np.asarray(10.0 * np.log10(np.maximum(found.rician_k, 1e-3)))
-
-
 def _rician(axes: Any, found: ChannelStatistics) -> None:
-    k_db = k_factor_db(found)[:_MOST_DRAWN]
+    k_db = found.k_factor_db[:_MOST_DRAWN]
     axes.bar(np.arange(len(k_db)), k_db, color=COLOURS[0])
     axes.axhline(0.0, color="#000000", linewidth=0.8)
     axes.set(xlabel="device", ylabel="K-factor of a narrow band [dB]")
+    axes.xaxis.get_major_locator().set_params(integer=True)
 
 
 def _between(axes: Any, found: ChannelStatistics) -> None:
@@ -247,3 +242,5 @@ def _between(axes: Any, found: ChannelStatistics) -> None:
     axes.grid(visible=False)
     axes.figure.colorbar(image, ax=axes, label="|correlation| of the gain in dB")
     axes.set(xlabel="device", ylabel="device")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.get_major_locator().set_params(integer=True)
