@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from phyloop.comparison import Comparison, compare
     from phyloop.links import Air, Link
     from phyloop.received import Received, Superposed
+    from phyloop.recorded import Channel
     from phyloop.results import Run, load
     from phyloop.studies import audit, check, epsilon, link_study, run, tune
     from scenarios.schema.errors import ScenarioError
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Air",
+    "Channel",
     "Check",
     "Comparison",
     "Inspection",
@@ -51,6 +53,7 @@ _HOMES = {
     "phyloop.comparison": ("Comparison", "compare"),
     "phyloop.links": ("Air", "Link"),
     "phyloop.received": ("Received", "Superposed"),
+    "phyloop.recorded": ("Channel",),
     "phyloop.results": ("Run", "load"),
     "phyloop.studies": ("audit", "check", "epsilon", "link_study", "run", "tune"),
     "phy.inspection": ("Inspection",),

@@ -44,8 +44,9 @@ def save_channel(
     arrays = {"h": h, "sample_rate_hz": sample_rate_hz, "a": a, "tau_s": tau_s, "doppler_hz": doppler_hz, **facts}
     given: dict[str, Any] = {name: np.asarray(one) for name, one in arrays.items() if one is not None}
     path = Path(file)
-    if path.suffix == ".npz":
-        np.savez_compressed(path, **given)
+    if path.suffix.lower() == ".npz":
+        with path.open("wb") as stream:  # of a name in capitals NumPy makes another one
+            np.savez_compressed(stream, **given)
         return path
     import h5py
 

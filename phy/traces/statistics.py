@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.traces.trace import Trace
+from phy.traces.trace import Trace, mean_profile
 
 _MOST_LAGS = 200
 
@@ -54,16 +54,20 @@ class ChannelStatistics:
         with np.errstate(divide="ignore"):
             return np.asarray(root / (1.0 - root))
 
+    @property
+    def k_factor_db(self) -> NDArray[np.float64]:
+        """Rician K, at least -30 dB, `[device]` [dB]."""
+        return np.asarray(10.0 * np.log10(np.maximum(self.rician_k, 1e-3)))
+
     def autocorrelation(self) -> NDArray[np.float64]:
         """|E[h(t) conj(h(t + lag))]| / E|h|^2 of the narrow band, mean over devices, `[lags]`, 0 to half the trace."""
         count = len(self.narrow)
-        lags = min(max(count // 2, 1), _MOST_LAGS)  # beyond, a mean is over few pairs
-        power = (np.abs(self.narrow) ** 2).mean(axis=0)
-        there = power > 0.0
-        found = np.ones(lags)
+        lags = min(max(count // 2, min(count, 2)), _MOST_LAGS)  # beyond, a mean is over few pairs
+        found, power = np.ones(lags), np.abs(self.narrow) ** 2
         for lag in range(1, lags):
             together = (self.narrow[:-lag] * self.narrow[lag:].conj()).mean(axis=0)
-            found[lag] = float((np.abs(together[there]) / power[there]).mean())
+            both = np.sqrt(power[:-lag].mean(axis=0) * power[lag:].mean(axis=0))  # of the same pairs: at most 1
+            found[lag] = float((np.abs(together[both > 0.0]) / both[both > 0.0]).mean())
         return found
 
     def between_devices(self) -> NDArray[np.float64]:
@@ -75,21 +79,20 @@ class ChannelStatistics:
 
 
 def channel_statistics(trace: Trace) -> ChannelStatistics:
-    """Return the statistics of a trace, of which one snapshot at a time is in memory."""
+    """Return the statistics of a trace, of which a block at a time is in memory."""
     shape = (trace.num_snapshots, trace.num_devices)
     power, spread, narrow = np.zeros(shape), np.full(shape, np.nan), np.zeros(shape, np.complex128)
-    for index in range(trace.num_snapshots):
-        part = trace.read_snapshot(index)
+    for block in trace.blocks():
+        part = trace.read_block(*block)
         weight = np.abs(part.a.astype(np.complex128)) ** 2
-        total = weight.sum(axis=(1, 2))
-        power[index] = total / trace.num_antennas
-        narrow[index] = part.a[:, 0].astype(np.complex128).sum(axis=1)
-        tau = np.broadcast_to(part.tau_s, weight.shape)
+        total = weight.sum(axis=(2, 3))
+        power[block] = total / trace.num_antennas
+        narrow[block] = part.a[:, :, 0].astype(np.complex128).sum(axis=2)
         with np.errstate(invalid="ignore", divide="ignore"):
-            mean = (weight * tau).sum(axis=(1, 2)) / total
-            square = (weight * tau**2).sum(axis=(1, 2)) / total
-        spread[index] = np.sqrt(np.maximum(square - mean**2, 0.0))
-    delays_s, profile = trace.delay_profile
+            mean = (weight * part.tau_s).sum(axis=(2, 3)) / total
+            square = (weight * part.tau_s**2).sum(axis=(2, 3)) / total
+        spread[block] = np.sqrt(np.maximum(square - mean**2, 0.0))
+    delays_s, profile = mean_profile(trace, np.sqrt(power.mean(axis=0)))
     return ChannelStatistics(power=power, spread_s=spread, narrow=narrow, delays_s=delays_s, profile=profile)
 
 

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phy.traces.container import KNOWN, Arrays, TraceError, open_arrays
+from phy.traces.recording import PART, rows
 
 _KEPT_SNAPSHOTS = 64
 _MOST_IN_MEMORY = 1 << 22
@@ -36,7 +37,7 @@ class Snapshot(NamedTuple):
     @property
     def power(self) -> NDArray[np.float64]:
         """Power of each link, the mean over antennas of the sum over paths of |a|^2, `[device]`."""
-        return np.asarray((np.abs(self.a.astype(np.complex128)) ** 2).sum(axis=2).mean(axis=1))
+        return np.asarray((np.abs(self.a.astype(np.complex128)) ** 2).sum(axis=-1).mean(axis=-1))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -75,6 +76,10 @@ class Trace:
             return None
         return float(self.times_s[-1] + np.median(np.diff(self.times_s)))
 
+    def name_of(self, device: int) -> str:
+        """Return the name of a device in the file, or its number."""
+        return self.names[device] if device < len(self.names) else f"device {device}"
+
     def snapshot(self, index: int) -> Snapshot:
         """Return one snapshot; the last ones asked for stay in memory."""
         found = self.kept.get(index)
@@ -87,21 +92,29 @@ class Trace:
 
     def read_snapshot(self, index: int) -> Snapshot:
         """Return one snapshot, read from the file."""
+        a, tau_s, doppler_hz = self.read_block(slice(index, index + 1), slice(0, self.num_devices))
+        return Snapshot(a[0], tau_s[0], None if doppler_hz is None else doppler_hz[0])
+
+    def read_block(self, snapshots: slice, devices: slice) -> Snapshot:
+        """Return several snapshots of all devices, or some devices of one, with an axis of snapshots in front."""
+        names = ("h",) if self.has_taps else ("a", "tau_s", *(("doppler_hz",) if self.has_doppler else ()))
+        parts = {name: self.arrays.block(name, snapshots, devices) for name in names}
         if self.sample_rate_hz is not None:
-            taps = self.arrays.read("h", index).astype(np.complex64)
+            taps = parts["h"].astype(np.complex64)
             delays = np.arange(self.num_paths) / self.sample_rate_hz
-            return Snapshot(taps, np.broadcast_to(delays, (self.num_devices, 1, self.num_paths)), None)
-        a, tau = self.arrays.read("a", index), self.arrays.read("tau_s", index).astype(np.float64)
-        tau = tau[:, None] if tau.ndim == 2 else tau
-        there = np.isfinite(a) & np.isfinite(tau) & (tau >= 0.0)
-        a, tau = np.where(there, a, 0.0).astype(np.complex64), np.where(np.isfinite(tau) & (tau >= 0.0), tau, 0.0)
-        doppler = None
-        if self.has_doppler:
-            doppler = np.nan_to_num(self.arrays.read("doppler_hz", index).astype(np.float64))
-        sent = np.broadcast_to(np.abs(a) > 0.0, (*a.shape[:2], tau.shape[2]))
-        first = np.where(sent, tau, np.inf).min(axis=(1, 2), keepdims=True)
-        first = np.where(np.isfinite(first), first, 0.0)
-        return Snapshot(a, np.maximum(tau - first, 0.0), doppler)
+            return Snapshot(taps, np.broadcast_to(delays, (*taps.shape[:2], 1, self.num_paths)), None)
+        return _of_paths(parts["a"], parts["tau_s"], parts.get("doppler_hz"))
+
+    def blocks(self) -> Iterator[tuple[slice, slice]]:
+        """Yield the snapshots and the devices of blocks of some MB that together are the trace."""
+        width = self.num_antennas * self.num_paths
+        if self.num_devices * width < PART:
+            for snapshots in rows(self.num_snapshots, self.num_devices * width):
+                yield snapshots, slice(0, self.num_devices)
+        else:
+            for snapshot in range(self.num_snapshots):
+                for devices in rows(self.num_devices, width):
+                    yield slice(snapshot, snapshot + 1), devices
 
     def links(
         self, snapshot: NDArray[np.int64], user: NDArray[np.int64], *, num_antennas: int
@@ -138,29 +151,43 @@ class Trace:
     def amplitudes(self) -> NDArray[np.float64]:
         """Root of the mean power of each link over all snapshots, `[device]`. The file is read once for it."""
         total = np.zeros(self.num_devices)
-        for index in range(self.num_snapshots):
-            total += self.read_snapshot(index).power
+        for snapshots, devices in self.blocks():
+            for power in self.read_block(snapshots, devices).power:  # one by one: the sum does not hang on the blocks
+                total[devices] += power
         return np.sqrt(total / self.num_snapshots)
 
     @cached_property
     def delay_profile(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Delays [s] and powers of sum 1 over all links, in 64 bins up to the last path; each `[bins]`."""
-        last = max((float(self.read_snapshot(i).tau_s.max()) for i in self._looked_at), default=0.0)
-        edges = np.linspace(0.0, max(last, 1e-12) * (1.0 + 1e-9), 65)
-        total = np.zeros(64)
-        for index in self._looked_at:
-            part = self.read_snapshot(index)
-            weight = np.abs(part.a) ** 2 / np.maximum(self.amplitudes[:, None, None] ** 2, 1e-300)
-            tau = np.broadcast_to(part.tau_s, weight.shape)
-            total += np.histogram(tau.ravel(), edges, weights=weight.ravel())[0]
-        filled = total > 0.0
-        return edges[:-1][filled], total[filled] / total.sum()
+        return mean_profile(self, self.amplitudes)
 
-    @property
-    def _looked_at(self) -> list[int]:
-        """At most 100 snapshots, evenly spread."""
-        some = np.linspace(0, self.num_snapshots - 1, min(self.num_snapshots, 100))
-        return [int(one) for one in np.unique(some.astype(int))]
+
+def _of_paths(a: NDArray[Any], tau: NDArray[Any], doppler: NDArray[Any] | None) -> Snapshot:
+    """The paths that are there, behind the first one of each link."""
+    tau = tau if tau.ndim == a.ndim else tau[..., None, :]
+    late = np.isfinite(tau) & (tau >= 0.0)
+    a = np.where(np.isfinite(a) & late, a, np.complex64(0.0)).astype(np.complex64)
+    tau = np.where(late, tau, 0.0).astype(np.float64)
+    first = np.where(a != 0.0, tau, np.inf).min(axis=(-2, -1), keepdims=True)
+    first = np.where(np.isfinite(first), first, 0.0)
+    shifts = None if doppler is None else np.nan_to_num(doppler.astype(np.float64))
+    return Snapshot(a, np.maximum(tau - first, 0.0), shifts)
+
+
+def mean_profile(trace: Trace, amplitudes: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return `delay_profile` of at most 100 snapshots, evenly spread, given the root of the mean power of each link."""
+    some = np.linspace(0, trace.num_snapshots - 1, min(trace.num_snapshots, 100))
+    looked_at = [int(one) for one in np.unique(some.astype(int))]
+    last = max((float(trace.read_snapshot(i).tau_s.max()) for i in looked_at), default=0.0)
+    edges = np.linspace(0.0, max(last, 1e-12) * (1.0 + 1e-9), 65)
+    total = np.zeros(64)
+    for index in looked_at:
+        part = trace.read_snapshot(index)
+        weight = np.abs(part.a) ** 2 / np.maximum(amplitudes[:, None, None] ** 2, 1e-300)
+        tau = np.broadcast_to(part.tau_s, weight.shape)
+        total += np.histogram(tau.ravel(), edges, weights=weight.ravel())[0]
+    filled = total > 0.0
+    return edges[:-1][filled], total[filled] / total.sum()
 
 
 @lru_cache(maxsize=4)
@@ -214,13 +241,13 @@ def open_trace(path: Path) -> Trace:
 
 def _check_delays(arrays: Arrays, shape: tuple[int, ...]) -> None:
     wanted = ((*shape[:2], shape[3]), shape)
-    for name in ("tau_s", "doppler_hz"):
+    for name in ("tau_s", "doppler_hz", "azimuth_deg"):
         if name not in arrays.shapes:
             if name == "tau_s":
                 raise TraceError("paths a without delays", "add tau_s [snapshot, device, path] [s]")
             continue
         found, dtype = arrays.shapes[name]
-        if found not in (wanted[:1] if name == "doppler_hz" else wanted) or dtype.kind != "f":
+        if found not in (wanted if name == "tau_s" else wanted[:1]) or dtype.kind != "f":
             raise TraceError(
                 f"{name} is {dtype} of shape {found}", f"write floats of shape {wanted[0]}, as a has {shape}"
             )
@@ -250,29 +277,26 @@ def defects(trace: Trace) -> Iterator[tuple[bool, str]]:
         yield False, "neither time_s nor snapshot_s: coherence doppler needs the time of snapshots"
     if trace.num_antennas > 64 >= trace.num_devices:
         yield False, f"{trace.num_antennas} receive antennas: the axes are [snapshot, device, rx_antenna, path]"
-    seen, empty, last_power = np.zeros(trace.num_devices), 0, None
-    jump_db, longest_s, missing, negative = 0.0, 0.0, 0, 0
-    name = "h" if trace.has_taps else "a"
-    for index in range(trace.num_snapshots):
-        whole = trace.arrays.read(name, index)
+    power = np.zeros((trace.num_snapshots, trace.num_devices))
+    longest_s, missing, negative = 0.0, 0, 0
+    for snapshots, devices in trace.blocks():
+        whole = trace.arrays.block("h" if trace.has_taps else "a", snapshots, devices)
         if trace.has_taps and not np.isfinite(whole).all():
-            bad = np.argwhere(~np.isfinite(whole))[0]
-            yield True, f"h[{index}, {', '.join(map(str, bad))}] is no finite number; a missing tap is 0"
+            bad = np.argwhere(~np.isfinite(whole))[0] + (snapshots.start, devices.start, 0, 0)
+            yield True, f"h[{', '.join(map(str, bad))}] is no finite number; a missing tap is 0"
             return
         if not trace.has_taps:
-            tau = trace.arrays.read("tau_s", index)
+            tau = trace.arrays.block("tau_s", snapshots, devices)
             odd = (tau < 0.0) & (tau != _MISSING_DELAY)
             if odd.any():
                 negative += int(odd.sum())
             missing += int((~np.isfinite(whole)).sum() + (tau == _MISSING_DELAY).sum())
             longest_s = max(longest_s, float(np.nanmax(np.where(tau >= 0.0, tau, 0.0), initial=0.0)))
-        power = trace.read_snapshot(index).power
-        seen += power
-        empty += int((power == 0.0).sum())
-        if last_power is not None and ((power > 0.0) & (last_power > 0.0)).any():
-            both = (power > 0.0) & (last_power > 0.0)
-            jump_db = max(jump_db, float(np.abs(10.0 * np.log10(power[both] / last_power[both])).max()))
-        last_power = power
+            whole = _of_paths(whole, tau, None).a
+        power[snapshots, devices] = (np.abs(whole.astype(np.complex128)) ** 2).sum(axis=-1).mean(axis=-1)
+    both = (power[1:] > 0.0) & (power[:-1] > 0.0)
+    steps = np.abs(10.0 * np.log10(power[1:][both] / power[:-1][both]))
+    seen, empty, jump_db = power.sum(axis=0), int((power == 0.0).sum()), float(steps.max(initial=0.0))
     if negative:
         yield True, f"{negative} delays are negative and not -1, which stands for a missing path; write tau_s from 0 on"
     if longest_s > _LONGEST_S:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import click
 import typer
@@ -239,9 +239,9 @@ def check_channel(file: ChannelArgument) -> None:
 @channel_app.command(name="show")
 def show_channel(
     file: ChannelArgument,
-    out: Annotated[Path | None, option("--out", "F", "Name of the pictures, without its ending.")] = None,
+    out: Annotated[Path | None, option("--out", "F", "Name of the page and the pictures, without its ending.")] = None,
 ) -> None:
-    """Draw a recorded channel: gain over time, power over delay, delay spread, correlation."""
+    """Write a page on a recorded channel: gain, map, power over delay, spreads, coherence, correlation."""
     from scenarios.cli.channel import show_channel as show_file
 
     show_file(file, out)
@@ -249,16 +249,38 @@ def show_channel(
 
 @channel_app.command(name="import")
 def import_channel(
-    file: Annotated[Path, typer.Argument(metavar="FILE", parser=named, help="A MATLAB file, version 5 or 7.3.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", parser=named, help="A data set of DeepMIMO, .sigmf-meta, .mat, or QuaDRiGa-lib's arrays."
+        ),
+    ],
     out: Annotated[Path, typer.Argument(metavar="OUT", parser=named, help="The file to write, .npz.")],
     names: Annotated[
         list[str] | None, option("--name", "ARRAY=VARIABLE", "The variable of an array, such as h=H_ul; repeatable.")
     ] = None,
+    snapshot_s: Annotated[float | None, option("--snapshot-s", "S", "Time from one snapshot to the next.")] = None,
+    carrier_hz: Annotated[float | None, option("--carrier-hz", "HZ", "Carrier frequency.")] = None,
+    num_taps: Annotated[int | None, option("--taps", "N", "Samples of an impulse response in a recording.")] = None,
+    server: Annotated[int, option("--server", "N", "Number of the transmitter that is the server (DeepMIMO).")] = 0,
+    devices: Annotated[
+        Literal["receivers", "transmitters"], option("--devices", "ENDS", "The ends that are devices (QuaDRiGa-lib).")
+    ] = "receivers",
 ) -> None:
-    """Write a MATLAB file of impulse responses as a recorded channel, and check it."""
+    """Write channels of DeepMIMO, QuaDRiGa-lib, SigMF, MATLAB or NumPy as a recorded channel, and check it."""
+    from phy.traces.foreign import Asked
     from scenarios.cli.channel import import_channel as import_file
+    from scenarios.cli.channel import named_arrays
 
-    if not import_file(file, out, names or ()):
+    asked = Asked(
+        names=named_arrays(names or ()),
+        snapshot_s=snapshot_s,
+        carrier_frequency_hz=carrier_hz,
+        num_taps=num_taps,
+        server=server,
+        devices=devices,
+    )
+    if not import_file(file, out, asked):
         raise typer.Exit(2)
 
 

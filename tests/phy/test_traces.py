@@ -381,6 +381,7 @@ def matlab_73(path: Path, **arrays: Any) -> None:
 def test_matlab_files_give_the_arrays_that_were_saved(tmp_path: Path, version: str) -> None:
     from scipy.io import savemat
 
+    from phy.traces.foreign import Asked
     from scenarios.cli.channel import import_channel
 
     h = normals(1, 5, 3, 2, 4)
@@ -389,7 +390,7 @@ def test_matlab_files_give_the_arrays_that_were_saved(tmp_path: Path, version: s
         savemat(tmp_path / "m.mat", arrays)
     else:
         matlab_73(tmp_path / "m.mat", **arrays)
-    assert import_channel(tmp_path / "m.mat", tmp_path / "m.npz", ["h=H_ul"])
+    assert import_channel(tmp_path / "m.mat", tmp_path / "m.npz", Asked(names={"h": "H_ul"}))
     trace = open_trace(tmp_path / "m.npz")
     np.testing.assert_allclose(trace.snapshot(3).a, h[3], rtol=1e-6)
     assert trace.sample_rate_hz == 2e6
@@ -399,10 +400,11 @@ def test_matlab_files_give_the_arrays_that_were_saved(tmp_path: Path, version: s
 def test_a_last_axis_of_length_one_that_matlab_drops_is_added(tmp_path: Path) -> None:
     from scipy.io import savemat
 
-    from phy.traces.matlab import read_matlab
+    from phy.traces.variables import read_variables
 
     savemat(tmp_path / "m.mat", {"h": normals(1, 5, 3, 2), "sample_rate_hz": 1e6})
-    assert read_matlab(tmp_path / "m.mat", names={})["h"].shape == (5, 3, 2, 1)
+    found = read_variables(tmp_path / "m.mat", names={}, facts={}).arrays["h"]
+    assert found.shape == (5, 3, 2, 1) == next(iter(found.make())).shape
 
 
 @pytest.mark.parametrize(
@@ -411,20 +413,22 @@ def test_a_last_axis_of_length_one_that_matlab_drops_is_added(tmp_path: Path) ->
         ("m.mat", ["h=H"], "m.mat has no variable H; name one that it has"),
         ("m.mat", ["x=H"], "x is no array of a channel"),
         ("m.mat", ["h"], "names no variable"),
-        ("m.csv", [], "is no MATLAB file"),
-        ("bad.mat", [], "bad.mat is no whole MATLAB file"),
+        ("m.csv", [], "m.csv is of no known kind"),
+        ("bad.mat", [], "bad.mat is not a whole MATLAB file"),
     ],
 )
 def test_imports_that_cannot_be_get_one_sentence(tmp_path: Path, name: str, names: list[str], sentence: str) -> None:
     from scipy.io import savemat
 
-    from scenarios.cli.channel import import_channel
+    from phy.traces.foreign import Asked
+    from scenarios.cli.channel import import_channel, named_arrays
     from scenarios.schema.errors import ScenarioError
 
     savemat(tmp_path / "m.mat", {"h": normals(1, 5, 3, 2, 2)})
-    (tmp_path / "bad.mat").write_text("no MATLAB")
+    for other in ("bad.mat", "m.csv"):
+        (tmp_path / other).write_text("no MATLAB")
     with pytest.raises(ScenarioError) as error:
-        import_channel(tmp_path / name, tmp_path / "out.npz", names)
+        import_channel(tmp_path / name, tmp_path / "out.npz", Asked(names=named_arrays(names)))
     assert sentence in str(error.value)
 
 
@@ -437,7 +441,7 @@ def test_the_commands_print_defects_and_draw(tmp_path: Path, capsys: pytest.Capt
     said = capsys.readouterr().out
     assert "s.npz: 30 snapshots x 4 devices x 1 receive antenna x up to 3 paths" in said
     assert "3 s long" in said
-    assert [path.suffix for path in show_channel(tmp_path / "s.npz", tmp_path / "s")] == [".svg", ".png"]
+    assert [path.suffix for path in show_channel(tmp_path / "s.npz", tmp_path / "s")] == [".svg", ".png", ".html"]
     assert (tmp_path / "s-channel.png").stat().st_size > 10_000
     np.savez(tmp_path / "dead.npz", a=np.zeros((3, 2, 1, 1), complex), tau_s=np.zeros((3, 2, 1)))
     assert not check_channel(tmp_path / "dead.npz")
