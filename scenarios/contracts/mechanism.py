@@ -84,10 +84,11 @@ def games_do_not_refute_the_event(mechanism: StatedNoise) -> None:
     ends[1] *= -1.0
     for strength in _STRENGTHS:
         event = _stated(mechanism, strength)
-        noisy = [_perturbed(mechanism, end, seed=k, strength=strength) for k, end in enumerate(ends)]
+        played = [_perturbed(mechanism, end, seed=k, strength=strength) for k, end in enumerate(ends)]
+        noisy = np.asarray(played, np.float64)
         # The first number, or the sum of all: thresholds from one half of the games, counts from the other.
-        for read in (lambda one: one[:, 0], lambda one: one.sum(axis=1, dtype=np.float64)):
-            (learn, test), (other_learn, other) = (np.split(np.asarray(read(one)), 2) for one in noisy)
+        for numbers in (noisy[:, :, 0], noisy.sum(axis=2)):
+            (learn, test), (other_learn, other) = (np.split(one, 2) for one in numbers)
             for at in np.quantile(np.concatenate([learn, other_learn]), np.linspace(0.02, 0.98, 25)):
                 _check(event, (test > at).sum(), (other > at).sum(), len(test), strength)
                 _check(event, (other <= at).sum(), (test <= at).sum(), len(test), strength)

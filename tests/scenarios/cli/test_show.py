@@ -237,6 +237,26 @@ def test_a_bare_show_has_the_words_of_every_kind(capsys: pytest.CaptureFixture[s
         assert word in text
 
 
+@pytest.mark.parametrize(
+    ("what", "lines"),
+    [
+        (
+            "codec",
+            ["encode(values: Reals, *, keys: U32) -> Encoded [must be defined]", "bits_per_value -> int [property"],
+        ),
+        ("fading law", ["quantile(tail: NDArray[Any], *, upper: bool) -> NDArray[Any] Amplitude r", "--of fading"]),
+        ("mechanism", ["perturb(updates: Floats32, *, strength: float,", "event(*, strength: float, num_values: int)"]),
+        ("uniform", ["methods of Uniform (fl.schemes.codecs.partwise)", "to_values(codes: "]),
+    ],
+)
+def test_a_kind_and_a_thing_show_their_methods_with_types(what: str, lines: list[str], monkeypatch, capsys) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    text = shown(what, capsys)
+    for line in lines:
+        assert line in text
+    assert "undefined" not in text
+
+
 def test_a_section_fits_80_columns_with_few_lines_a_key(monkeypatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     show("link.coding")

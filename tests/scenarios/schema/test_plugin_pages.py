@@ -12,11 +12,23 @@ from scenarios.contracts import checks_of
 DOCS = Path(__file__).parents[3] / "docs"
 
 
+def code_of(page: str, word: str) -> str:
+    """Return the example of a page that defines a thing by its word."""
+    blocks = re.findall(r"```python\n(.*?)```", (DOCS / f"{page}.md").read_text(encoding="utf-8"), re.DOTALL)
+    (code,) = (one for one in blocks if f'Literal["{word}"]' in one)
+    return str(code)
+
+
 @pytest.mark.parametrize(
-    ("page", "kind", "word"), [("plugins", "data set", "stripes"), ("scheduling", "selection", "fresh-and-near")]
+    ("page", "kind", "word"),
+    [
+        ("plugins", "data set", "stripes"),
+        ("plugins", "mechanism", "l1-laplace"),
+        ("scheduling", "selection", "fresh-and-near"),
+    ],
 )
 def test_the_example_of_a_page_keeps_its_contract(page: str, kind: str, word: str, tmp_path: Path) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", (DOCS / f"{page}.md").read_text(encoding="utf-8"), re.DOTALL)
+    code = code_of(page, word)
     file = tmp_path / f"{word.replace('-', '_')}_of_page.py"
     file.write_text(code)
     found = list(checks_of(file))
@@ -36,7 +48,7 @@ WRONG = {
 
 @pytest.mark.parametrize("line", WRONG)
 def test_a_data_set_of_other_types_is_told_what_to_write(line: str, tmp_path: Path) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", (DOCS / "plugins.md").read_text(encoding="utf-8"), re.DOTALL)
+    code = code_of("plugins", "stripes")
     assert line in code
     (tmp_path / "wrong_set.py").write_text(code.replace(line, WRONG[line][0]))
     problems = [one.problem for one in checks_of(tmp_path / "wrong_set.py") if one.problem]
