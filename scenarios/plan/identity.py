@@ -100,6 +100,8 @@ def leave_out_later_of_link(link: dict[str, Any]) -> None:
         del link["power"]["budget"]
     if not link["impairments"]["estimated"]:
         del link["impairments"]["estimated"]
+    if (ofdm := mapping(link["ofdm"])) and ofdm["packing"] == "whole-slots":
+        del ofdm["packing"]
     if link["packets"]["combining"] == "chase":
         del link["packets"]["combining"]
     if coding := mapping(link["coding"]):
