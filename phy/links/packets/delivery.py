@@ -95,7 +95,7 @@ class _Sending:
         for attempt in range(transmission.attempts):
             if waiting.size == 0:
                 return
-            wanted = self._wanted(waiting).any(axis=1)
+            wanted = np.asarray(self._wanted(waiting).any(axis=1))
             numbers = wanted.sum(axis=1)
             for packets in np.unique(numbers).tolist():
                 chain = transmission.chain_of(attempt, packets)
@@ -110,8 +110,7 @@ class _Sending:
 
     def _wanted(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Packets that are still to be sent, `[rows, users, packets]`."""
-        on: NDArray[np.bool_] = self.levels[rows] > 0
-        return on[..., None] & ~self.accepted[rows]
+        return np.greater(self.levels[rows], 0.0)[..., None] & ~self.accepted[rows]
 
     def _attempt(
         self,
@@ -131,7 +130,7 @@ class _Sending:
         of_user, of_packet = np.arange(users)[None, :, None], which[:, None, :]
         at, here = (chosen[:, None, None], of_user, of_packet), (some[:, None, None], of_user, of_packet)
         on_air = self._wanted(chosen)[np.arange(len(chosen))[:, None, None], of_user, of_packet]
-        sends, shape = on_air.any(axis=2), (len(chosen), users, -1)
+        sends, shape = np.asarray(on_air.any(axis=2)), (len(chosen), users, -1)
         mine = self.rows.take(chosen)
         channel_key, csi_key = (
             clock.channel_keys(purpose, mine, users=users, attempt=attempt, context=context)
@@ -163,7 +162,7 @@ class _Sending:
     def account(self, *, shape: tuple[int, int]) -> Delivery:
         """Return the result of `shape` (trials, devices)."""
         transmission, batch, chain = self.transmission, self.transmission.batch, self.transmission.chain
-        offered = np.broadcast_to(np.expand_dims(self.levels > 0, 2), self.accepted.shape)
+        offered = np.broadcast_to(self.levels[..., None] > 0.0, self.accepted.shape)
         delivered = offered & (self.accepted | transmission.keep_wrong)
         wrong = np.bitwise_count(self.sent ^ self.received).sum(axis=-1, dtype=np.int64)
 
