@@ -19,7 +19,7 @@ from phy.fading.block_taps import FlatChannel, UplinkContext
 from phy.fading.gains import BlockGains
 from phy.frontends.resource_grid import Grid
 from phy.links.flat_chain import FlatChain, Load
-from phy.links.link import Reception
+from phy.links.link import LinkError, Reception
 from phy.links.orthogonal import OrthogonalLink
 from phy.links.packets.chain import Arrival, ChainSpec, Departure, PacketChain
 from phy.links.packets.layout import all_rows, cut_payload, row_keys
@@ -141,6 +141,8 @@ def inspect_packets(
     Packets count trial by trial. `config` has modulation, access and engine by name.
     """
     config = config.resolve_mcs()
+    if config.ofdm != "none" and config.ofdm.packing == "shared":
+        raise LinkError("an inspection shows packets with slots of their own", "write ofdm.packing: whole-slots")
     trials, num_devices = payload.shape[:2]
     packet_bits = 8 * config.packet_size_bytes
     of_trial = num_bits // packet_bits

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from phy.config import CsiEstimation, LinkConfig
+from phy.links.airtime import packets_of_a_run, packets_share_luck
 from privacy.config import ReceiverMechanism
 from privacy.evidence import Law
 
@@ -41,7 +42,8 @@ def packets_are_independent(link: LinkConfig) -> bool:
     channel = link.channel
     own = not channel.fades or channel.coherence in ("symbol", "packet")
     alone = link.access != "noma" and link.impairments.none and not link.control.closed_loop
-    shared = channel.cell is not None or channel.traced  # neighbouring snapshots of a trace are alike, for all devices
+    # Neighbouring snapshots of a trace are alike, for all devices; packets of one slot share what hits it.
+    shared = channel.cell is not None or channel.traced or packets_share_luck(link)
     return own and alone and not shared and link.error_model == "measured"
 
 
@@ -58,12 +60,15 @@ def errors_together(link: LinkConfig) -> int:
     """Bits that may err together for a cause which the next such group does not share, 1 for independent errors.
 
     A probe of n bits says no more of the rate than n over this many independent ones: a decoder fails on a packet or
-    on none of it, a fade of a packet or symbol hits all its bits, and a channel estimate serves a packet. Fades of the
-    whole round are met by probe and payload alike. On a channel that moves on, the whole probe is one look at it.
+    on none of it, a fade of a packet or symbol hits all its bits, and a channel estimate serves a packet. Packets that
+    share slots share both. Fades of the whole round are met by probe and payload alike. On a channel that moves on, the
+    whole probe is one look at it.
     """
     if link.error_model in ("error_free", "analytic", "iid-mean"):
         return 1
     channel, packet_bits = link.channel, 8 * link.packet_size_bytes
+    if packets_share_luck(link):
+        packet_bits *= 2 * packets_of_a_run(link) - 1
     if link.coding != "none" or link.mcs is not None or isinstance(link.csi, CsiEstimation):
         return packet_bits
     if not (channel.fades or link.csi_error_variance > 0.0):

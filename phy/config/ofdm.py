@@ -14,7 +14,7 @@ ON_GRID = 1e-6
 
 
 class OfdmConfig(Frozen):
-    """One slot of `num_symbols` OFDM symbols of `num_subcarriers`, a whole number of slots per packet.
+    """One slot of `num_symbols` OFDM symbols of `num_subcarriers`, filled by packets as `packing` says.
 
     A pilot symbol carries known QPSK symbols on every carrier in use; with several devices on one grid (NOMA) their
     pilots lie on interleaved carriers (orthogonal in frequency). `domain: frequency` multiplies every carrier by the
@@ -52,6 +52,12 @@ class OfdmConfig(Frozen):
         default="frequency",
         description="frequency: the channel multiplies each carrier; time: samples, with real interference; "
         "frequency suffices while delays stay within the prefix and the channel holds for a symbol",
+    )
+    packing: Literal["whole-slots", "shared"] = Field(
+        default="whole-slots",
+        description="slots of detected devices: every packet has whole slots for itself, or packets of a device follow "
+        "each other over shared slots, whose channel and pilots they share; whole-slots: what hits a packet hits no "
+        "other",
     )
 
     @model_validator(mode="after")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -38,26 +39,73 @@ def upload_airtime_s(link: LinkConfig, *, payload_bits: int) -> float | None:
         return -(-payload_bits // link.bits_per_symbol) * link.symbol_s
     packet_bits = 8 * link.packet_size_bytes
     full, rest = divmod(payload_bits, packet_bits)
-    whole = full * _packet_airtime_s(link, packet_bits=packet_bits) if full else 0.0
-    return whole + (_packet_airtime_s(link, packet_bits=rest) if rest else 0.0)
+    whole = _packets_airtime_s(link, packet_bits=packet_bits, packets=full) if full else 0.0
+    return whole + (_packets_airtime_s(link, packet_bits=rest, packets=1) if rest else 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PacketCut:
     """How a packet of `payload_bits` is cut: code blocks and check sum (`plan`), symbols, and slots of OFDM.
 
-    A packet has its slots for itself: `slot_symbols` data symbols in each of `slots`, 0 on a single carrier.
+    `packets` of this length take `slots` of `slot_symbols` data symbols, both 0 on a single carrier.
     """
 
     plan: PacketPlan
     symbols: int
     slots: int = 0
     slot_symbols: int = 0
+    packets: int = 1
 
     @property
     def used(self) -> float:
-        """Share of the data symbols of its slots that a packet fills; 1 on a single carrier."""
-        return self.symbols / (self.slots * self.slot_symbols) if self.slots else 1.0
+        """Share of the data symbols of their slots that packets fill; 1 on a single carrier."""
+        return self.packets * self.symbols / (self.slots * self.slot_symbols) if self.slots else 1.0
+
+    def slots_of(self, packets: int) -> int:
+        """Slots of so many packets of this length."""
+        runs, last = runs_of(packets, shared=self.packets)
+        return runs * self.slots + slots_for(last * self.symbols, self.slot_symbols)
+
+
+FILLED = 0.95
+"""Share of the data symbols of shared slots that packets fill at least. 20 slots more than one packet takes suffice."""
+
+
+def packets_of_a_run(link: LinkConfig) -> int:
+    """Packets that follow each other over shared slots, 1 where each has its own; a last run may have nearly twice."""
+    if link.ofdm == "none" or link.ofdm.packing == "whole-slots":
+        return 1
+    return cut_packet(link.resolve_mcs(), packet_bits=8 * link.packet_size_bytes).packets
+
+
+def packets_share_luck(link: LinkConfig) -> bool:
+    """Tell if packets share slots in which one fade, or one estimate of the channel, hits all of them."""
+    same_draw = link.channel.fades or link.csi_error_variance > 0.0 or isinstance(link.csi, CsiEstimation)
+    return same_draw and packets_of_a_run(link) > 1
+
+
+def runs_of(packets: int, *, shared: int) -> tuple[int, int]:
+    """(runs of `shared` packets, packets of a last run, which has what is left too): runs start a slot each."""
+    runs, rest = divmod(packets, shared)
+    return (runs - 1, shared + rest) if runs and rest else (runs, rest)
+
+
+def slots_for(symbols: int, slot_symbols: int) -> int:
+    """Whole slots that so many data symbols take."""
+    return -(-symbols // slot_symbols)
+
+
+def packets_in_shared_slots(symbols: int, slot_symbols: int) -> int:
+    """Return how many packets of so many symbols follow each other before the next one starts a slot.
+
+    The most that fit into n slots, for the smallest n whose data symbols they fill to `FILLED`. Packets that fill
+    their own slots so far stay alone.
+    """
+    for slots in itertools.count(slots_for(symbols, slot_symbols)):
+        packets = slots * slot_symbols // symbols
+        if packets * symbols >= FILLED * slots * slot_symbols:
+            return packets
+    raise AssertionError("20 slots more than one packet takes suffice")
 
 
 def cut_packet(link: LinkConfig, *, packet_bits: int) -> PacketCut:
@@ -67,7 +115,9 @@ def cut_packet(link: LinkConfig, *, packet_bits: int) -> PacketCut:
     if link.ofdm == "none":
         return PacketCut(plan=plan, symbols=symbols)
     each = link.ofdm.data_symbols_per_slot
-    return PacketCut(plan=plan, symbols=symbols, slots=-(-symbols // each), slot_symbols=each)
+    packets = packets_in_shared_slots(symbols, each) if link.ofdm.packing == "shared" else 1
+    slots = slots_for(packets * symbols, each)
+    return PacketCut(plan=plan, symbols=symbols, slots=slots, slot_symbols=each, packets=packets)
 
 
 @lru_cache(maxsize=4096)
@@ -94,7 +144,8 @@ def fullest_packet_bytes(link: LinkConfig, *, slots: int) -> int:
     return low
 
 
-def _packet_airtime_s(link: LinkConfig, *, packet_bits: int) -> float:
+def _packets_airtime_s(link: LinkConfig, *, packet_bits: int, packets: int) -> float:
     cut = cut_packet(link, packet_bits=packet_bits)
-    symbols = cut.symbols if link.ofdm == "none" else cut.slots * link.ofdm.num_symbols
-    return symbols * link.symbol_s
+    if link.ofdm == "none":
+        return packets * (cut.symbols * link.symbol_s)
+    return cut.slots_of(packets) * link.ofdm.num_symbols * link.symbol_s

@@ -51,6 +51,7 @@ def link_conflicts(link: LinkConfig, *, num_devices: int, payload_bits: int) -> 
     yield from _noma(link, num_devices)
     yield from _coding(link, payload_bits)
     yield from _policies(link)
+    yield from _packing(link)
 
 
 def _error_model(link: LinkConfig) -> Iterator[Conflict]:
@@ -263,6 +264,19 @@ def _sharing(link: LinkConfig, num_devices: int) -> Iterator[Conflict]:
             Write({"multiplexing": "tdma"}),
             Say("a larger ofdm.num_subcarriers"),
         )
+
+
+def _packing(link: LinkConfig) -> Iterator[Conflict]:
+    """Packets that share slots are those of one device that has all carriers."""
+    if link.ofdm == "none" or link.ofdm.packing == "whole-slots":
+        return
+    whole = Write({"packing": "whole-slots"})
+    if link.access == "noma":
+        problem = "packets share slots under access orthogonal only: a NOMA group sends packets again one by one"
+        yield Conflict("ofdm.packing access", problem, whole, Write({"access": "orthogonal"}))
+    elif link.multiplexing == "ofdma":
+        problem = "packets share slots under multiplexing tdma only, where a device has all carriers"
+        yield Conflict("ofdm.packing multiplexing", problem, whole, Write({"multiplexing": "tdma"}))
 
 
 def _superposition(link: LinkConfig, num_devices: int) -> Iterator[Conflict]:

@@ -76,3 +76,13 @@ def _unpack(payload: Any, bits: Any, out: Any, first: Any, last: Any) -> None:
                 place += 1
             held -= width
             codes[value] = np.uint64(waiting >> held) & mask
+
+
+def regroup(packed: NDArray[np.uint8], *, rows: int, num_bits: int) -> NDArray[np.uint8]:
+    """Bits of packed rows `[n, ceil(num_bits / 8)]` as so many rows of equal length, padding of each left out."""
+    if rows == len(packed):
+        return packed
+    if num_bits % 8 == 0 and len(packed) * num_bits // rows % 8 == 0:
+        return packed.reshape(rows, -1)
+    bits = np.unpackbits(packed, axis=1, count=num_bits)
+    return np.packbits(bits.reshape(rows, -1), axis=1)

@@ -27,7 +27,7 @@ class DetectThenDecode:
         total = llrs if earlier_llrs is None else llrs + earlier_llrs
         rows, users, num_bits = llrs.shape
         bits, accepted = codec.decode(tf.reshape(total, [rows * users, num_bits]))
-        return Decoded(tf.reshape(bits, [rows, users, -1]), tf.reshape(accepted, [rows, users]), llrs)
+        return Decoded(tf.reshape(bits, [rows, users, -1]), tf.reshape(accepted, [rows, -1]), llrs)
 
 
 def build_receiver(config: LinkConfig, *, num_users: int) -> Receiver:

@@ -166,8 +166,9 @@ def _packets(links: Iterable[LinkConfig], payload_bits: int | None) -> Iterator[
             parts.append(f"{blocks} of {plan.block_bits} bits coded as {plan.coded_block_bits}")
         parts.append(plural(cut.symbols, "symbol"))
         if cut.slots:
-            whole = cut.slots * cut.slot_symbols
-            parts.append(f"{plural(cut.slots, 'slot')} of its own, {cut.used:.0%} of their {whole} data symbols used")
+            whole, slots = cut.slots * cut.slot_symbols, plural(cut.slots, "slot")
+            where = f"{slots} of its own" if cut.packets == 1 else f"{cut.packets} packets share {slots}"
+            parts.append(f"{where}, {cut.used:.0%} of their {whole} data symbols used")
         yield f"a packet of {plural(bits, 'bit')}: {', '.join(parts)}"
         return
 

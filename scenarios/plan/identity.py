@@ -104,6 +104,8 @@ def leave_out_later_of_link(link: dict[str, Any]) -> None:
         del link["power"]["transmit_power_dbm"], link["power"]["noise_figure_db"]
     if not link["impairments"]["estimated"]:
         del link["impairments"]["estimated"]
+    if (ofdm := mapping(link["ofdm"])) and ofdm["packing"] == "whole-slots":
+        del ofdm["packing"]
     if link["packets"]["combining"] == "chase":
         del link["packets"]["combining"]
     if coding := mapping(link["coding"]):

@@ -124,6 +124,8 @@ CONFLICTS = {
         "ofdm: {num_subcarriers: 4096, subcarrier_spacing_hz: 60e3, cyclic_prefix_length: 4096, domain: time}"
     ),
     "OFDMA under NOMA": _link(f"access: noma, modulation: qpsk, multiplexing: ofdma, {_GRID}"),
+    "shared slots of NOMA": _link(f"access: noma, modulation: qpsk, {_GRID[:-1]}, packing: shared}}"),
+    "shared slots under OFDMA": _link(f"multiplexing: ofdma, {_GRID[:-1]}, packing: shared}}"),
     "more devices than carriers": _link(
         "multiplexing: ofdma, ofdm: {num_subcarriers: 16, cyclic_prefix_length: 4, guard_carriers: [6, 7]}"
     ),

@@ -57,7 +57,8 @@ class SionnaPacketChain(PacketChain):
             fused=fused,
         )
         self.coded_bits = self.soft_bits = raw.coded_bits
-        self.num_symbols = raw.coded_bits // self.bits_per_symbol
+        packets = spec.packets
+        self.num_symbols = packets * raw.coded_bits // self.bits_per_symbol
         self.frontend: Frontend = build_frontend(
             config, num_users=spec.users, num_symbols=self.num_symbols, num_devices=spec.num_devices
         )
@@ -67,7 +68,7 @@ class SionnaPacketChain(PacketChain):
         self.rows = max(
             min(
                 most_symbols // max(per_row, 1),
-                _DECODER_FLOATS // max(spec.users * raw.decoder_floats_per_packet, 1),
+                _DECODER_FLOATS // max(spec.users * packets * raw.decoder_floats_per_packet, 1),
                 # A large chunk of a small round is mostly padding. The size of the batch is not used: the numbers of
                 # a trial must not depend on the other trials.
                 _TRIALS_AT_ONCE * spec.rows_per_trial,
@@ -79,12 +80,12 @@ class SionnaPacketChain(PacketChain):
         self._modem = modulator(config.modulation)
         self._receiver = build_receiver(config, num_users=spec.users)
         self._codec: ChannelCodec = _CompiledCodec(
-            payload_bits=raw.payload_bits,
-            coded_bits=raw.coded_bits,
-            encode=tf.function(raw.encode, jit_compile=raw.xla, autograph=False),
-            decode=tf.function(raw.decode, jit_compile=raw.xla, autograph=False),
+            payload_bits=packets * raw.payload_bits,
+            coded_bits=packets * raw.coded_bits,
+            encode=_side_by_side(raw.encode, packets, xla=raw.xla),
+            decode=_side_by_side(raw.decode, packets, xla=raw.xla),
         )
-        self._padding = 8 * self.num_bytes - spec.payload_bits
+        self._padding = 8 * self.num_bytes - spec.payload_bits  # 0 where packets share slots
         self.channel_uses = self.frontend.channel_uses
         self.airtime_s = self.frontend.airtime_s
         self.traced = tf.function(self._send, autograph=False)
@@ -150,8 +151,8 @@ class SionnaPacketChain(PacketChain):
 
         @tf.function(jit_compile=True, autograph=False)
         def unpack(packed: Any) -> Any:
-            bits = unpack_bits(packed)[..., : spec.payload_bits]
-            return tf.reshape(bits, [rows * spec.users, spec.payload_bits])
+            bits = unpack_bits(packed)[..., : self._codec.payload_bits]
+            return tf.reshape(bits, [rows * spec.users, self._codec.payload_bits])
 
         @tf.function(jit_compile=True, autograph=False)
         def modulate(coded: Any) -> Any:
@@ -173,7 +174,7 @@ class SionnaPacketChain(PacketChain):
 
         @tf.function(jit_compile=True, autograph=False)
         def compare(llrs: Any, coded: Any) -> Any:
-            sent = tf.reshape(coded, [rows, spec.users, self.coded_bits])
+            sent = tf.reshape(coded, [rows, spec.users, self._codec.coded_bits])
             return label_errors(llrs, sent, bits_per_symbol=self.bits_per_symbol)
 
         @tf.function(jit_compile=True, autograph=False)
@@ -191,6 +192,20 @@ class SionnaPacketChain(PacketChain):
             observation.noise_energy,
             decoded.llrs if spec.combine else tf.zeros([rows, 0]),
         )
+
+
+def _side_by_side(convert: Any, packets: int, *, xla: bool) -> Any:
+    """`encode` or `decode` of a packet, for rows `[n, packets * bits]` of packets that share slots."""
+    compiled = tf.function(convert, jit_compile=xla, autograph=False)
+    if packets == 1:
+        return compiled
+
+    def of_rows(values: Any) -> Any:
+        rows = values.shape[0]
+        found = compiled(tf.reshape(values, [rows * packets, -1]))
+        return tf.nest.map_structure(lambda part: tf.reshape(part, [rows, -1]), found)
+
+    return of_rows
 
 
 @lru_cache(maxsize=32)

@@ -48,13 +48,13 @@ class Departure(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    """Result of one call, row by row.
+    """Result of one call, row by row; packets that share slots are side by side in a row.
 
-    - `received` `[rows, users, num_bytes]` uint8, padding zero;
-    - `accepted` `[rows, users]` bool: the CRC holds (all true where there is none);
+    - `received` `[rows, users, packets * num_bytes]` uint8, padding zero;
+    - `accepted` `[rows, users * packets]` bool: the CRC holds (all true where there is none);
     - `label_errors` `[rows, users, bits_per_symbol]` int32: wrong hard decisions before the decoder;
     - `energy` `[3, rows, users]`: transmitted, pilots and prefixes included; received signal and noise at data symbols;
-    - `llrs` `[rows, users, soft_bits]` float32 of this attempt, None where attempts are not combined.
+    - `llrs` `[rows, users, packets * soft_bits]` float32 of this attempt, None where attempts are not combined.
     """
 
     received: NDArray[np.uint8]
@@ -84,6 +84,7 @@ class ChainSpec:
 
     `num_devices` share the carriers; `rows_per_trial` is about the number of packets of a trial in a round. `versions`
     are the redundancy versions of the attempts so far under incremental redundancy, the present one last, else none.
+    A row is `packets` packets that follow each other over shared slots: more than one with one user alone.
     """
 
     config: LinkConfig
@@ -94,10 +95,11 @@ class ChainSpec:
     combine: bool
     rows_per_trial: int
     versions: tuple[int, ...] = ()
+    packets: int = 1
 
 
 class PacketChain(Protocol):
-    """Packets of one length through coding, front-end and receiver: one configuration's chain in one engine.
+    """Rows of packets of one length through coding, front-end and receiver: one configuration's chain in one engine.
 
     Every random number of a row is a function of its keys. All engines therefore see the same fades and noise; they
     differ by float32 rounding and by their decoders.
@@ -105,24 +107,25 @@ class PacketChain(Protocol):
 
     bits_per_symbol: int
     coded_bits: int
+    """Bits of a packet on the air."""
     soft_bits: int
     """Soft values of a packet that add up over attempts."""
     rows: int
     """Largest number of rows per call."""
     channel_uses: int
-    """Symbols (or resource elements and prefix samples) on the air for one packet."""
+    """Symbols (or resource elements and prefix samples) on the air for one row."""
     airtime_s: float
-    """Duration of one packet, pilots and prefixes included [s]."""
+    """Duration of one row, pilots and prefixes included [s]."""
 
     def send(
         self, payload: NDArray[np.uint8], departure: Departure, earlier_llrs: NDArray[np.float32] | None
     ) -> Arrival:
-        """Send packed bits `[rows, users, num_bytes]`.
+        """Send packed bits `[rows, users, packets * num_bytes]`.
 
         `earlier_llrs` as `Arrival.llrs`, summed over earlier attempts and added before the decoder.
         """
         ...
 
     def mean_power(self, channel_key: NDArray[np.uint32], start_s: NDArray[np.float32]) -> NDArray[np.floating]:
-        """|h|^2 `[rows, users]` averaged over a packet's symbols (and carriers) and antennas; see `Frontend`."""
+        """|h|^2 `[rows, users]` averaged over a row's symbols (and carriers) and antennas; see `Frontend`."""
         ...

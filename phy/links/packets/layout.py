@@ -1,17 +1,20 @@
 """Packets of a payload, their rows in a chunk, and their random keys.
 
 A payload of `num_bits` is split into packets of `packet_size_bytes`; the last packet has the rest. Packets of one
-length form a `PacketBatch`, with code blocks of its own.
+length form a `PacketBatch`, with code blocks of its own. A row of a chunk is a run of packets that share slots of
+OFDM, most often one packet.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phy.fading.block_taps import UplinkContext
+from phy.links.airtime import runs_of
 from phy.numerics.random import Purpose, threefry
 from phy.traces.clock import TraceClock, users_of
 
@@ -30,12 +33,21 @@ def split_time(start_s: NDArray[np.float64], *, doppler_hz: float) -> tuple[NDAr
 
 @dataclass(frozen=True, kw_only=True)
 class PacketBatch:
-    """`num_packets` packets of `payload_bits` each, the first of them packet number `first`, at byte `first_byte`."""
+    """`num_packets` packets of `payload_bits` each, the first of them packet number `first`, at byte `first_byte`.
+
+    Runs of `shared` packets share slots, `num_runs` of them.
+    """
 
     payload_bits: int
     num_packets: int
     first: int
     first_byte: int
+    shared: int = 1
+
+    @property
+    def num_runs(self) -> int:
+        """Runs of packets that share slots."""
+        return self.num_packets // self.shared
 
     @property
     def num_bytes(self) -> int:
@@ -43,21 +55,23 @@ class PacketBatch:
         return -(-self.payload_bits // 8)
 
 
-def cut_payload(num_bits: int, *, packet_size_bytes: int) -> tuple[PacketBatch, ...]:
-    """Split `num_bits` bits into one or two batches."""
+def cut_payload(num_bits: int, *, packet_size_bytes: int, shared: int = 1) -> tuple[PacketBatch, ...]:
+    """Split `num_bits` bits into batches: runs of `shared` packets, a last run, the packet of the rest."""
     packet_bits = 8 * packet_size_bytes
     whole, rest = divmod(num_bits, packet_bits)
-    batches = []
-    if whole:
-        batches.append(PacketBatch(payload_bits=packet_bits, num_packets=whole, first=0, first_byte=0))
-    if rest:
-        batches.append(PacketBatch(payload_bits=rest, num_packets=1, first=whole, first_byte=whole * packet_size_bytes))
+    runs, last = runs_of(whole, shared=shared)
+    batches, first = [], 0
+    for bits, count, run in ((packet_bits, runs * shared, shared), (packet_bits, last, last), (rest, min(rest, 1), 1)):
+        if count:
+            place = first * packet_size_bytes
+            batches.append(PacketBatch(payload_bits=bits, num_packets=count, first=first, first_byte=place, shared=run))
+            first += count
     return tuple(batches)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """Trial, group of devices and packet number of each row, `[rows]` each."""
+    """Trial, group of devices and number of the first packet of each row, `[rows]` each."""
 
     trial: NDArray[np.int64]
     group: NDArray[np.int64]
@@ -76,10 +90,9 @@ class Rows:
 
 
 def all_rows(num_trials: int, num_groups: int, batch: PacketBatch) -> Rows:
-    """Rows of all packets of a batch, ordered by trial, group and packet."""
-    trial, group, packet = np.meshgrid(
-        np.arange(num_trials), np.arange(num_groups), batch.first + np.arange(batch.num_packets), indexing="ij"
-    )
+    """Rows of all runs of a batch, ordered by trial, group and packet."""
+    first = batch.first + np.arange(0, batch.num_packets, batch.shared)
+    trial, group, packet = np.meshgrid(np.arange(num_trials), np.arange(num_groups), first, indexing="ij")
     return Rows(trial=trial.ravel(), group=group.ravel(), packet=packet.ravel())
 
 
@@ -95,21 +108,27 @@ def impairment_keys(context: UplinkContext, *, num_devices: int) -> NDArray[np.u
     return fold(context.keys(Purpose.IMPAIRMENTS)[:, None], device, np.zeros_like(device))
 
 
+def runs_before(packet: Any, *, shared: int) -> Any:
+    """Runs of `shared` packets before a packet that starts a run, those of its own length if it is the first."""
+    return -(-packet // shared)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Recorded:
-    """A recorded channel of `num_devices`, each of which sends `num_packets` in a round."""
+    """A recorded channel of `num_devices`, each of which sends at most `num_runs` of packets in a round."""
 
     clock: TraceClock
     num_devices: int
-    num_packets: int
+    num_runs: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Clock:
     """Time and channel realisation of every packet.
 
-    `coherence` as in `ChannelConfig`. A packet lasts `packet_s`, a round `round_s`. A retransmission follows one round
-    later, over a new channel if the coherence is that of a packet.
+    `coherence` as in `ChannelConfig`. A packet, or a run of `shared` packets, lasts `packet_s`, a round `round_s`. The
+    packet of the rest, number `rest`, starts `saved_s` earlier: the run before it has another length. A retransmission
+    follows one round later, over a new channel if the coherence is that of a packet.
 
     The channel takes time in single precision. A realisation with Doppler shift `doppler_hz` is therefore replaced by
     an independent one after `TURNS_OF_A_REALISATION` periods, at the start of a packet. Up to then the instants of a
@@ -123,6 +142,9 @@ class Clock:
     round_s: float
     doppler_hz: float = 0.0
     recorded: Recorded | None = None
+    shared: int = 1
+    rest: int = 0
+    saved_s: float = 0.0
 
     @property
     def same_every_round(self) -> bool:
@@ -161,9 +183,9 @@ class Clock:
         channel, number = recorded.clock.channel, context.round_index
         turns = np.full(len(rows), 0 if self.coherence == "run" else number, np.int64)
         if self.coherence == "packet":
-            turns = number * recorded.num_packets + rows.packet + attempt
+            turns = number * recorded.num_runs + runs_before(rows.packet, shared=self.shared) + attempt
         of_trial = users_of(channel, num_devices=recorded.num_devices, seed=context.seed, trials=tuple(context.trials))
-        seconds = number * self.round_s + rows.packet * self.packet_s + attempt * self.round_s
+        seconds = number * self.round_s + self._within_round_s(rows) + attempt * self.round_s
         return recorded.clock.keys(
             turns,
             of_trial[rows.trial[:, None], rows.devices(users)],
@@ -172,13 +194,17 @@ class Clock:
             trials=np.asarray(context.trials)[rows.trial],
         )
 
+    def _within_round_s(self, rows: Rows) -> NDArray[np.float64]:
+        start_s = np.asarray(runs_before(rows.packet, shared=self.shared) * self.packet_s, float)
+        return start_s - self.saved_s * (rows.packet >= self.rest) if self.saved_s else start_s
+
     def _elapsed(
         self, rows: Rows, *, attempt: int, context: UplinkContext
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """(number of earlier realisations, age of the present one [s]) of each row."""
         if self.coherence in ("packet", "symbol"):
             return np.zeros(len(rows), np.int64), np.zeros(len(rows))
-        start = rows.packet * self.packet_s + attempt * self.round_s
+        start = self._within_round_s(rows) + attempt * self.round_s
         if self.same_every_round:
             start = start + context.round_index * self.round_s
         return split_time(np.asarray(start, float), doppler_hz=self.doppler_hz)

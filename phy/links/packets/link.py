@@ -15,11 +15,12 @@ from phy.config import CodingConfig, LinkConfig
 from phy.config.levels import limits_db, power_shares, sent_watts, watts
 from phy.fading.block_taps import UplinkContext
 from phy.fading.gains import arrival_gains, check_gains
+from phy.links.airtime import packets_of_a_run
 from phy.links.link import LinkError, Reception, check_part, round_airtime
 from phy.links.packets.chain import ChainSpec, PacketChain, compiled_part
 from phy.links.packets.closed_loop import PowerLoop
 from phy.links.packets.delivery import Delivery, Transmission, deliver
-from phy.links.packets.layout import Clock, PacketBatch, Recorded, all_rows, cut_payload
+from phy.links.packets.layout import Clock, PacketBatch, Recorded, all_rows, cut_payload, runs_before
 from phy.links.packets.power import gains_of_packets
 from phy.links.power import AmplitudeDecision, decide_amplitude
 from phy.measure.burstiness import measure_bursts
@@ -64,7 +65,7 @@ class PacketLink:
         if num_devices % self._users:
             raise LinkError(f"{num_devices} devices cannot form NOMA groups of {self._users}", "use a multiple of that")
         check_gains(config, num_devices=num_devices)
-        self._payload = cut_payload(num_bits, packet_size_bytes=self.config.packet_size_bytes)
+        self._payload = _cut(self.config, num_bits)
         self._loop: tuple[tuple[int, tuple[int, ...]], PowerLoop] | None = None
         self._last_gains: tuple[tuple[object, ...], dict[tuple[PacketBatch, ...], NDArray[np.float64]]] | None = None
 
@@ -174,12 +175,12 @@ class PacketLink:
     ) -> LinkCounts:
         """See `DigitalUplink.probe`: channel and power of the payload, separate noise, every packet accepted.
 
-        The probe has whole packets as long as those of the payload, enough for `num_bits`: another length has another
-        code and another error rate.
+        The probe has whole packets as long as those of the payload, enough for `num_bits`, in runs as in the payload:
+        another length has another code and another error rate.
         """
         del again  # every probe is a new measurement
         like = self._payload[0]
-        probe = replace(like, num_packets=-(-num_bits // like.payload_bits))
+        probe = replace(like, num_packets=-(-num_bits // (like.shared * like.payload_bits)) * like.shared)
         whole = 8 * like.num_bytes * probe.num_packets
         payload = random_bits(context.keys(Purpose.PROBE_BITS), num_devices=self.num_devices, num_bits=whole)
         padding = np.uint8(0xFF << (8 * like.num_bytes - like.payload_bits) & 0xFF)
@@ -187,36 +188,43 @@ class PacketLink:
         levels = self._levels(context, caps, (probe,))
         return self._carry(payload, (probe,), Purpose.PROBE_NOISE, context, levels.amplitude, policy="accept").counts
 
-    def _chain(self, batch: PacketBatch, attempt: int = 0) -> PacketChain:
-        return self._chain_of(self._spec(batch, attempt))
+    def _chain(self, batch: PacketBatch) -> PacketChain:
+        return self._chain_of(self._spec(batch, attempt=0, packets=batch.shared))
 
-    def _sender(self, batch: PacketBatch, chain_over: ChainOver | None, attempt: int) -> PacketChain:
-        chain = self._chain(batch, attempt)
-        return chain if chain_over is None else chain_over(chain, self._spec(batch, attempt))
+    def _sender(self, batch: PacketBatch, chain_over: ChainOver | None, attempt: int, packets: int) -> PacketChain:
+        spec = self._spec(batch, attempt=attempt, packets=packets)
+        chain = self._chain_of(spec)
+        return chain if chain_over is None else chain_over(chain, spec)
 
-    def _spec(self, batch: PacketBatch, attempt: int = 0) -> ChainSpec:
-        packets, coding = self.config.packets, self.config.coding
+    def _spec(self, batch: PacketBatch, *, attempt: int, packets: int) -> ChainSpec:
+        link_layer, coding = self.config.packets, self.config.coding
         versions: tuple[int, ...] = ()
-        if packets.combining == "incremental-redundancy" and isinstance(coding, CodingConfig):
+        if link_layer.combining == "incremental-redundancy" and isinstance(coding, CodingConfig):
             versions = versions_until(attempt, first=coding.redundancy_version)
-        num_packets = next(one.num_packets for one in self._payload if one.payload_bits == batch.payload_bits)
+        num_runs = sum(one.num_runs for one in self._payload if one.payload_bits == batch.payload_bits)
         return ChainSpec(
             config=compiled_part(self.config),
             users=self._users,
             num_devices=self.num_devices if self.config.multiplexing == "ofdma" else 1,
             payload_bits=batch.payload_bits,
-            crc=packets.crc_name(batch.payload_bits),
-            combine=packets.policy == "retransmit-combine",
+            crc=link_layer.crc_name(batch.payload_bits),
+            combine=link_layer.policy == "retransmit-combine",
             # Of the payload, for probes too; a power of two, so that payloads of about one length share their code.
-            rows_per_trial=1 << (self.num_devices // self._users * num_packets - 1).bit_length(),
+            rows_per_trial=1 << (self.num_devices // self._users * num_runs - 1).bit_length(),
             versions=versions,
+            packets=packets,
         )
 
     def _clock(self) -> Clock:
         each = [self._chain(batch).airtime_s for batch in self._payload]
-        total = sum(one * batch.num_packets for one, batch in zip(each, self._payload, strict=True))
+        total = sum(one * batch.num_runs for one, batch in zip(each, self._payload, strict=True))
+        before = sum(one * batch.num_runs for one, batch in zip(each[:-1], self._payload, strict=False))
         turns = self.num_devices // self._users if self.config.multiplexing == "tdma" else 1
+        first, last = self._payload[0], self._payload[-1]
         return Clock(
+            shared=first.shared,
+            rest=last.first,
+            saved_s=runs_before(last.first, shared=first.shared) * each[0] - before,
             coherence=self.config.channel.coherence,
             packet_s=each[0],
             round_s=total * turns,
@@ -232,7 +240,7 @@ class PacketLink:
         return Recorded(
             clock=TraceClock(channel=self.config.channel, trace=trace),
             num_devices=self.num_devices,
-            num_packets=sum(batch.num_packets for batch in self._payload),
+            num_runs=1 + runs_before(self._payload[-1].first, shared=self._payload[0].shared),
         )
 
     def _gains(self, context: UplinkContext) -> NDArray[np.float32]:
@@ -269,9 +277,10 @@ class PacketLink:
             power_db += 10.0 * np.log10(power_shares(self.config, self.num_devices))
         return _Levels(decision=decision, amplitude=amplitude, power_db=power_db)
 
-    def _uses(self) -> NDArray[np.int64]:
-        """Channel uses of every packet of the payload, `[num_packets]`."""
-        return np.concatenate([np.full(batch.num_packets, self._chain(batch).channel_uses) for batch in self._payload])
+    def _uses(self) -> NDArray[np.float64]:
+        """Channel uses of every packet of the payload, `[num_packets]`, its part of those of its run."""
+        uses = ((batch.num_packets, self._chain(batch).channel_uses / batch.shared) for batch in self._payload)
+        return np.concatenate([np.full(*each) for each in uses])
 
     def _weights(
         self, context: UplinkContext, batches: tuple[PacketBatch, ...], *, measured: bool
@@ -305,7 +314,7 @@ class PacketLink:
         return PowerLoop(self.config.power.loop, snr_max_db=most_db, shape=(num_trials, self.num_devices))
 
     def _small_scale(self, context: UplinkContext, batches: tuple[PacketBatch, ...]) -> NDArray[np.float64]:
-        """Root of the mean |h|^2 of each packet at its first attempt, `[num_trials, num_devices, num_packets]`."""
+        """Root of the mean |h|^2 of each packet's run at its first attempt, `[trials, devices, packets]`."""
         which = (context.seed, context.trials, context.round_index)
         if self._last_gains is None or self._last_gains[0] != which:
             self._last_gains = (which, {})
@@ -327,8 +336,9 @@ class PacketLink:
             for first in range(0, len(rows), chain.rows):
                 part = slice(first, first + chain.rows)
                 power[part] = chain.mean_power(keys[part], start_s[part])
-            grouped = power.reshape(shape[0], -1, batch.num_packets, self._users)
-            parts.append(np.moveaxis(grouped, -1, 2).reshape(*shape, batch.num_packets))
+            grouped = power.reshape(shape[0], -1, batch.num_runs, self._users)
+            of_runs = np.moveaxis(grouped, -1, 2).reshape(*shape, batch.num_runs)
+            parts.append(np.repeat(of_runs, batch.shared, axis=-1))
         return np.sqrt(np.concatenate(parts, axis=-1))
 
     def _carry(
@@ -357,7 +367,7 @@ class PacketLink:
         for batch in batches:
             chain_of = partial(self._sender, batch, chain_over)
             transmission = Transmission(
-                chain=chain_of(0),
+                chain=chain_of(0, batch.shared),
                 chain_of=chain_of,
                 batch=batch,
                 users=self._users,
@@ -388,3 +398,9 @@ class PacketLink:
                 label_errors=total.label_errors + part.label_errors,
             )
         return total
+
+
+def _cut(config: LinkConfig, num_bits: int) -> tuple[PacketBatch, ...]:
+    size = config.packet_size_bytes
+    shared = packets_of_a_run(config) if num_bits >= 8 * size else 1
+    return cut_payload(num_bits, packet_size_bytes=size, shared=shared)

@@ -14,7 +14,7 @@ from phy.fading.gains import BlockGains
 
 
 def gains_of_packets(
-    mean_gain: NDArray[np.float64], weights: NDArray[np.float64], uses: NDArray[np.int64]
+    mean_gain: NDArray[np.float64], weights: NDArray[np.float64], uses: NDArray[np.float64]
 ) -> BlockGains:
     """Gains for `decide_amplitude`, from arrays `[num_trials, num_devices, num_packets]`.
 

@@ -81,6 +81,8 @@ def _of_link(path: str, link: LinkConfig) -> Iterator[Unused]:
         yield f"{path}.power.budget.contraction", f"{reason}; leave it out, or write spread: convergence"
     if link.access != "noma" and _written(link, "noma"):
         yield f"{path}.noma", f"the access is {link.access}; leave it out, or write access: noma"
+    if link.access == "superposition" and link.ofdm != "none" and link.ofdm.packing != "whole-slots":
+        yield f"{path}.ofdm.packing", f"the access is {link.access}, which has no packets; leave it out"
     if link.access not in ("auto", "superposition") and _written(link.receiver, "combining"):
         reason = f"the access is {link.access}; leave it out, or write access: superposition"
         yield f"{path}.receiver.combining", reason

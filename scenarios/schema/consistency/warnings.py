@@ -112,10 +112,11 @@ def _empty_slots(link: LinkConfig, payload_bits: int | None) -> Iterator[str]:
         return
     fuller = next((slots for slots in range(cut.slots, cut.slots + 8) if _fills(link, slots)), cut.slots)
     size = fullest_packet_bytes(link, slots=fuller)
+    may_share = link.access == "orthogonal" and link.multiplexing == "tdma"
     yield (
         f"link.packet_size_bytes: a packet of {plural(link.packet_size_bytes, 'byte')} fills {cut.used:.0%} of the "
         f"data symbols of the {plural(cut.slots, 'slot')} that it has for itself, and airtime and energy count them "
-        f"all; write packet_size_bytes: {size}"
+        f"all; write packet_size_bytes: {size}{' or ofdm.packing: shared' if may_share else ''}"
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from fl.base.words import plural
 from phy.config import LinkConfig
+from phy.links.airtime import packets_of_a_run, packets_share_luck
 from phy.measure.monte_carlo import Independent
 from scenarios.plan.identity import (
     EXECUTION_MODE,
@@ -115,6 +116,7 @@ class LinkCurve:
         if self._symbol_by_symbol:
             return "bits"
         shared = (link.access == "noma" and self.num_devices > 1) or not link.impairments.none
+        shared = shared or packets_share_luck(link)
         if shared or link.channel.cell is not None or link.channel.traced:  # devices of a trace share its snapshots
             return "transmissions"
         if link.plain and (constant or link.channel.coherence == "symbol"):
@@ -247,8 +249,11 @@ def batch_shape(measure: MeasureConfig, link: LinkConfig) -> BatchShape:
         packets = max(per_device // packet_bits, 1)
     else:
         packets = -(-measure.bits_per_batch // packet_bits)
-    transmissions = min(packets, MAX_TRANSMISSIONS)
-    return BatchShape(transmissions=transmissions, num_bits=-(-packets // transmissions) * packet_bits)
+    # Packets that share slots are sent together.
+    of_run = packets_of_a_run(link)
+    runs = -(-packets // of_run)
+    transmissions = min(runs, MAX_TRANSMISSIONS)
+    return BatchShape(transmissions=transmissions, num_bits=-(-runs // transmissions) * of_run * packet_bits)
 
 
 def rate_warning(curve: LinkCurve) -> str | None:

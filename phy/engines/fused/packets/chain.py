@@ -22,6 +22,7 @@ from phy.engines.fused.waveform.carriers import waveforms_of
 from phy.engines.fused.waveform.recorded import RecordedWaves
 from phy.links.packets.chain import Arrival, ChainSpec, Departure, PacketChain
 from phy.numerics.compiled import read_only
+from phy.numerics.packing import regroup
 from phy.numerics.workers import available_threads
 
 _BITS_AT_ONCE = 1 << 23
@@ -43,6 +44,8 @@ class FusedPacketChain(PacketChain):
             versions=spec.versions,
         )
         self.coded_bits, self.soft_bits = self._codec.plan.coded_bits, self._codec.soft_bits
+        self._packets = spec.packets
+        bits_of_row = self._packets * self.coded_bits
         self._combine = spec.combine
         exact = isinstance(config.coding, CodingConfig) and config.coding.demapper == "app" and self.bits_per_symbol > 2
         self._soft = APP if exact else MAXLOG if self._codec.soft or self._combine else HARD
@@ -51,7 +54,7 @@ class FusedPacketChain(PacketChain):
         self._points = mapping(config.modulation)
         self._threads = threads or available_threads()
         self._plan, self.channel_uses, self.airtime_s = plan_waveform(
-            config, num_symbols=self.coded_bits // self.bits_per_symbol, num_devices=spec.num_devices
+            config, num_symbols=bits_of_row // self.bits_per_symbol, num_devices=spec.num_devices
         )
         self._lines = recorded_lines_of(config, self._plan, threads=self._threads)
         blocks = num_blocks(config, spec.num_devices)
@@ -61,13 +64,14 @@ class FusedPacketChain(PacketChain):
             self._waveforms = waveforms_of(config, self._plan, num_blocks=blocks, threads=self._threads)
         self._sent_over = (self._waveforms and self._waveforms.recorded) or self._lines
         waves = given_room(antennas) if self._rays else 0 if self._sent_over is None else self._sent_over.size
-        self.rows = min(max(_BITS_AT_ONCE // max(self.coded_bits, waves), _FEWEST_ROWS), _MOST_ROWS)
+        self.rows = min(max(_BITS_AT_ONCE // max(bits_of_row, waves), _FEWEST_ROWS), _MOST_ROWS)
         width = self._plan.plane.width
         self._impairments = None if mixes else impairments_of(config, width=width, num_blocks=blocks)
 
     def send(
         self, payload: NDArray[np.uint8], departure: Departure, earlier_llrs: NDArray[np.float32] | None
     ) -> Arrival:
+        count, bits = len(payload) * self._packets, self.coded_bits
         keys = (
             departure.channel_key[:, 0],
             departure.csi_key[:, 0],
@@ -82,8 +86,8 @@ class FusedPacketChain(PacketChain):
                 gain=read_only(departure.gain[:, 0]),
                 start_s=read_only(departure.start_s),
             ),
-            self._codec.encode(payload[:, 0]),
-            num_bits=self.coded_bits,
+            regroup(self._codec.encode(payload.reshape(count, -1)), rows=len(payload), num_bits=bits),
+            num_bits=self._packets * bits,
             plan=self._plan,
             impairments=self._impairments,
             waveforms=self._waveforms,
@@ -92,14 +96,21 @@ class FusedPacketChain(PacketChain):
             soft=self._soft,
             threads=self._threads,
         )
-        hard, own = carried.hard, self._codec.soft_values(carried.llrs)
-        soft = own
+        llrs = carried.llrs.reshape(count, carried.llrs.shape[1] // self._packets)
+        own = soft = self._codec.soft_values(llrs)
         if earlier_llrs is not None:
-            soft = own + earlier_llrs[:, 0]
+            soft = own + earlier_llrs.reshape(own.shape)
             hard = np.packbits(soft > 0.0, axis=1)
+        else:
+            hard = regroup(carried.hard, rows=count, num_bits=bits * self._packets)
         received, accepted = self._codec.decode(hard, soft)
-        kept = own[:, None] if self._combine else None
-        return Arrival(received[:, None], accepted[:, None], carried.errors[:, None], carried.energies[..., None], kept)
+        return Arrival(
+            received.reshape(payload.shape),
+            accepted.reshape(len(payload), self._packets),
+            carried.errors[:, None],
+            carried.energies[..., None],
+            own.reshape(len(payload), 1, -1) if self._combine else None,
+        )
 
     def mean_power(self, channel_key: NDArray[np.uint32], start_s: NDArray[np.float32]) -> NDArray[np.floating]:
         keys, given = read_only(channel_key[:, 0]), self._given(channel_key[:, 0], start_s, self._lines)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from phy.engines.fused.packets.codec import packet_codec
 from phy.links.packets.chain import Arrival, ChainSpec, Departure, PacketChain
 from phy.numerics.bit_flips import flip_bits
+from phy.numerics.packing import regroup
 
 
 class FlippingChain(PacketChain):
@@ -22,7 +23,7 @@ class FlippingChain(PacketChain):
     """
 
     def __init__(self, radio: PacketChain, spec: ChainSpec) -> None:
-        self._radio = radio
+        self._radio, self._packets = radio, spec.packets
         self._codec = packet_codec(
             "none", payload_bits=spec.payload_bits, bits_per_symbol=radio.bits_per_symbol, crc=spec.crc
         )
@@ -43,20 +44,22 @@ class FlippingChain(PacketChain):
         if departure.error_rate is None or earlier_llrs is not None:
             raise ValueError("flips need an error rate and have no soft values; give a rate, and combine no attempts")
         rows, users = departure.amplitude.shape
-        sent = self._codec.encode(payload.reshape(rows * users, -1))
+        count, bits = rows * users * self._packets, self._num_bits
+        sent = self._codec.encode(payload.reshape(count, -1))
         flipped = flip_bits(
-            sent.reshape(rows, users, -1),
+            regroup(sent, rows=rows * users, num_bits=bits).reshape(rows, users, -1),
             probability=departure.error_rate,
-            num_bits=self._num_bits,
+            num_bits=bits * self._packets,
             keys=departure.noise_key,
-        ).reshape(rows * users, -1)
+        )
+        flipped = regroup(flipped.reshape(rows * users, -1), rows=count, num_bits=bits * self._packets)
         received, accepted = self._codec.payload_of(flipped)
         energy = np.zeros((3, rows, users))
         energy[0] = departure.amplitude.astype(float) ** 2 * self.channel_uses
         return Arrival(
             received.reshape(payload.shape),
-            accepted.reshape(rows, users),
-            self._label_errors(sent ^ flipped).reshape(rows, users, -1),
+            accepted.reshape(rows, -1),
+            self._label_errors(sent ^ flipped).reshape(rows, users, self._packets, -1).sum(axis=2, dtype=np.int32),
             energy,
             None,
         )
