@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from phy.config import LinkConfig
 from phy.engines.choice import engine_of
+from phy.links.adaptation.link import AdaptedLink
 from phy.links.air_chain import AirChain
 from phy.links.conflicts import engine_conflicts, link_conflicts
 from phy.links.error_models import ErrorFreeUplink, IndependentFlips, NoiselessAir
@@ -39,6 +40,8 @@ def compile_digital(config: LinkConfig, *, num_devices: int, num_bits: int) -> D
         return ErrorFreeUplink(config, num_devices=num_devices, num_bits=num_bits)
     for conflict in engine_conflicts(config):
         raise LinkError(conflict)
+    if config.mcs_varies:
+        return AdaptedLink(config, num_devices=num_devices, num_bits=num_bits, chain_of=packet_chain)
     link: OrthogonalLink | PacketLink
     if config.plain:
         link = OrthogonalLink(config, num_devices=num_devices, num_bits=num_bits, chain=flat_chain(config))

@@ -19,9 +19,10 @@ from pydantic import Discriminator, Field, Tag, model_validator
 from phy.config.access import CsiError, CsiEstimation, ImpairmentsConfig, NomaConfig, ReceiverConfig
 from phy.config.base import BITS_PER_SYMBOL, Access, ErrorModel, Frozen, Modulation, word_or_mapping
 from phy.config.channel import ChannelConfig
-from phy.config.coding import NUM_MCS, CodingConfig, PacketConfig, mcs_entry
+from phy.config.coding import CodingConfig, PacketConfig
 from phy.config.conflict import ConflictError, LeaveOut
 from phy.config.delays import delay_tables
+from phy.config.mcs import TABLES, Mcs, McsAdaptation, McsEntry, by_efficiency
 from phy.config.ofdm import ON_GRID, OfdmConfig
 from phy.config.power import PowerConfig, PowerPolicy
 
@@ -55,8 +56,10 @@ class LinkConfig(Frozen):
         default="auto", description="orthogonal, superposition or noma; auto: as the learning scheme sends"
     )
     modulation: Modulation = Field(default="auto", description="constellation; auto: as the learning scheme sends")
-    mcs: Annotated[int, Field(ge=0, lt=NUM_MCS, strict=True)] | None = Field(
-        default=None, description="index of TS 38.214 Table 5.1.3.1-1 in place of modulation and code rate"
+    mcs: Mcs = Field(
+        default=None,
+        description="index of TS 38.214 Table 5.1.3.1-1 in place of modulation and code rate, or a list of one for "
+        "each device, or {adapt: ...}: chosen for every device and round; left out: modulation and coding hold",
     )
     coding: Coding = Field(default="none", description="none, or a channel code")
     packets: PacketConfig = Field(default=PacketConfig(), description="CRC of packets, and use of packets in error")
@@ -106,22 +109,21 @@ class LinkConfig(Frozen):
     def _mcs_names_modulation_and_rate(self) -> LinkConfig:
         if self.mcs is None:
             return self
-        modulation, rate = mcs_entry(self.mcs)
-        if self.modulation not in ("auto", modulation):
+        lowest = self.mcs_entries[0]
+        what = f"mcs {self.mcs}" if isinstance(self.mcs, int) else "mcs"
+        if self.modulation not in ("auto", lowest.modulation):
+            stands = lowest.modulation if isinstance(self.mcs, int) else "for each device or round"
             raise ConflictError(
-                "mcs modulation",
-                f"mcs {self.mcs} is {modulation}, but modulation is {self.modulation}",
-                LeaveOut("mcs"),
+                "mcs modulation", f"{what} is {stands}, but modulation is {self.modulation}", LeaveOut("mcs")
             )
         coding, usual = self.coding, CodingConfig.model_fields["rate"].default
         if isinstance(coding, CodingConfig) and coding.code != "ldpc5g":
-            raise ConflictError("mcs", f"mcs {self.mcs} means code ldpc5g, the code is {coding.code}", LeaveOut("mcs"))
+            raise ConflictError("mcs", f"{what} means code ldpc5g, the code is {coding.code}", LeaveOut("mcs"))
         # A run's own file has every default written out: no code, or the default rate.
-        if isinstance(coding, CodingConfig) and coding.rate not in (rate, usual):
+        if isinstance(coding, CodingConfig) and coding.rate not in (lowest.rate, usual):
+            stands = f"rate {lowest.rate:.4f}" if isinstance(self.mcs, int) else "rates of its own"
             raise ConflictError(
-                "mcs coding.rate",
-                f"mcs {self.mcs} has rate {rate:.4f}, but coding.rate is {coding.rate:g}",
-                LeaveOut("mcs"),
+                "mcs coding.rate", f"{what} has {stands}, but coding.rate is {coding.rate:g}", LeaveOut("mcs")
             )
         return self
 
@@ -141,14 +143,34 @@ class LinkConfig(Frozen):
         return resolved.model_copy(update=update)
 
     def resolve_mcs(self) -> LinkConfig:
-        """Return the link with the modulation and code rate of `mcs` written out."""
+        """Return the link with the modulation and code rate of `mcs` written out.
+
+        Of several they are those of the MCS with the fewest bits per symbol, and `mcs` stays.
+        """
         if self.mcs is None:
             return self
-        modulation, rate = mcs_entry(self.mcs)
+        lowest = self.with_mcs(self.mcs_entries[0])
+        return lowest if isinstance(self.mcs, int) else lowest.model_copy(update={"mcs": self.mcs})
+
+    def with_mcs(self, entry: McsEntry) -> LinkConfig:
+        """Return the link whose packets all have this MCS."""
         coding = self.coding if isinstance(self.coding, CodingConfig) else CodingConfig(code="ldpc5g")
-        return self.model_copy(
-            update={"mcs": None, "modulation": modulation, "coding": coding.model_copy(update={"rate": rate})}
-        )
+        rated = coding.model_copy(update={"rate": entry.rate})
+        return self.model_copy(update={"mcs": None, "modulation": entry.modulation, "coding": rated})
+
+    @property
+    def mcs_entries(self) -> tuple[McsEntry, ...]:
+        """Every MCS that a device may send with, fewest bits per symbol first; none without `mcs`."""
+        if self.mcs is None:
+            return ()
+        if isinstance(self.mcs, McsAdaptation):
+            return self.mcs.entries
+        return by_efficiency(TABLES[1][index] for index in (self.mcs if isinstance(self.mcs, tuple) else (self.mcs,)))
+
+    @property
+    def mcs_varies(self) -> bool:
+        """True if `mcs` is for each device, or for each device and round."""
+        return self.mcs is not None and not isinstance(self.mcs, int)
 
     @property
     def control(self) -> PowerPolicy:

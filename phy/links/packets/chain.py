@@ -126,3 +126,10 @@ class PacketChain(Protocol):
     def mean_power(self, channel_key: NDArray[np.uint32], start_s: NDArray[np.float32]) -> NDArray[np.floating]:
         """|h|^2 `[rows, users]` averaged over a packet's symbols (and carriers) and antennas; see `Frontend`."""
         ...
+
+    def carrier_powers(self, channel_key: NDArray[np.uint32], start_s: NDArray[np.float32]) -> NDArray[np.floating]:
+        """|h|^2 `[rows, samples]` summed over antennas, on all carriers of one line of every slot of a packet.
+
+        Of a single carrier a line is a stretch of symbols. Fused kernels for one device per resource have it alone.
+        """
+        raise NotImplementedError

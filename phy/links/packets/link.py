@@ -46,15 +46,22 @@ class PacketLink:
     """Packets of all devices through coding, front-end and receiver; see `DigitalUplink`.
 
     `num_bits` is the payload of one device in one round. Devices are grouped under NOMA in the order of their numbers.
-    `chain_of` returns the chain of an engine for a specification. Raises LinkError for a number of devices that is no
-    multiple of the group size, and ValueError for a device without a gain.
+    `chain_of` returns the chain of an engine for a specification; `round_s`: interval of rounds, the time that they
+    take if left out. Raises LinkError for a number of devices that is no multiple of the group size, and ValueError for
+    a device without a gain.
     """
 
     def __init__(
-        self, config: LinkConfig, *, num_devices: int, num_bits: int, chain_of: Callable[[ChainSpec], PacketChain]
+        self,
+        config: LinkConfig,
+        *,
+        num_devices: int,
+        num_bits: int,
+        chain_of: Callable[[ChainSpec], PacketChain],
+        round_s: float | None = None,
     ) -> None:
         self.config = config.resolve_mcs()
-        self._chain_of = chain_of
+        self._chain_of, self._round_s = chain_of, round_s
         self.parted = False
         self.num_devices = num_devices
         self.num_bits = num_bits
@@ -66,6 +73,11 @@ class PacketLink:
         self._payload = cut_payload(num_bits, packet_size_bytes=self.config.packet_size_bytes)
         self._loop: tuple[tuple[int, tuple[int, ...]], PowerLoop] | None = None
         self._last_gains: tuple[tuple[object, ...], dict[tuple[PacketBatch, ...], NDArray[np.float64]]] | None = None
+
+    @property
+    def packet_bits(self) -> int:
+        """Payload bits of the first packet, the longest one."""
+        return self._payload[0].payload_bits
 
     def decide(self, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> AmplitudeDecision:
         """Power control of this round's packets."""
@@ -81,7 +93,18 @@ class PacketLink:
     ) -> Reception:
         """See `DigitalUplink.send`. Raises LinkError for a payload of another shape."""
         check_part(payload, first_device=first_device, uplink=self, num_trials=len(context.trials))
-        return self._send(payload, context=context, caps=caps, flips=None)
+        return self._send(payload, context=context, caps=caps)
+
+    def send_of(
+        self,
+        payload: NDArray[np.uint8],
+        *,
+        mine: NDArray[np.bool_],
+        context: UplinkContext,
+        caps: Mapping[str, ArrayLike],
+    ) -> Reception:
+        """Send as `send` does what the devices `mine` `[num_trials, num_devices]` have; of others all is zero."""
+        return self._send(payload, context=context, caps=caps, mine=mine)
 
     def send_flipped(
         self,
@@ -105,7 +128,8 @@ class PacketLink:
         *,
         context: UplinkContext,
         caps: Mapping[str, ArrayLike],
-        flips: _Flips | None,
+        flips: _Flips | None = None,
+        mine: NDArray[np.bool_] | None = None,
     ) -> Reception:
         levels = self._levels(context, caps, self._payload)
         scrambling = random_bits(context.keys(Purpose.SCRAMBLING), num_devices=self.num_devices, num_bits=self.num_bits)
@@ -115,7 +139,7 @@ class PacketLink:
             self._payload,
             Purpose.NOISE if flips is None else Purpose.BIT_FLIPS,
             context,
-            levels.amplitude,
+            levels.amplitude if mine is None else levels.amplitude * mine[..., None],
             policy=self.config.packets.policy,
             flips=flips,
         )
@@ -186,6 +210,24 @@ class PacketLink:
         levels = self._levels(context, caps, (probe,))
         return self._carry(payload, (probe,), Purpose.PROBE_NOISE, context, levels.amplitude, policy="accept").counts
 
+    def carrier_powers(
+        self, context: UplinkContext, reduce: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+    ) -> NDArray[np.float64]:
+        """Return `reduce` of g^2 |h|^2 on the carriers of the first packet of each device, `[num_trials, devices, n]`.
+
+        `reduce` takes `[rows, samples]` in portions, antennas summed, to `[rows, n]`; see `PacketChain.carrier_powers`.
+        """
+        batch = replace(self._payload[0], num_packets=1)
+        chain, clock, gains = self._chain(self._payload[0]), self._clock(), self._gains(context).astype(np.float64)
+        rows = all_rows(len(context.trials), self.num_devices, batch)
+        keys = clock.channel_keys(Purpose.CHANNEL, rows, users=1, attempt=0, context=context)
+        start_s = clock.start_s(rows, attempt=0, context=context)
+        squares, found = gains.reshape(-1, 1) ** 2, []
+        for first in range(0, len(rows), chain.rows):
+            part = slice(first, first + chain.rows)
+            found.append(reduce(chain.carrier_powers(keys[part], start_s[part]) * squares[part]))
+        return np.concatenate(found).reshape(*gains.shape, -1)
+
     def _chain(self, batch: PacketBatch, attempt: int = 0) -> PacketChain:
         return self._chain_of(self._spec(batch, attempt))
 
@@ -218,7 +260,7 @@ class PacketLink:
         return Clock(
             coherence=self.config.channel.coherence,
             packet_s=each[0],
-            round_s=total * turns,
+            round_s=total * turns if self._round_s is None else self._round_s,
             doppler_hz=self.config.channel.max_doppler_hz,
             recorded=self._recorded,
         )

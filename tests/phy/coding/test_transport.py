@@ -12,7 +12,8 @@ from phy.coding.transport.block_size import smallest_allocation, transport_block
 from phy.coding.transport.packed_crc import PackedCrc
 from phy.coding.transport.scrambling import gold_sequence, uplink_initial
 from phy.config import BITS_PER_SYMBOL, CodingConfig, mcs_entry
-from phy.config.coding import CRC_POLYNOMIALS, NUM_MCS, ScramblingConfig
+from phy.config.coding import CRC_POLYNOMIALS, ScramblingConfig
+from phy.config.mcs import NUM_MCS
 from phy.engines.fused.packets.codec import packet_codec
 
 # By py3gpp 0.6.0, nrCRCEncode: generator, bits, message, check bits, as hex with the first bit highest.
