@@ -140,6 +140,8 @@ def inspect_packets(
 
     Packets count trial by trial. `config` has modulation, access and engine by name.
     """
+    if config.mcs_varies:
+        raise LinkError("symbols are kept of one MCS, and mcs is for each device", "write one index")
     config = config.resolve_mcs()
     trials, num_devices = payload.shape[:2]
     packet_bits = 8 * config.packet_size_bytes

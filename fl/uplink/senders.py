@@ -81,6 +81,8 @@ class SenderIndex:
     ) -> None:
         """Note a round: its `numbers`, `observed` numbers by index `[count]`, and the counts of the link."""
         columns = link_columns(reception.counts, power_db=reception.power_db)
+        if reception.mcs is not None:
+            observed = {**observed, "mcs": reception.mcs[0].astype(np.float64)}
         record.note(
             round_index,
             rounds=numbers,
@@ -91,6 +93,6 @@ class SenderIndex:
 
 
 def exchangeable(link: LinkConfig) -> bool:
-    """Return True if all devices have the same channel law in every round, independent of earlier rounds."""
+    """Return True if all devices have the same link in every round, by law, independent of earlier rounds."""
     own_gain = isinstance(link.channel.gain, tuple)
-    return not (link.lasting or own_gain or link.access == "noma")
+    return not (link.lasting or own_gain or link.mcs_varies or link.access == "noma")

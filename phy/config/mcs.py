@@ -128,7 +128,7 @@ OFFSET_LIMIT_DB = 20.0
 
 def _form(value: object) -> str:
     if isinstance(value, dict | McsAdaptation):
-        return "adapt"
+        return "adaptation"
     return "list" if isinstance(value, list | tuple) else "index"
 
 
@@ -137,6 +137,6 @@ _Index = Annotated[int, Field(ge=0, lt=NUM_MCS, strict=True)]
 Mcs = Annotated[
     Annotated[_Index | None, Tag("index")]
     | Annotated[tuple[_Index, ...], Field(min_length=1), Tag("list")]
-    | Annotated[McsAdaptation, Tag("adapt")],
+    | Annotated[McsAdaptation, Tag("adaptation")],
     Discriminator(_form),
 ]

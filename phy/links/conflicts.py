@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from phy.config.access import CsiEstimation
 from phy.config.base import BITS_PER_SYMBOL
@@ -10,6 +11,7 @@ from phy.config.coding import CodingConfig
 from phy.config.conflict import Conflict, ConflictError, LeaveOut, Say, Write, rounded
 from phy.config.delays import power_delay_profile
 from phy.config.link import LinkConfig
+from phy.links.adaptation.conflicts import mcs_conflicts
 from phy.links.antennas import antenna_conflicts
 from phy.links.recorded import recorded_conflicts
 
@@ -43,6 +45,7 @@ def link_conflicts(link: LinkConfig, *, num_devices: int, payload_bits: int) -> 
         yield from _superposition(link, num_devices)
         return
     yield from _sums_only(link)
+    yield from mcs_conflicts(link, num_devices=num_devices)
     yield from _noma(link, num_devices)
     yield from _coding(link, payload_bits)
     yield from _policies(link)
@@ -358,6 +361,10 @@ def _noma(link: LinkConfig, num_devices: int) -> Iterator[Conflict]:
 
 
 def _coding(link: LinkConfig, payload_bits: int) -> Iterator[Conflict]:
+    if link.mcs_varies:
+        problems = (next(_coding(link.with_mcs(entry), payload_bits), None) for entry in link.mcs_entries)
+        yield from islice(filter(None, problems), 1)
+        return
     link = link.resolve_mcs()
     if not isinstance(link.coding, CodingConfig):
         return

@@ -154,7 +154,8 @@ def _packets(links: Iterable[LinkConfig], payload_bits: int | None) -> Iterator[
         if cut.slots:
             whole = cut.slots * cut.slot_symbols
             parts.append(f"{plural(cut.slots, 'slot')} of its own, {cut.used:.0%} of their {whole} data symbols used")
-        yield f"a packet of {plural(bits, 'bit')}: {', '.join(parts)}"
+        which = ", with the MCS of the fewest bits per symbol" if link.mcs_varies else ""
+        yield f"a packet of {plural(bits, 'bit')}{which}: {', '.join(parts)}"
         return
 
 

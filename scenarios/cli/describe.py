@@ -141,8 +141,11 @@ def _upload(scenario: Scenario) -> tuple[str, str, str]:
     size, bits = learning.num_values(), learning.payload_bits()
     if size is None or bits is None:
         return "", "", ""
-    airtime = upload_airtime_s(scenario.link, payload_bits=bits)
-    return f"{size:,}", f"{bits:,}", "no radio" if airtime is None else f"{airtime:.4g} s"
+    link = scenario.link
+    links = [link.with_mcs(entry) for entry in link.mcs_entries] if link.mcs_varies else [link]
+    found = [airtime for one in links if (airtime := upload_airtime_s(one, payload_bits=bits)) is not None]
+    words = dict.fromkeys(f"{airtime:.4g}" for airtime in (min(found), max(found))) if found else ()
+    return f"{size:,}", f"{bits:,}", f"{' to '.join(words)} s" if words else "no radio"
 
 
 def _privacy(scenario: Scenario) -> tuple[str, str, str, str, str]:

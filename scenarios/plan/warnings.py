@@ -134,6 +134,8 @@ def _unequal_uses(plan: Plan) -> Iterator[str]:
 def _uses(scenario: Scenario) -> float | None:
     """Channel uses of a round without pilots and retransmissions: airtime of all devices times bandwidth."""
     learning, link = scenario.learning, resolve_auto(scenario).link
+    if link.mcs_varies:
+        return None
     if (found := learning.superposed(link)) is not None:
         airtime_s = found[1]
     elif (bits := learning.payload_bits()) is not None and (one := upload_airtime_s(link, payload_bits=bits)):

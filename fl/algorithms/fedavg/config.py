@@ -70,6 +70,7 @@ class FedAvgConfig(Learning):
     compiled_bytes: ClassVar[int] = 100 << 20
     takes_budget: ClassVar[bool] = True
     sums: ClassVar[bool] = True
+    sends_by_mcs: ClassVar[bool] = True
 
     algorithm: Literal["fedavg"] = Field(default="fedavg", description="federated averaging")
     data: Annotated[DataSet, data_sets] = Field(

@@ -141,7 +141,10 @@ class AdaptedLink:
 
 def _added(one: Reception, other: Reception) -> Reception:
     """Two receptions of different devices as one; what a device did not send is zero in the other."""
-    assert one.delivered is not None and other.delivered is not None and one.mcs is not None and other.mcs is not None
+    assert one.delivered is not None
+    assert other.delivered is not None
+    assert one.mcs is not None
+    assert other.mcs is not None
     bursts = None if one.bursts is None or other.bursts is None else one.bursts + other.bursts
     return replace(
         one,

@@ -39,6 +39,10 @@ def find_link_conflicts(scenario: Scenario) -> Iterator[Conflict]:
             Say("an mcs"),
         )
         return
+    if scenario.link.mcs_varies:
+        problem = "a link study measures one MCS on each curve, and mcs is for each device"
+        yield Conflict("link.mcs link", problem, Write({"mcs": link.mcs_entries[0].index}, example=True))
+        return
     wrong = {"access": "orthogonal"} if link.access == "superposition" else {}
     wrong |= {"modulation": "qpsk"} if link.modulation == "analog" else {}
     if wrong:

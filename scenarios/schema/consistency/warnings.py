@@ -104,6 +104,8 @@ def _empty_slots(link: LinkConfig, payload_bits: int | None) -> Iterator[str]:
     """Slots of OFDM that a packet does not fill, and which are on the air and cost energy all the same."""
     if link.ofdm == "none" or link.plain or link.error_model == "error_free" or link.access == "superposition":
         return
+    if link.mcs_varies:
+        return  # of one MCS the slots are full, of another they are not
     bits = 8 * link.packet_size_bytes
     if payload_bits is not None and payload_bits < bits:
         return  # a payload is one packet, and no other is there to fill its slots
