@@ -208,11 +208,12 @@ class LinkConfig(Frozen):
 
     @property
     def lasting(self) -> bool:
-        """True if what is drawn of a device's channel, or its power, lasts from one round to the next."""
+        """True if what is drawn of a device's channel, its power, or its MCS, follows from earlier rounds."""
         channel = self.channel
         drawn = channel.fades or channel.selective or self.csi_error_variance > 0.0
         fades_on = drawn and channel.coherence in ("run", "doppler")
-        return fades_on or channel.traced or channel.cell is not None or self.control.closed_loop
+        steered = self.control.closed_loop or (isinstance(self.mcs, McsAdaptation) and self.mcs.adapt == "outer-loop")
+        return fades_on or channel.traced or channel.cell is not None or steered
 
     @property
     def steady(self) -> bool:
