@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.config import LinkConfig
+from phy.config.mcs import is_by_device
 from phy.fading.block_taps import FlatChannel, UplinkContext
 from phy.fading.gains import BlockGains
 from phy.frontends.resource_grid import Grid
 from phy.links.flat_chain import FlatChain, Load
-from phy.links.link import Reception
+from phy.links.link import LinkError, Reception
 from phy.links.orthogonal import OrthogonalLink
 from phy.links.packets.chain import Arrival, ChainSpec, Departure, PacketChain
 from phy.links.packets.layout import all_rows, cut_payload, row_keys
@@ -140,7 +141,7 @@ def inspect_packets(
 
     Packets count trial by trial. `config` has modulation, access and engine by name.
     """
-    if config.mcs_varies:
+    if is_by_device(config.mcs):
         raise LinkError("symbols are kept of one MCS, and mcs is for each device", "write one index")
     config = config.resolve_mcs()
     trials, num_devices = payload.shape[:2]

@@ -12,6 +12,7 @@ from fl.base.measured import Measured
 from phy.config.base import Access, Modulation
 from phy.config.conflict import Conflict, Say, Write
 from phy.config.link import LinkConfig
+from phy.config.mcs import entries_of, is_by_device
 from phy.config.registry import Registry
 from phy.engines.choice import loads_tensorflow
 from privacy.config import Mechanism
@@ -253,9 +254,9 @@ class Learning(Frozen):
 
 def several_mcs(link: LinkConfig, *, path: str, algorithm: str) -> Iterator[Conflict]:
     """Yield the conflict of an algorithm with devices that have an MCS each, if the link at `path` has them."""
-    if link.mcs_varies:
+    if is_by_device(link.mcs):
         problem = f"{algorithm} sends with one MCS, and mcs is for each device"
-        one = Write({f"{path}.mcs": link.mcs_entries[0].index}, example=True)
+        one = Write({f"{path}.mcs": entries_of(link.mcs)[0].number}, example=True)
         yield Conflict(f"{path}.mcs learning.algorithm", problem, one, Write({"learning.algorithm": "fedavg"}))
 
 

@@ -12,6 +12,7 @@ from fl.base.arrays import I64
 from fl.base.recorder import Recorder, link_columns
 from fl.uplink.plan import UploadPlan
 from phy.config import LinkConfig
+from phy.config.mcs import is_by_device
 from phy.links.link import Reception
 
 _SILENT = {"airtime_s": 0.0, "energy_j": 0.0}
@@ -95,4 +96,4 @@ class SenderIndex:
 def exchangeable(link: LinkConfig) -> bool:
     """Return True if all devices have the same link in every round, by law, independent of earlier rounds."""
     own_gain = isinstance(link.channel.gain, tuple)
-    return not (link.lasting or own_gain or link.mcs_varies or link.access == "noma")
+    return not (link.lasting or own_gain or is_by_device(link.mcs) or link.access == "noma")

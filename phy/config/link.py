@@ -22,7 +22,7 @@ from phy.config.channel import ChannelConfig
 from phy.config.coding import CodingConfig, PacketConfig
 from phy.config.conflict import ConflictError, LeaveOut
 from phy.config.delays import delay_tables
-from phy.config.mcs import TABLES, Mcs, McsAdaptation, McsEntry, by_efficiency
+from phy.config.mcs import Mcs, McsAdaptation, McsEntry, entries_of
 from phy.config.ofdm import ON_GRID, OfdmConfig
 from phy.config.power import PowerConfig, PowerPolicy
 
@@ -109,10 +109,10 @@ class LinkConfig(Frozen):
     def _mcs_names_modulation_and_rate(self) -> LinkConfig:
         if self.mcs is None:
             return self
-        lowest = self.mcs_entries[0]
+        lowest = entries_of(self.mcs)[0]
         what = f"mcs {self.mcs}" if isinstance(self.mcs, int) else "mcs"
         if self.modulation not in ("auto", lowest.modulation):
-            stands = lowest.modulation if isinstance(self.mcs, int) else "for each device or round"
+            stands: str = lowest.modulation if isinstance(self.mcs, int) else "for each device or round"
             raise ConflictError(
                 "mcs modulation", f"{what} is {stands}, but modulation is {self.modulation}", LeaveOut("mcs")
             )
@@ -149,28 +149,8 @@ class LinkConfig(Frozen):
         """
         if self.mcs is None:
             return self
-        lowest = self.with_mcs(self.mcs_entries[0])
+        lowest = with_mcs(self, entries_of(self.mcs)[0])
         return lowest if isinstance(self.mcs, int) else lowest.model_copy(update={"mcs": self.mcs})
-
-    def with_mcs(self, entry: McsEntry) -> LinkConfig:
-        """Return the link whose packets all have this MCS."""
-        coding = self.coding if isinstance(self.coding, CodingConfig) else CodingConfig(code="ldpc5g")
-        rated = coding.model_copy(update={"rate": entry.rate})
-        return self.model_copy(update={"mcs": None, "modulation": entry.modulation, "coding": rated})
-
-    @property
-    def mcs_entries(self) -> tuple[McsEntry, ...]:
-        """Every MCS that a device may send with, fewest bits per symbol first; none without `mcs`."""
-        if self.mcs is None:
-            return ()
-        if isinstance(self.mcs, McsAdaptation):
-            return self.mcs.entries
-        return by_efficiency(TABLES[1][index] for index in (self.mcs if isinstance(self.mcs, tuple) else (self.mcs,)))
-
-    @property
-    def mcs_varies(self) -> bool:
-        """True if `mcs` is for each device, or for each device and round."""
-        return self.mcs is not None and not isinstance(self.mcs, int)
 
     @property
     def control(self) -> PowerPolicy:
@@ -338,3 +318,10 @@ class LinkConfig(Frozen):
     def channel_use_s(self) -> float:
         """Duration of one complex number on the air: a symbol of the single carrier, or an OFDM sample [s]."""
         return self.symbol_s if self.ofdm == "none" else self.ofdm.sample_s
+
+
+def with_mcs(link: LinkConfig, entry: McsEntry) -> LinkConfig:
+    """Return the link whose packets all have this MCS."""
+    coding = link.coding if isinstance(link.coding, CodingConfig) else CodingConfig(code="ldpc5g")
+    rated = coding.model_copy(update={"rate": entry.rate})
+    return link.model_copy(update={"mcs": None, "modulation": entry.modulation, "coding": rated})

@@ -14,9 +14,9 @@ Table = Literal[1, 2, 3]
 
 
 class McsEntry(NamedTuple):
-    """One row of a table: its index, the modulation and the code rate."""
+    """One row of a table: its index as `number`, the modulation and the code rate."""
 
-    index: int
+    number: int
     modulation: Modulation
     rate: float
 
@@ -62,7 +62,7 @@ def mcs_entry(index: int) -> tuple[Modulation, float]:
 
 def by_efficiency(entries: Iterable[McsEntry]) -> tuple[McsEntry, ...]:
     """Return the distinct rows, fewest bits per symbol first: the tables are not in this order throughout."""
-    return tuple(sorted(set(entries), key=lambda entry: (entry.efficiency, entry.index)))
+    return tuple(sorted(set(entries), key=lambda entry: (entry.efficiency, entry.number)))
 
 
 class McsAdaptation(Frozen):
@@ -123,7 +123,7 @@ class McsAdaptation(Frozen):
 
 
 OFFSET_LIMIT_DB = 20.0
-"""Largest offset of the outer loop either way: where no candidate reaches the target, it would move without end [dB]."""
+"""Largest offset of the outer loop either way [dB]: where no candidate reaches the target, it moves without end."""
 
 
 def _form(value: object) -> str:
@@ -140,3 +140,17 @@ Mcs = Annotated[
     | Annotated[McsAdaptation, Tag("adaptation")],
     Discriminator(_form),
 ]
+
+
+def entries_of(mcs: int | tuple[int, ...] | McsAdaptation | None) -> tuple[McsEntry, ...]:
+    """Return every MCS that a device may send with, fewest bits per symbol first; none without `mcs`."""
+    if mcs is None:
+        return ()
+    if isinstance(mcs, McsAdaptation):
+        return mcs.entries
+    return by_efficiency(TABLES[1][index] for index in (mcs if isinstance(mcs, tuple) else (mcs,)))
+
+
+def is_by_device(mcs: int | tuple[int, ...] | McsAdaptation | None) -> bool:
+    """Return True for an `mcs` of each device, or of each device and round."""
+    return isinstance(mcs, tuple | McsAdaptation)

@@ -10,7 +10,8 @@ from phy.config.base import BITS_PER_SYMBOL
 from phy.config.coding import CodingConfig
 from phy.config.conflict import Conflict, ConflictError, LeaveOut, Say, Write, rounded
 from phy.config.delays import power_delay_profile
-from phy.config.link import LinkConfig
+from phy.config.link import LinkConfig, with_mcs
+from phy.config.mcs import entries_of, is_by_device
 from phy.links.adaptation.conflicts import mcs_conflicts
 from phy.links.antennas import antenna_conflicts
 from phy.links.recorded import recorded_conflicts
@@ -361,8 +362,8 @@ def _noma(link: LinkConfig, num_devices: int) -> Iterator[Conflict]:
 
 
 def _coding(link: LinkConfig, payload_bits: int) -> Iterator[Conflict]:
-    if link.mcs_varies:
-        problems = (next(_coding(link.with_mcs(entry), payload_bits), None) for entry in link.mcs_entries)
+    if is_by_device(link.mcs):
+        problems = (next(_coding(with_mcs(link, entry), payload_bits), None) for entry in entries_of(link.mcs))
         yield from islice(filter(None, problems), 1)
         return
     link = link.resolve_mcs()

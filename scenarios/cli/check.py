@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fl.algorithms.fedavg.config import FedAvgConfig, trains_in_kernels
 from fl.base.words import plural
 from phy.config import LinkConfig
+from phy.config.mcs import is_by_device
 from phy.links.airtime import cut_packet
 from phy.links.recorded import recorded_in_words
 from privacy.config.bit_flipping import BitFlippingBudget
@@ -154,7 +155,7 @@ def _packets(links: Iterable[LinkConfig], payload_bits: int | None) -> Iterator[
         if cut.slots:
             whole = cut.slots * cut.slot_symbols
             parts.append(f"{plural(cut.slots, 'slot')} of its own, {cut.used:.0%} of their {whole} data symbols used")
-        which = ", with the MCS of the fewest bits per symbol" if link.mcs_varies else ""
+        which = ", with the MCS of the fewest bits per symbol" if is_by_device(link.mcs) else ""
         yield f"a packet of {plural(bits, 'bit')}{which}: {', '.join(parts)}"
         return
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from fl.base.words import plural
 from phy.config.conflict import flow, listing
+from phy.config.mcs import is_by_device
 from phy.links.airtime import upload_airtime_s
 from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, Point, value_of
@@ -134,7 +135,7 @@ def _unequal_uses(plan: Plan) -> Iterator[str]:
 def _uses(scenario: Scenario) -> float | None:
     """Channel uses of a round without pilots and retransmissions: airtime of all devices times bandwidth."""
     learning, link = scenario.learning, resolve_auto(scenario).link
-    if link.mcs_varies:
+    if is_by_device(link.mcs):
         return None
     if (found := learning.superposed(link)) is not None:
         airtime_s = found[1]

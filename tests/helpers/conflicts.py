@@ -348,7 +348,9 @@ CONFLICTS = {
     "a candidate of another table": _link("mcs: {adapt: snr, table: 2, candidates: [3, 28]}"),
     "a step of no loop": _link("mcs: {adapt: snr, step_db: 2}"),
     "an adaptation to a channel that changes": _link("mcs: {adapt: snr}, " + _SLOW),
-    "an adaptation without kernels": _link("mcs: {adapt: snr}, engine: sionna, coding: {code: ldpc5g, standard: sionna}"),
+    "an adaptation without kernels": _link(
+        "mcs: {adapt: snr}, engine: sionna, coding: {code: ldpc5g, standard: sionna}"
+    ),
     "an outer loop that sees no error": _link("mcs: {adapt: outer-loop}"),
     "an outer loop of several attempts": _link("mcs: {adapt: outer-loop}, packets: {policy: retransmit}"),
     "a list of three": _link("coding: {code: polar5g, list_size: 3}"),

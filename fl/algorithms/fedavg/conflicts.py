@@ -20,6 +20,7 @@ from fl.schemes.scheme import SCHEME_KEYS, schemes
 from fl.uplink.channel_credit import errors_arrive
 from phy.config import LinkConfig
 from phy.config.conflict import Conflict, LeaveOut, Remedy, Say, Write, listing, remedy_in
+from phy.config.mcs import entries_of, is_by_device
 from privacy.config import Mechanism, ReceiverNoise
 
 if TYPE_CHECKING:
@@ -275,11 +276,11 @@ def _mcs(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | None) -
     response, mechanism = config.aggregation.response, None if privacy is None else privacy.for_uploads
     flips = mechanism is not None and mechanism.protects == "bits"
     counts = response is not None and response.channel != "agnostic"
-    if link.mcs_varies and errors_arrive(link) and (flips or counts):
+    if is_by_device(link.mcs) and errors_arrive(link) and (flips or counts):
         whose = _MECHANISM if flips else f"learning.aggregation.channel {SCHEME_KEYS}"
         what = f"mechanism {mechanism.mechanism}" if mechanism is not None and flips else "channel native or debias"
         problem = f"{what} counts bit errors of a probe with one MCS, and mcs is for each device"
-        one_index = Write({"link.mcs": link.mcs_entries[0].index}, example=True)
+        one_index = Write({"link.mcs": entries_of(link.mcs)[0].number}, example=True)
         yield Conflict(f"link.mcs {whose}", problem, one_index, Write({"link.packets.policy": "drop"}))
 
 

@@ -100,7 +100,7 @@ def fedavg_result(
 
 
 def _arrived(federation: Federation) -> dict[str, float]:
-    """Return right bits that arrived per second on the air, and the mean MCS of those who sent, where there are such."""
+    """Return right bits that arrived per second on the air, and the mean MCS of those who sent, where they exist."""
     record, found = federation.record, dict[str, float]()
     link, mcs = record.of_trial("link"), record.of_trial("devices").get("mcs")
     on_air_s = float(np.nansum(record.of_trial("rounds").get("airtime_s", 0.0)))

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.config.mcs import OFFSET_LIMIT_DB, McsAdaptation
+from phy.config.mcs import OFFSET_LIMIT_DB, McsAdaptation, McsEntry
 from phy.fading.block_taps import UplinkContext
-from phy.links.adaptation.curves import BlerCurve, ChainOf, measured_curve
+from phy.links.adaptation.curves import BlerCurve
 from phy.links.adaptation.effective_snr import mean_information, snr_of_information
 from phy.links.link import LinkError
-from phy.links.packets.link import PacketLink
 from phy.measure.counts import LinkCounts
+
+if TYPE_CHECKING:
+    from phy.links.packets.link import PacketLink
 
 
 def move_offset(
@@ -34,15 +36,21 @@ def move_offset(
 
 class Chooser:
     """Chooses among the entries of `config`, whose payloads take `each_s` [s]; `base` is the link of the first one.
+    `curve_of` returns the block error rate of an entry's packets over AWGN.
 
     Of the candidates with a block error rate of at most the target the one with the shortest payload is chosen; of
     those alike, which carriers of whole slots make, the most robust one. Without any it is the first one.
     """
 
     def __init__(
-        self, config: McsAdaptation, *, base: PacketLink, each_s: NDArray[np.float64], chain_of: ChainOf
+        self,
+        config: McsAdaptation,
+        *,
+        base: PacketLink,
+        each_s: NDArray[np.float64],
+        curve_of: Callable[[McsEntry], BlerCurve],
     ) -> None:
-        self._config, self._base, self._chain_of, self._entries = config, base, chain_of, config.entries
+        self._config, self._base, self._curve_of, self._entries = config, base, curve_of, config.entries
         # The most robust one last among those alike: later places win.
         self._order = np.lexsort((-np.arange(len(each_s)), -each_s))
         self._known: dict[int, NDArray[np.float64]] = {}
@@ -51,8 +59,7 @@ class Chooser:
     @cached_property
     def curves(self) -> tuple[BlerCurve, ...]:
         """Block error rates over AWGN of the candidates' packets."""
-        bits, of = self._base.packet_bits, self._base.config.with_mcs
-        return tuple(measured_curve(of(one), packet_bits=bits, chain_of=self._chain_of) for one in self._entries)
+        return tuple(map(self._curve_of, self._entries))
 
     @cached_property
     def _modulations(self) -> tuple[str, ...]:

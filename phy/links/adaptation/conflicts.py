@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from phy.config import LinkConfig
 from phy.config.conflict import Conflict, Say, Write
-from phy.config.mcs import McsAdaptation
+from phy.config.mcs import McsAdaptation, entries_of, is_by_device
 
 _OWN = "an mcs for each device"
 
@@ -14,9 +14,9 @@ _OWN = "an mcs for each device"
 def mcs_conflicts(link: LinkConfig, *, num_devices: int) -> Iterator[Conflict]:
     """Yield every conflict of `mcs` where it is a list or an adaptation; access is not superposition."""
     mcs = link.mcs
-    if not link.mcs_varies:
+    if not is_by_device(link.mcs):
         return
-    single = Write({"mcs": link.mcs_entries[0].index}, example=True)
+    single = Write({"mcs": entries_of(link.mcs)[0].number}, example=True)
     if isinstance(mcs, tuple) and len(mcs) != num_devices:
         problem = f"mcs has length {len(mcs)}, num_devices is {num_devices}"
         yield Conflict("mcs", problem, Write({"num_devices": len(mcs)}), Say("one MCS for all"))

@@ -30,7 +30,7 @@ def gray_levels(bits: int) -> NDArray[np.float64]:
     for place in range(bits - 1, -1, -1):
         sign = 1.0 - 2.0 * ((label >> (bits - 1 - place)) & 1)
         level = sign * ((1 << (bits - 1 - place)) - level)
-    return level / np.sqrt(2.0 * np.mean(level**2))
+    return np.asarray(level / np.sqrt(2.0 * np.mean(level**2)))
 
 
 def bit_information(modulation: str, snr_db: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phy.config import BITS_PER_SYMBOL, LinkConfig
-from phy.config.mcs import McsAdaptation
+from phy.config.link import with_mcs
+from phy.config.mcs import McsAdaptation, McsEntry, entries_of
 from phy.fading.block_taps import UplinkContext
 from phy.links.adaptation.choice import Chooser
+from phy.links.adaptation.curves import BlerCurve, LinkOf, measured_curve
 from phy.links.airtime import upload_airtime_s
 from phy.links.link import LinkError, Reception, check_part, round_airtime
-from phy.links.packets.chain import ChainSpec, PacketChain
-from phy.links.packets.link import PacketLink
 from phy.measure.burstiness import Burstiness
 from phy.measure.counts import LinkCounts
+
+if TYPE_CHECKING:
+    from phy.links.packets.link import PacketLink
 
 _Mine = NDArray[np.bool_]
 
@@ -26,28 +29,26 @@ _Mine = NDArray[np.bool_]
 class AdaptedLink:
     """Orthogonal access of devices with different MCS; see `DigitalUplink`.
 
-    Links of single MCS are built when a device first uses them. Fades, noise and scrambling of a device are drawn by
-    device and round, whatever its MCS. Rounds start at one interval, so that the channel of all moves on in the same
-    time: that of a list is the round itself, that of link adaptation a round of the slowest candidate. Raises LinkError
-    for a list of another length than `num_devices`.
+    `link_of` builds the link of a single MCS, when a device first uses it. Fades, noise and scrambling of a device are
+    drawn by device and round, whatever its MCS. Rounds start at one interval, so that the channel of all moves on in
+    the same time: that of a list is the round itself, that of link adaptation a round of the slowest candidate. Raises
+    LinkError for a list of another length than `num_devices`.
     """
 
-    def __init__(
-        self, config: LinkConfig, *, num_devices: int, num_bits: int, chain_of: Callable[[ChainSpec], PacketChain]
-    ) -> None:
+    def __init__(self, config: LinkConfig, *, num_devices: int, num_bits: int, link_of: LinkOf) -> None:
         self.config, self.num_devices, self.num_bits, self.parted = config.resolve_mcs(), num_devices, num_bits, False
-        self._chain_of, self._entries, mcs = chain_of, config.mcs_entries, config.mcs
+        self._link_of, self._entries, mcs = link_of, entries_of(config.mcs), config.mcs
         self._links: dict[int, PacketLink] = {}
         self._bits_per_symbol = max(BITS_PER_SYMBOL[entry.modulation] for entry in self._entries)
         each_s = np.array(
-            [upload_airtime_s(config.with_mcs(entry), payload_bits=num_bits) or 0.0 for entry in self._entries]
+            [upload_airtime_s(with_mcs(config, entry), payload_bits=num_bits) or 0.0 for entry in self._entries]
         )
         self._fixed: NDArray[np.int64] | None = None
         of_device = np.full(num_devices, each_s.argmax())
         if isinstance(mcs, tuple):
             if len(mcs) != num_devices:
                 raise LinkError(f"mcs has length {len(mcs)}, num_devices is {num_devices}", "use one MCS per device")
-            places = {entry.index: place for place, entry in enumerate(self._entries)}
+            places = {entry.number: place for place, entry in enumerate(self._entries)}
             of_device = self._fixed = np.array([places[index] for index in mcs])
         # Multiplied, so that a list of one MCS has the very round of that MCS.
         users = np.bincount(of_device, minlength=len(each_s))
@@ -56,7 +57,7 @@ class AdaptedLink:
         if isinstance(mcs, McsAdaptation):
             self._genie = mcs.adapt == "genie"
             if not self._genie:
-                self._chooser = Chooser(mcs, base=self._link(0), each_s=each_s, chain_of=chain_of)
+                self._chooser = Chooser(mcs, base=self._link(0), each_s=each_s, curve_of=self._curve)
 
     def send(
         self,
@@ -102,14 +103,17 @@ class AdaptedLink:
 
     def _link(self, place: int) -> PacketLink:
         if place not in self._links:
-            self._links[place] = PacketLink(
-                self.config.with_mcs(self._entries[place]),
+            self._links[place] = self._link_of(
+                with_mcs(self.config, self._entries[place]),
                 num_devices=self.num_devices,
                 num_bits=self.num_bits,
-                chain_of=self._chain_of,
                 round_s=self._round_s,
             )
         return self._links[place]
+
+    def _curve(self, entry: McsEntry) -> BlerCurve:
+        packet_bits = min(self.num_bits, 8 * self.config.packet_size_bytes)
+        return measured_curve(with_mcs(self.config, entry), packet_bits=packet_bits, link_of=self._link_of)
 
     def _best(
         self, sent: Callable[[int, _Mine], Reception], shape: tuple[int, int]
@@ -131,7 +135,7 @@ class AdaptedLink:
         """One reception from those of the devices `mine` of each MCS."""
         total: Reception | None = None
         for place, mine, part in parts:
-            index = np.where(mine, self._entries[place].index, 0)
+            index = np.where(mine, self._entries[place].number, 0)
             part = replace(part, bursts=_widened(part.bursts, self._bits_per_symbol))
             total = replace(part, mcs=index) if total is None else _added(total, replace(part, mcs=index))
         assert total is not None

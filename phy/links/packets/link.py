@@ -15,7 +15,7 @@ from phy.config import CodingConfig, LinkConfig
 from phy.fading.block_taps import UplinkContext
 from phy.fading.gains import check_gains, device_gains
 from phy.links.link import LinkError, Reception, check_part, round_airtime
-from phy.links.packets.chain import ChainSpec, PacketChain, compiled_part
+from phy.links.packets.chain import ChainSpec, PacketChain, SeesCarriers, compiled_part
 from phy.links.packets.closed_loop import PowerLoop
 from phy.links.packets.delivery import Delivery, Transmission, deliver
 from phy.links.packets.layout import Clock, PacketBatch, Recorded, all_rows, cut_payload
@@ -73,11 +73,6 @@ class PacketLink:
         self._payload = cut_payload(num_bits, packet_size_bytes=self.config.packet_size_bytes)
         self._loop: tuple[tuple[int, tuple[int, ...]], PowerLoop] | None = None
         self._last_gains: tuple[tuple[object, ...], dict[tuple[PacketBatch, ...], NDArray[np.float64]]] | None = None
-
-    @property
-    def packet_bits(self) -> int:
-        """Payload bits of the first packet, the longest one."""
-        return self._payload[0].payload_bits
 
     def decide(self, context: UplinkContext, caps: Mapping[str, ArrayLike]) -> AmplitudeDecision:
         """Power control of this round's packets."""
@@ -215,10 +210,13 @@ class PacketLink:
     ) -> NDArray[np.float64]:
         """Return `reduce` of g^2 |h|^2 on the carriers of the first packet of each device, `[num_trials, devices, n]`.
 
-        `reduce` takes `[rows, samples]` in portions, antennas summed, to `[rows, n]`; see `PacketChain.carrier_powers`.
+        `reduce` takes `[rows, samples]` in portions, antennas summed, to `[rows, n]`; see `SeesCarriers`. Raises
+        LinkError for an engine that does not tell them.
         """
         batch = replace(self._payload[0], num_packets=1)
         chain, clock, gains = self._chain(self._payload[0]), self._clock(), self._gains(context).astype(np.float64)
+        if not isinstance(chain, SeesCarriers):
+            raise LinkError(f"engine {self.config.engine} does not tell the carriers of a channel", "use engine fused")
         rows = all_rows(len(context.trials), self.num_devices, batch)
         keys = clock.channel_keys(Purpose.CHANNEL, rows, users=1, attempt=0, context=context)
         start_s = clock.start_s(rows, attempt=0, context=context)

@@ -38,7 +38,8 @@ LINK_STUDY = Measured(rates=LINK_RATES, axes=get_args(Axis))
 
 NEVER_NEGATIVE = (
     *("mse", "wasserstein2", "variance_ratio", "squared_error", "amplitude", "peak_amplitude", "num_active"),
-    *(*RADIO, *SPENT, "mcs", "mean_mcs", "goodput_bps", "dropped", "retransmissions", "kappa", "kappa_standard_error", "kappa_measured", "l1_distance"),
+    *(*RADIO, *SPENT, "dropped", "retransmissions", "kappa", "kappa_standard_error", "kappa_measured", "l1_distance"),
+    *("mcs", "mean_mcs", "goodput_bps"),
     *("test_rmse", "best_rmse", "validation_rmse"),
     *("test_loss", "train_loss", "distance_sq", "recovered_variance", "largest_mean_gap", "largest_variance_gap"),
     *("clipped_values", "rounds_sent", "sigma", "energy_left_j", "b", "num_attackers", "personal_loss"),

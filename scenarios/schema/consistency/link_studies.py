@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from fl.base.words import plural
 from phy.config.conflict import Conflict, ConflictError, LeaveOut, Say, Write
+from phy.config.mcs import entries_of, is_by_device
 from phy.engines.choice import with_engine
 from phy.links.conflicts import link_conflicts
 from scenarios.schema.schema import MeasureConfig, Scenario
@@ -39,9 +40,9 @@ def find_link_conflicts(scenario: Scenario) -> Iterator[Conflict]:
             Say("an mcs"),
         )
         return
-    if scenario.link.mcs_varies:
+    if is_by_device(scenario.link.mcs):
         problem = "a link study measures one MCS on each curve, and mcs is for each device"
-        yield Conflict("link.mcs link", problem, Write({"mcs": link.mcs_entries[0].index}, example=True))
+        yield Conflict("link.mcs link", problem, Write({"mcs": entries_of(link.mcs)[0].number}, example=True))
         return
     wrong = {"access": "orthogonal"} if link.access == "superposition" else {}
     wrong |= {"modulation": "qpsk"} if link.modulation == "analog" else {}

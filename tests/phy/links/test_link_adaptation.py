@@ -115,7 +115,7 @@ def test_mutual_information_is_that_of_a_demapper(modulation: str) -> None:
     sent, noise = draw.integers(len(points), size=count), draw.standard_normal((count, 2)) @ [1.0, 1j]
     variance = 10.0 ** (-snr_db / 10.0)
     received = points[sent] + noise * np.sqrt(variance / 2.0)
-    likely = np.exp(-np.abs(received[:, None] - points) ** 2 / variance)
+    likely = np.exp(-(np.abs(received[:, None] - points) ** 2) / variance)
     each = np.zeros(count)
     for place in range(bits):
         same_bit = labels[:, place] == labels[sent, place][:, None]
@@ -146,7 +146,9 @@ def test_carriers_that_a_choice_reads_are_those_that_the_link_meets() -> None:
 def test_predicted_and_measured_errors_over_selective_channels_agree() -> None:
     """240 channels of each MCS: the sum of errors has variance sum p (1 - p); the curve is off by at most 0.1 dB."""
     for index, snr_max_db in ((4, 5.0), (12, 12.0), (22, 21.0)):
-        uplink = built(OVER_CARRIERS, {"adapt": "snr", "candidates": [index]}, 24, 480, power={"snr_max_db": snr_max_db})
+        uplink = built(
+            OVER_CARRIERS, {"adapt": "snr", "candidates": [index]}, 24, 480, power={"snr_max_db": snr_max_db}
+        )
         wrong = send(uplink, trials=10).counts.packet_errors.sum()
         snr_db = uplink._chooser.effective_snr_db(context(trials=10))[..., 0]
         curve = uplink._chooser.curves[0]
@@ -164,7 +166,7 @@ def test_the_fastest_candidate_within_the_target_is_chosen() -> None:
     bler = np.stack([curve.bler(snr_db[..., place]) for place, curve in enumerate(chooser.curves)], axis=-1)
     fastest = [max((place for place in range(3) if one[place] <= 0.1), default=0) for one in bler.reshape(-1, 3)]
     assert found.mcs is not None
-    assert found.mcs.ravel().tolist() == [entries[place].index for place in fastest]
+    assert found.mcs.ravel().tolist() == [entries[place].number for place in fastest]
     assert set(fastest) == {0, 1, 2}
 
 
