@@ -8,7 +8,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 from phy.config import LinkConfig
+from phy.config.mcs import is_by_device
 from phy.engines.choice import engine_of
+from phy.links.adaptation.link import AdaptedLink
 from phy.links.air_chain import AirChain
 from phy.links.conflicts import engine_conflicts, link_conflicts
 from phy.links.error_models import ErrorFreeUplink, IndependentFlips, NoiselessAir
@@ -39,12 +41,19 @@ def compile_digital(config: LinkConfig, *, num_devices: int, num_bits: int) -> D
         return ErrorFreeUplink(config, num_devices=num_devices, num_bits=num_bits)
     for conflict in engine_conflicts(config):
         raise LinkError(conflict)
+    if is_by_device(config.mcs):
+        return AdaptedLink(config, num_devices=num_devices, num_bits=num_bits, link_of=packet_link)
     link: OrthogonalLink | PacketLink
     if config.plain:
         link = OrthogonalLink(config, num_devices=num_devices, num_bits=num_bits, chain=flat_chain(config))
     else:
-        link = PacketLink(config, num_devices=num_devices, num_bits=num_bits, chain_of=packet_chain)
+        link = packet_link(config, num_devices=num_devices, num_bits=num_bits)
     return link if config.error_model == "measured" else IndependentFlips(link, chain_over=flipping_chain)
+
+
+def packet_link(config: LinkConfig, *, num_devices: int, num_bits: int, round_s: float | None = None) -> PacketLink:
+    """Return the packet link of a configuration in the engine that it selects; `round_s` as in `PacketLink`."""
+    return PacketLink(config, num_devices=num_devices, num_bits=num_bits, chain_of=packet_chain, round_s=round_s)
 
 
 def flipping_chain(radio: PacketChain, spec: ChainSpec) -> PacketChain:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.config import LinkConfig
+from phy.config.mcs import is_by_device
 from phy.fading.block_taps import FlatChannel, UplinkContext
 from phy.fading.gains import BlockGains
 from phy.frontends.resource_grid import Grid
@@ -140,6 +141,8 @@ def inspect_packets(
 
     Packets count trial by trial. `config` has modulation, access and engine by name.
     """
+    if is_by_device(config.mcs):
+        raise LinkError("symbols are kept of one MCS, and mcs is for each device", "write one index")
     config = config.resolve_mcs()
     if config.ofdm != "none" and config.ofdm.packing == "shared":
         raise LinkError("an inspection shows packets with slots of their own", "write ofdm.packing: whole-slots")

@@ -12,6 +12,7 @@ from fl.base.measured import Measured
 from phy.config.base import Access, Modulation
 from phy.config.conflict import Conflict, Say, Write
 from phy.config.link import LinkConfig
+from phy.config.mcs import entries_of, is_by_device
 from phy.config.registry import Registry
 from phy.engines.choice import loads_tensorflow
 from privacy.config import Mechanism
@@ -51,7 +52,8 @@ class Learning(Frozen):
     """A learning algorithm, `learning` of a scenario. An algorithm is a class in the registry `algorithms`.
 
     `side_by_side`: trials share their work, and are computed in batches; others are computed one by one. `sums`: the
-    server can work with the sum of all devices, under access superposition.
+    server can work with the sum of all devices, under access superposition. `sends_by_mcs`: devices may have a
+    modulation and coding scheme each.
     `sends_amplitudes`: devices send at a receive amplitude that caps limit. `takes_budget`: a privacy budget may limit
     the run. `compiled_bytes`: memory of the compiled code of a round, without the link.
     """
@@ -61,6 +63,7 @@ class Learning(Frozen):
     sends_amplitudes: ClassVar[bool] = False
     takes_budget: ClassVar[bool] = False
     sums: ClassVar[bool] = False
+    sends_by_mcs: ClassVar[bool] = False
 
     algorithm: str
 
@@ -164,6 +167,8 @@ class Learning(Frozen):
                     Write({"access": "noma"}),
                     Write({"access": "auto"}),
                 )
+            if not self.sends_by_mcs:
+                yield from several_mcs(one, path=path, algorithm=self.algorithm)
             if one.modulation == "analog":
                 problem = f"{self.algorithm} sends bits, which modulation analog cannot carry"
                 yield Conflict(
@@ -245,6 +250,14 @@ class Learning(Frozen):
     def findings(self, facts: PointFacts) -> Iterator[str]:
         """Yield a sentence, without its full stop, for all that went wrong: what, why, and the key to change."""
         yield from ()
+
+
+def several_mcs(link: LinkConfig, *, path: str, algorithm: str) -> Iterator[Conflict]:
+    """Yield the conflict of an algorithm with devices that have an MCS each, if the link at `path` has them."""
+    if is_by_device(link.mcs):
+        problem = f"{algorithm} sends with one MCS, and mcs is for each device"
+        one = Write({f"{path}.mcs": entries_of(link.mcs)[0].number}, example=True)
+        yield Conflict(f"{path}.mcs learning.algorithm", problem, one, Write({"learning.algorithm": "fedavg"}))
 
 
 algorithms: Registry[Learning] = Registry(

@@ -22,7 +22,7 @@ ENSEMBLE_W2 = "ensemble_wasserstein2"
 
 RATES = (*LINK_RATES, "probed_error_rate", "end_error_rate")
 
-UPLOADS = ("probed_low", "flip_probability", "target", "credited", "clipped_values")
+UPLOADS = ("mcs", "probed_low", "flip_probability", "target", "credited", "clipped_values")
 """Numbers per device and round of uploads that a mechanism or a scheme protects."""
 
 AT_HOME = ("personal_accuracy", "personal_loss", "global_accuracy_at_home")

@@ -12,6 +12,7 @@ from fl.base.arrays import I64
 from fl.base.recorder import Recorder, link_columns
 from fl.uplink.plan import UploadPlan
 from phy.config import LinkConfig
+from phy.config.mcs import is_by_device
 from phy.links.link import Reception
 
 _SILENT = {"airtime_s": 0.0, "energy_j": 0.0}
@@ -81,6 +82,8 @@ class SenderIndex:
     ) -> None:
         """Note a round: its `numbers`, `observed` numbers by index `[count]`, and the counts of the link."""
         columns = link_columns(reception.counts, power_db=reception.power_db)
+        if reception.mcs is not None:
+            observed = {**observed, "mcs": reception.mcs[0].astype(np.float64)}
         record.note(
             round_index,
             rounds=numbers,
@@ -91,6 +94,6 @@ class SenderIndex:
 
 
 def exchangeable(link: LinkConfig) -> bool:
-    """Return True if all devices have the same channel law in every round, independent of earlier rounds."""
+    """Return True if all devices have the same link in every round, by law, independent of earlier rounds."""
     own_level = isinstance(link.channel.gain, tuple) or isinstance(link.power.written[1], tuple)
-    return not (link.lasting or own_level or link.access == "noma")
+    return not (link.lasting or own_level or is_by_device(link.mcs) or link.access == "noma")

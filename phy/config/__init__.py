@@ -3,8 +3,9 @@
 from phy.config.access import CsiError, CsiEstimation, ImpairmentsConfig, NomaConfig, ReceiverConfig
 from phy.config.base import BITS_PER_SYMBOL, Access, ErrorModel, Frozen, Modulation
 from phy.config.channel import CellConfig, ChannelConfig
-from phy.config.coding import CRC_BITS, CodingConfig, PacketConfig, mcs_entry
+from phy.config.coding import CRC_BITS, CodingConfig, PacketConfig
 from phy.config.link import LinkConfig
+from phy.config.mcs import McsAdaptation, mcs_entry
 from phy.config.ofdm import OfdmConfig
 from phy.config.power import LoopConfig, PowerConfig
 
@@ -22,6 +23,7 @@ __all__ = [
     "ImpairmentsConfig",
     "LinkConfig",
     "LoopConfig",
+    "McsAdaptation",
     "Modulation",
     "NomaConfig",
     "OfdmConfig",

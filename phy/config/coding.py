@@ -1,4 +1,4 @@
-"""Forward error correction, the MCS table, and the policy for packets in error."""
+"""Forward error correction, and the policy for packets in error."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from phy.config.base import CodeRate, Frozen, Modulation, word_or_mapping
+from phy.config.base import CodeRate, Frozen, word_or_mapping
 from phy.config.conflict import ConflictError, LeaveOut, Write
 
 CodeName = Literal["repetition", "convolutional", "turbo", "polar5g", "ldpc5g"]
@@ -262,16 +262,3 @@ CRC_POLYNOMIALS = {
 }
 """Powers of x in the generator polynomials of TS 38.212 5.1; crc24b is that of code blocks."""
 CRC_BITS = {name: powers[0] for name, powers in CRC_POLYNOMIALS.items() if name != "crc24b"}
-
-_MCS_TABLE_1: tuple[tuple[Modulation, float], ...] = (
-    *(("qpsk", r / 1024) for r in (120, 157, 193, 251, 308, 379, 449, 526, 602, 679)),
-    *(("16qam", r / 1024) for r in (340, 378, 434, 490, 553, 616, 658)),
-    *(("64qam", r / 1024) for r in (438, 466, 517, 567, 616, 666, 719, 772, 822, 873, 910, 948)),
-)
-
-NUM_MCS = len(_MCS_TABLE_1)
-
-
-def mcs_entry(index: int) -> tuple[Modulation, float]:
-    """(modulation, code rate) of an MCS index 0..28, TS 38.214 Table 5.1.3.1-1."""
-    return _MCS_TABLE_1[index]

@@ -19,9 +19,10 @@ from pydantic import Discriminator, Field, Tag, model_validator
 from phy.config.access import CsiError, CsiEstimation, ImpairmentsConfig, NomaConfig, ReceiverConfig
 from phy.config.base import BITS_PER_SYMBOL, Access, ErrorModel, Frozen, Modulation, word_or_mapping
 from phy.config.channel import ChannelConfig
-from phy.config.coding import NUM_MCS, CodingConfig, PacketConfig, mcs_entry
+from phy.config.coding import CodingConfig, PacketConfig
 from phy.config.conflict import ConflictError, LeaveOut
 from phy.config.delays import delay_tables
+from phy.config.mcs import Mcs, McsAdaptation, McsEntry, entries_of
 from phy.config.ofdm import ON_GRID, OfdmConfig
 from phy.config.power import PowerConfig, PowerPolicy
 
@@ -55,8 +56,10 @@ class LinkConfig(Frozen):
         default="auto", description="orthogonal, superposition or noma; auto: as the learning scheme sends"
     )
     modulation: Modulation = Field(default="auto", description="constellation; auto: as the learning scheme sends")
-    mcs: Annotated[int, Field(ge=0, lt=NUM_MCS, strict=True)] | None = Field(
-        default=None, description="index of TS 38.214 Table 5.1.3.1-1 in place of modulation and code rate"
+    mcs: Mcs = Field(
+        default=None,
+        description="index of TS 38.214 Table 5.1.3.1-1 in place of modulation and code rate, or a list of one for "
+        "each device, or {adapt: ...}: chosen for every device and round; left out: modulation and coding hold",
     )
     coding: Coding = Field(default="none", description="none, or a channel code")
     packets: PacketConfig = Field(default=PacketConfig(), description="CRC of packets, and use of packets in error")
@@ -106,22 +109,21 @@ class LinkConfig(Frozen):
     def _mcs_names_modulation_and_rate(self) -> LinkConfig:
         if self.mcs is None:
             return self
-        modulation, rate = mcs_entry(self.mcs)
-        if self.modulation not in ("auto", modulation):
+        lowest = entries_of(self.mcs)[0]
+        what = f"mcs {self.mcs}" if isinstance(self.mcs, int) else "mcs"
+        if self.modulation not in ("auto", lowest.modulation):
+            stands: str = lowest.modulation if isinstance(self.mcs, int) else "for each device or round"
             raise ConflictError(
-                "mcs modulation",
-                f"mcs {self.mcs} is {modulation}, but modulation is {self.modulation}",
-                LeaveOut("mcs"),
+                "mcs modulation", f"{what} is {stands}, but modulation is {self.modulation}", LeaveOut("mcs")
             )
         coding, usual = self.coding, CodingConfig.model_fields["rate"].default
         if isinstance(coding, CodingConfig) and coding.code != "ldpc5g":
-            raise ConflictError("mcs", f"mcs {self.mcs} means code ldpc5g, the code is {coding.code}", LeaveOut("mcs"))
+            raise ConflictError("mcs", f"{what} means code ldpc5g, the code is {coding.code}", LeaveOut("mcs"))
         # A run's own file has every default written out: no code, or the default rate.
-        if isinstance(coding, CodingConfig) and coding.rate not in (rate, usual):
+        if isinstance(coding, CodingConfig) and coding.rate not in (lowest.rate, usual):
+            stands = f"rate {lowest.rate:.4f}" if isinstance(self.mcs, int) else "rates of its own"
             raise ConflictError(
-                "mcs coding.rate",
-                f"mcs {self.mcs} has rate {rate:.4f}, but coding.rate is {coding.rate:g}",
-                LeaveOut("mcs"),
+                "mcs coding.rate", f"{what} has {stands}, but coding.rate is {coding.rate:g}", LeaveOut("mcs")
             )
         return self
 
@@ -141,14 +143,14 @@ class LinkConfig(Frozen):
         return resolved.model_copy(update=update)
 
     def resolve_mcs(self) -> LinkConfig:
-        """Return the link with the modulation and code rate of `mcs` written out."""
+        """Return the link with the modulation and code rate of `mcs` written out.
+
+        Of several they are those of the MCS with the fewest bits per symbol, and `mcs` stays.
+        """
         if self.mcs is None:
             return self
-        modulation, rate = mcs_entry(self.mcs)
-        coding = self.coding if isinstance(self.coding, CodingConfig) else CodingConfig(code="ldpc5g")
-        return self.model_copy(
-            update={"mcs": None, "modulation": modulation, "coding": coding.model_copy(update={"rate": rate})}
-        )
+        lowest = with_mcs(self, entries_of(self.mcs)[0])
+        return lowest if isinstance(self.mcs, int) else lowest.model_copy(update={"mcs": self.mcs})
 
     @property
     def control(self) -> PowerPolicy:
@@ -186,11 +188,12 @@ class LinkConfig(Frozen):
 
     @property
     def lasting(self) -> bool:
-        """True if what is drawn of a device's channel, or its power, lasts from one round to the next."""
+        """True if what is drawn of a device's channel, its power, or its MCS, follows from earlier rounds."""
         channel = self.channel
         drawn = channel.fades or channel.selective or self.csi_error_variance > 0.0
         fades_on = drawn and channel.coherence in ("run", "doppler")
-        return fades_on or channel.traced or channel.cell is not None or self.control.closed_loop
+        steered = self.control.closed_loop or (isinstance(self.mcs, McsAdaptation) and self.mcs.adapt == "outer-loop")
+        return fades_on or channel.traced or channel.cell is not None or steered
 
     @property
     def steady(self) -> bool:
@@ -322,3 +325,10 @@ def noise_bandwidth_hz(link: LinkConfig) -> float:
     """Bandwidth that a device's power is spread over: symbol rate, or carriers in use times their spacing [Hz]."""
     ofdm = link.ofdm
     return link.bandwidth_hz if ofdm == "none" else ofdm.num_carriers * ofdm.subcarrier_spacing_hz
+
+
+def with_mcs(link: LinkConfig, entry: McsEntry) -> LinkConfig:
+    """Return the link whose packets all have this MCS."""
+    coding = link.coding if isinstance(link.coding, CodingConfig) else CodingConfig(code="ldpc5g")
+    rated = coding.model_copy(update={"rate": entry.rate})
+    return link.model_copy(update={"mcs": None, "modulation": entry.modulation, "coding": rated})

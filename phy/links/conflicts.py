@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from phy.config.access import CsiEstimation
 from phy.config.base import BITS_PER_SYMBOL
 from phy.config.coding import CodingConfig
 from phy.config.conflict import Conflict, ConflictError, LeaveOut, Say, Write, rounded
 from phy.config.delays import power_delay_profile
-from phy.config.link import LinkConfig
+from phy.config.link import LinkConfig, with_mcs
+from phy.config.mcs import entries_of, is_by_device
+from phy.links.adaptation.conflicts import mcs_conflicts
 from phy.links.antennas import antenna_conflicts
 from phy.links.budget import power_conflicts
 from phy.links.recorded import recorded_conflicts
@@ -48,6 +51,7 @@ def link_conflicts(link: LinkConfig, *, num_devices: int, payload_bits: int) -> 
         yield from _superposition(link, num_devices)
         return
     yield from _sums_only(link)
+    yield from mcs_conflicts(link, num_devices=num_devices)
     yield from _noma(link, num_devices)
     yield from _coding(link, payload_bits)
     yield from _policies(link)
@@ -377,6 +381,10 @@ def _noma(link: LinkConfig, num_devices: int) -> Iterator[Conflict]:
 
 
 def _coding(link: LinkConfig, payload_bits: int) -> Iterator[Conflict]:
+    if is_by_device(link.mcs):
+        problems = (next(_coding(with_mcs(link, entry), payload_bits), None) for entry in entries_of(link.mcs))
+        yield from islice(filter(None, problems), 1)
+        return
     link = link.resolve_mcs()
     if not isinstance(link.coding, CodingConfig):
         return

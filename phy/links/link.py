@@ -43,7 +43,8 @@ class Reception:
       packets and of silent devices are zero in `payload` and known to be missing. None: all packets of active devices;
     - `power_db` `[num_trials, num_devices]`: transmit power over N0 of each device under closed-loop control, or None;
     - `bursts`: error pattern within packets, runs and symbol labels, or None without a radio;
-    - `round_airtime_s` `[num_trials]`: latency of the round [s], see `round_airtime`, or None without a radio.
+    - `round_airtime_s` `[num_trials]`: latency of the round [s], see `round_airtime`, or None without a radio;
+    - `mcs` `[num_trials, num_devices]` int64: index of the MCS that each device sent with, None where all have one.
     """
 
     payload: NDArray[np.uint8]
@@ -53,6 +54,7 @@ class Reception:
     power_db: NDArray[np.float64] | None = None
     bursts: Burstiness | None = None
     round_airtime_s: NDArray[np.float64] | None = None
+    mcs: NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from fl.algorithms.fedavg.config import FedAvgConfig, trains_in_kernels
 from fl.base.words import plural
 from phy.config import LinkConfig
 from phy.config.link import noise_bandwidth_hz
+from phy.config.mcs import is_by_device
 from phy.links.airtime import cut_packet
 from phy.links.budget import budget_in_words
 from phy.links.recorded import recorded_in_words
@@ -169,7 +170,8 @@ def _packets(links: Iterable[LinkConfig], payload_bits: int | None) -> Iterator[
             whole, slots = cut.slots * cut.slot_symbols, plural(cut.slots, "slot")
             where = f"{slots} of its own" if cut.packets == 1 else f"{cut.packets} packets share {slots}"
             parts.append(f"{where}, {cut.used:.0%} of their {whole} data symbols used")
-        yield f"a packet of {plural(bits, 'bit')}: {', '.join(parts)}"
+        which = ", with the MCS of the fewest bits per symbol" if is_by_device(link.mcs) else ""
+        yield f"a packet of {plural(bits, 'bit')}{which}: {', '.join(parts)}"
         return
 
 

@@ -14,6 +14,8 @@ from fl.base.words import plural
 from fl.schemes.scheme import Scheme
 from fl.uplink.channel_credit import sure_noise_power
 from phy.config.conflict import listing
+from phy.config.link import with_mcs
+from phy.config.mcs import entries_of, is_by_device
 from phy.links.airtime import upload_airtime_s
 from scenarios.plan.points import Plan, Point
 from scenarios.plan.warnings import BINDING, binding_caps
@@ -141,8 +143,11 @@ def _upload(scenario: Scenario) -> tuple[str, str, str]:
     size, bits = learning.num_values(), learning.payload_bits()
     if size is None or bits is None:
         return "", "", ""
-    airtime = upload_airtime_s(scenario.link, payload_bits=bits)
-    return f"{size:,}", f"{bits:,}", "no radio" if airtime is None else f"{airtime:.4g} s"
+    link = scenario.link
+    links = [with_mcs(link, entry) for entry in entries_of(link.mcs)] if is_by_device(link.mcs) else [link]
+    each = [airtime for one in links if (airtime := upload_airtime_s(one, payload_bits=bits)) is not None]
+    words = dict.fromkeys(f"{airtime:.4g}" for airtime in (min(each), max(each))) if each else ()
+    return f"{size:,}", f"{bits:,}", f"{' to '.join(words)} s" if words else "no radio"
 
 
 def _privacy(scenario: Scenario) -> tuple[str, str, str, str, str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from fl.base.words import plural
 from phy.config.conflict import flow, listing
+from phy.config.mcs import is_by_device
 from phy.links.airtime import upload_airtime_s
 from scenarios.plan.identity import canonical_json
 from scenarios.plan.points import Plan, Point, value_of
@@ -134,6 +135,8 @@ def _unequal_uses(plan: Plan) -> Iterator[str]:
 def _uses(scenario: Scenario) -> float | None:
     """Channel uses of a round without pilots and retransmissions: airtime of all devices times bandwidth."""
     learning, link = scenario.learning, resolve_auto(scenario).link
+    if is_by_device(link.mcs):
+        return None
     if (found := learning.superposed(link)) is not None:
         airtime_s = found[1]
     elif (bits := learning.payload_bits()) is not None and (one := upload_airtime_s(link, payload_bits=bits)):

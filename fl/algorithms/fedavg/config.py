@@ -46,7 +46,7 @@ _MEASURED = Measured(
         *("test_accuracy", "best_accuracy", "validated_accuracy", "test_rmse", "best_rmse", "test_r2"),
         *("test_loss", "train_loss", "num_parameters"),
         *("upload_bits", "empty_rounds", "rounds_sent", *SPENT, *PRIVACY, *_AGGREGATION, *AT_HOME),
-        "participation_fairness",
+        *("participation_fairness", "goodput_bps", "mean_mcs"),
         *("strong_convexity", "smoothness", "heterogeneity", "bound_valid", "bound_contraction"),
         *("upload_symbols", "vote_error_rate"),
     ),
@@ -70,6 +70,7 @@ class FedAvgConfig(Learning):
     compiled_bytes: ClassVar[int] = 100 << 20
     takes_budget: ClassVar[bool] = True
     sums: ClassVar[bool] = True
+    sends_by_mcs: ClassVar[bool] = True
 
     algorithm: Literal["fedavg"] = Field(default="fedavg", description="federated averaging")
     data: Annotated[DataSet, data_sets] = Field(

@@ -17,8 +17,10 @@ from fl.models.kinds.networks import MODEL_KEYS, OF_IMAGES
 from fl.schemes.codecs.codec import codecs
 from fl.schemes.mean import MeanScheme
 from fl.schemes.scheme import SCHEME_KEYS, schemes
+from fl.uplink.channel_credit import errors_arrive
 from phy.config import LinkConfig
 from phy.config.conflict import Conflict, LeaveOut, Remedy, Say, Write, listing, remedy_in
+from phy.config.mcs import entries_of, is_by_device
 from privacy.config import Mechanism, ReceiverNoise
 
 if TYPE_CHECKING:
@@ -56,6 +58,7 @@ def fedavg_conflicts(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechani
     yield from _scheme(config, link=link, privacy=privacy)
     yield from _personal(config)
     yield from _selection(config, link=link, privacy=privacy)
+    yield from _mcs(config, link=link, privacy=privacy)
     if link.access == "superposition" and config.sums:
         yield from _superposed(config, link=link, privacy=privacy)
     elif config.attack is not None and config.attack.acts_on == "air":
@@ -266,6 +269,19 @@ def _selection(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | N
         problem = f"selection {selection.name} tells the {what} of devices, which no privacy mechanism protects"
         whose = _MECHANISM if privacy is not None else SCHEME_KEYS
         yield Conflict(f"{keys} {whose}", problem, draw, Write({"selection": "by-age"}))
+
+
+def _mcs(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | None) -> Iterator[Conflict]:
+    """Mechanisms that answer for the bit errors of a link, whose devices have one MCS each."""
+    response, mechanism = config.aggregation.response, None if privacy is None else privacy.for_uploads
+    flips = mechanism is not None and mechanism.protects == "bits"
+    counts = response is not None and response.channel != "agnostic"
+    if is_by_device(link.mcs) and errors_arrive(link) and (flips or counts):
+        whose = _MECHANISM if flips else f"learning.aggregation.channel {SCHEME_KEYS}"
+        what = f"mechanism {mechanism.mechanism}" if mechanism is not None and flips else "channel native or debias"
+        problem = f"{what} counts bit errors of a probe with one MCS, and mcs is for each device"
+        one_index = Write({"link.mcs": entries_of(link.mcs)[0].number}, example=True)
+        yield Conflict(f"link.mcs {whose}", problem, one_index, Write({"link.packets.policy": "drop"}))
 
 
 def _samples(learning: FedAvgConfig) -> Iterator[Conflict]:

@@ -64,7 +64,8 @@ FIRST_COLUMNS = ("test_loss", "test_accuracy", "test_rmse", "test_r2", "train_lo
 class Federation(Trials):
     """One trial of federated averaging.
 
-    `weights` `[M]` is the server's model after the last round, `record` keeps what the rounds reported. `ended`: one of
+    `weights` `[M]` is the server's model after the last round, `record` keeps what the rounds reported. `drops`: the
+    server keeps no packet that its check sum finds wrong. `ended`: one of
     those who would send in the next round has nothing left of a budget that stops the trial.
     """
 
@@ -77,6 +78,7 @@ class Federation(Trials):
         data: ImageData = load_images(config.data, seed=seed, trial=trial)
         shape, num_classes, on_air = data.image_shape, data.num_classes, link.resolve_digital()
         self.data = data
+        self.drops = link.access != "superposition" and link.packets.policy != "accept"
         self.partition: Partition = partition(
             data.y_train,
             config=config.partition,

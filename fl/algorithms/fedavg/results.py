@@ -81,6 +81,7 @@ def fedavg_result(
             **_votes(rounds),
             **_over_air(rounds),
             **{f"total_{name}": float(rounds[total][-1]) for name, total in SPENT.items() if total in rounds},
+            **_arrived(federation),
             **federation.participation.metrics(),
             **federation.uplink.facts,
             **federation.budget,
@@ -96,6 +97,18 @@ def fedavg_result(
         keeps_bursts=False,
     )
     return result
+
+
+def _arrived(federation: Federation) -> dict[str, float]:
+    """Return right bits that arrived per second on the air, and the mean MCS of those who sent, where they exist."""
+    record, found = federation.record, dict[str, float]()
+    link, mcs = record.of_trial("link"), record.of_trial("devices").get("mcs")
+    on_air_s = float(np.nansum(record.of_trial("rounds").get("airtime_s", 0.0)))
+    if federation.drops and on_air_s > 0.0:
+        found["goodput_bps"] = float((link["bits"] - link["bit_errors"]).sum()) / on_air_s
+    if mcs is not None and not np.isnan(mcs).all():
+        found["mean_mcs"] = float(np.nanmean(mcs))
+    return found
 
 
 def _scores(rounds: dict[str, F64]) -> dict[str, float]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fl.algorithms.flmc.account import amplitude_caps, hides_alone, slope_within, uncreditable
 from fl.algorithms.flmc.attackers import check_attack
 from fl.algorithms.flmc.tasks.config import LogisticConfig
+from fl.algorithms.learning import several_mcs
 from fl.attacks.attacks import attack_conflicts
 from fl.base.words import plural
 from fl.uplink.channel_credit import sure_noise_power
@@ -39,6 +40,7 @@ def all_conflicts(config: FlmcConfig, *, link: LinkConfig, privacy: Mechanism | 
             Write({"preconditioned": True}),
             Write({"burn_in": needed}, note="and more rounds"),
         )
+    yield from several_mcs(link, path="link", algorithm="flmc")
     yield from _quantizer_conflicts(config, privacy)
     if config.debias and not config.sends.debiases:
         problem = f"debias needs scheme digital-orthogonal, the scheme is {config.scheme}"

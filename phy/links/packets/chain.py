@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,4 +128,16 @@ class PacketChain(Protocol):
 
     def mean_power(self, channel_key: NDArray[np.uint32], start_s: NDArray[np.float32]) -> NDArray[np.floating]:
         """|h|^2 `[rows, users]` averaged over a row's symbols (and carriers) and antennas; see `Frontend`."""
+        ...
+
+
+@runtime_checkable
+class SeesCarriers(Protocol):
+    """A chain that tells the channel on its carriers: that of fused kernels for one device per resource."""
+
+    def carrier_powers(self, channel_key: NDArray[np.uint32], start_s: NDArray[np.float32]) -> NDArray[np.floating]:
+        """|h|^2 `[rows, samples]` summed over antennas, on all carriers of one line of every slot of a packet.
+
+        Of a single carrier a line is a stretch of symbols.
+        """
         ...

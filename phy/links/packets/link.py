@@ -17,7 +17,7 @@ from phy.fading.block_taps import UplinkContext
 from phy.fading.gains import arrival_gains, check_gains
 from phy.links.airtime import packets_of_a_run
 from phy.links.link import LinkError, Reception, check_part, round_airtime
-from phy.links.packets.chain import ChainSpec, PacketChain, compiled_part
+from phy.links.packets.chain import ChainSpec, PacketChain, SeesCarriers, compiled_part
 from phy.links.packets.closed_loop import PowerLoop
 from phy.links.packets.delivery import Delivery, Transmission, deliver
 from phy.links.packets.layout import Clock, PacketBatch, Recorded, all_rows, cut_payload, runs_before
@@ -48,15 +48,22 @@ class PacketLink:
     """Packets of all devices through coding, front-end and receiver; see `DigitalUplink`.
 
     `num_bits` is the payload of one device in one round. Devices are grouped under NOMA in the order of their numbers.
-    `chain_of` returns the chain of an engine for a specification. Raises LinkError for a number of devices that is no
-    multiple of the group size, and ValueError for a device without a gain.
+    `chain_of` returns the chain of an engine for a specification; `round_s`: interval of rounds, the time that they
+    take if left out. Raises LinkError for a number of devices that is no multiple of the group size, and ValueError for
+    a device without a gain.
     """
 
     def __init__(
-        self, config: LinkConfig, *, num_devices: int, num_bits: int, chain_of: Callable[[ChainSpec], PacketChain]
+        self,
+        config: LinkConfig,
+        *,
+        num_devices: int,
+        num_bits: int,
+        chain_of: Callable[[ChainSpec], PacketChain],
+        round_s: float | None = None,
     ) -> None:
         self.config = config.resolve_mcs()
-        self._chain_of = chain_of
+        self._chain_of, self._round_s = chain_of, round_s
         self.parted = False
         self.num_devices = num_devices
         self.num_bits = num_bits
@@ -83,7 +90,18 @@ class PacketLink:
     ) -> Reception:
         """See `DigitalUplink.send`. Raises LinkError for a payload of another shape."""
         check_part(payload, first_device=first_device, uplink=self, num_trials=len(context.trials))
-        return self._send(payload, context=context, caps=caps, flips=None)
+        return self._send(payload, context=context, caps=caps)
+
+    def send_of(
+        self,
+        payload: NDArray[np.uint8],
+        *,
+        mine: NDArray[np.bool_],
+        context: UplinkContext,
+        caps: Mapping[str, ArrayLike],
+    ) -> Reception:
+        """Send as `send` does what the devices `mine` `[num_trials, num_devices]` have; of others all is zero."""
+        return self._send(payload, context=context, caps=caps, mine=mine)
 
     def send_flipped(
         self,
@@ -107,7 +125,8 @@ class PacketLink:
         *,
         context: UplinkContext,
         caps: Mapping[str, ArrayLike],
-        flips: _Flips | None,
+        flips: _Flips | None = None,
+        mine: NDArray[np.bool_] | None = None,
     ) -> Reception:
         levels = self._levels(context, caps, self._payload)
         scrambling = random_bits(context.keys(Purpose.SCRAMBLING), num_devices=self.num_devices, num_bits=self.num_bits)
@@ -117,7 +136,7 @@ class PacketLink:
             self._payload,
             Purpose.NOISE if flips is None else Purpose.BIT_FLIPS,
             context,
-            levels.amplitude,
+            levels.amplitude if mine is None else levels.amplitude * mine[..., None],
             policy=self.config.packets.policy,
             flips=flips,
         )
@@ -188,6 +207,27 @@ class PacketLink:
         levels = self._levels(context, caps, (probe,))
         return self._carry(payload, (probe,), Purpose.PROBE_NOISE, context, levels.amplitude, policy="accept").counts
 
+    def carrier_powers(
+        self, context: UplinkContext, reduce: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+    ) -> NDArray[np.float64]:
+        """Return `reduce` of g^2 |h|^2 on the carriers of the first packet of each device, `[num_trials, devices, n]`.
+
+        `reduce` takes `[rows, samples]` in portions, antennas summed, to `[rows, n]`; see `SeesCarriers`. Raises
+        LinkError for an engine that does not tell them.
+        """
+        batch = replace(self._payload[0], num_packets=1)
+        chain, clock, gains = self._chain(self._payload[0]), self._clock(), self._gains(context).astype(np.float64)
+        if not isinstance(chain, SeesCarriers):
+            raise LinkError(f"engine {self.config.engine} does not tell the carriers of a channel", "use engine fused")
+        rows = all_rows(len(context.trials), self.num_devices, batch)
+        keys = clock.channel_keys(Purpose.CHANNEL, rows, users=1, attempt=0, context=context)
+        start_s = clock.start_s(rows, attempt=0, context=context)
+        squares, found = gains.reshape(-1, 1) ** 2, []
+        for first in range(0, len(rows), chain.rows):
+            part = slice(first, first + chain.rows)
+            found.append(reduce(chain.carrier_powers(keys[part], start_s[part]) * squares[part]))
+        return np.concatenate(found).reshape(*gains.shape, -1)
+
     def _chain(self, batch: PacketBatch) -> PacketChain:
         return self._chain_of(self._spec(batch, attempt=0, packets=batch.shared))
 
@@ -227,7 +267,7 @@ class PacketLink:
             saved_s=runs_before(last.first, shared=first.shared) * each[0] - before,
             coherence=self.config.channel.coherence,
             packet_s=each[0],
-            round_s=total * turns,
+            round_s=total * turns if self._round_s is None else self._round_s,
             doppler_hz=self.config.channel.max_doppler_hz,
             recorded=self._recorded,
         )

@@ -39,6 +39,7 @@ LINK_STUDY = Measured(rates=LINK_RATES, axes=get_args(Axis))
 NEVER_NEGATIVE = (
     *("mse", "wasserstein2", "variance_ratio", "squared_error", "amplitude", "peak_amplitude", "num_active"),
     *(*RADIO, *SPENT, "dropped", "retransmissions", "kappa", "kappa_standard_error", "kappa_measured", "l1_distance"),
+    *("mcs", "mean_mcs", "goodput_bps"),
     *("test_rmse", "best_rmse", "validation_rmse"),
     *("test_loss", "train_loss", "distance_sq", "recovered_variance", "largest_mean_gap", "largest_variance_gap"),
     *("clipped_values", "rounds_sent", "sigma", "energy_left_j", "b", "num_attackers", "personal_loss"),
@@ -58,7 +59,7 @@ SHARES = (
 
 LARGER_IS_BETTER = (
     *("accuracy", "accuracy_at_home", "aggregation_snr_db", "aggregation_snr_20log_db", "anonymity"),
-    *("sample_size", "r2"),
+    *("sample_size", "r2", "goodput_bps"),
 )
 SMALLER_IS_BETTER = (
     *("mse", "rmse", "wasserstein2", "split_rhat", "loss", "error_rate", "squared_error", "distance_sq", "l1_distance"),

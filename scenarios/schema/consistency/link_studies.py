@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from fl.base.words import plural
 from phy.config.conflict import Conflict, ConflictError, LeaveOut, Say, Write
+from phy.config.mcs import entries_of, is_by_device
 from phy.engines.choice import with_engine
 from phy.links.conflicts import link_conflicts
 from scenarios.schema.schema import MeasureConfig, Scenario
@@ -38,6 +39,10 @@ def find_link_conflicts(scenario: Scenario) -> Iterator[Conflict]:
             Write({"modulation": "qpsk"}, example=True),
             Say("an mcs"),
         )
+        return
+    if is_by_device(scenario.link.mcs):
+        problem = "a link study measures one MCS on each curve, and mcs is for each device"
+        yield Conflict("link.mcs link", problem, Write({"mcs": entries_of(link.mcs)[0].number}, example=True))
         return
     wrong = {"access": "orthogonal"} if link.access == "superposition" else {}
     wrong |= {"modulation": "qpsk"} if link.modulation == "analog" else {}

@@ -15,6 +15,7 @@ from fl.uplink.budgets import upload_parameters
 from fl.uplink.channel_credit import errors_together, law_of_errors
 from phy.coding.plan import plan_packet
 from phy.config import LinkConfig
+from phy.config.mcs import is_by_device
 from phy.engines.choice import has_bfloat16
 from phy.links.airtime import cut_packet, fullest_packet_bytes
 from phy.links.recorded import recorded_warnings
@@ -104,6 +105,8 @@ def _empty_slots(link: LinkConfig, payload_bits: int | None) -> Iterator[str]:
     """Slots of OFDM that a packet does not fill, and which are on the air and cost energy all the same."""
     if link.ofdm == "none" or link.plain or link.error_model == "error_free" or link.access == "superposition":
         return
+    if is_by_device(link.mcs):
+        return  # of one MCS the slots are full, of another they are not
     bits = 8 * link.packet_size_bytes
     if payload_bits is not None and payload_bits < bits:
         return  # a payload is one packet, and no other is there to fill its slots

@@ -23,6 +23,7 @@ FORMS: dict[str, tuple[str, Any]] = {
     "link.csi": ("perfect or a mapping with error_variance or estimator", {"error_variance": 0.01}),
     "link.coding": ("none or a mapping with code", {"code": "ldpc5g", "rate": 0.5}),
     "link.coding.block_length": ("auto or a whole number of bits from 8 to 8448", 1024),
+    "link.mcs": ("an index from 0 to 28, a list of one for each device, or a mapping with adapt", {"adapt": "snr"}),
     "link.noma": ("a mapping", {"group_size": 2, "detector": "sic"}),
     "link.ofdm": ("none or a mapping", {"num_subcarriers": 72}),
     "link.ofdm.guard_carriers": ("a list of two whole numbers, guards on the left and on the right", [5, 6]),

@@ -39,6 +39,15 @@ LOOPED = LinkConfig.model_validate(
         },
     }
 )
+ADAPTED = LinkConfig.model_validate(
+    {
+        "mcs": {"adapt": "outer-loop", "candidates": [2, 8, 14], "outdated_rounds": 1, "step_db": 3.0},
+        "channel": {"fading": "rayleigh"},
+        "power": {"policy": "fixed", "snr_max_db": 8.0},
+        "packets": {"policy": "drop"},
+        "packet_size_bytes": 100,
+    }
+)
 LOSSY = LinkConfig.model_validate(
     {
         "access": "orthogonal",
@@ -188,6 +197,7 @@ CASES = {
         link=NOISY.model_copy(update={"channel": NOISY.channel.model_copy(update={"fading": "rayleigh"})}),
         privacy=FLIPS,
     ),
+    "outer loop": Case(learning=fedavg(codec="fixed-point"), link=ADAPTED, remembers=(*UP, "link", "offsets", "known")),
     "closed loop": Case(learning=fedavg(codec="fixed-point"), link=LOOPED, remembers=(*UP, "link", "loop", "powers")),
     "noise": Case(learning=fedavg(), link=NOISY, privacy=NOISE),
     "a budget that stops": Case(learning=fedavg(rounds=8), privacy=spending("stop"), remembers=("allowance", "sent")),

@@ -11,8 +11,9 @@ from phy.coding.plan import plan_packet
 from phy.coding.transport.block_size import smallest_allocation, transport_block_size
 from phy.coding.transport.packed_crc import PackedCrc
 from phy.coding.transport.scrambling import gold_sequence, uplink_initial
-from phy.config import BITS_PER_SYMBOL, CodingConfig, mcs_entry
-from phy.config.coding import CRC_POLYNOMIALS, NUM_MCS, ScramblingConfig
+from phy.config import BITS_PER_SYMBOL, CodingConfig
+from phy.config.coding import CRC_POLYNOMIALS, ScramblingConfig
+from phy.config.mcs import TABLES, Table
 from phy.engines.fused.packets.codec import packet_codec
 
 # By py3gpp 0.6.0, nrCRCEncode: generator, bits, message, check bits, as hex with the first bit highest.
@@ -121,13 +122,13 @@ def test_coded_bits_are_scrambled_by_the_sequence() -> None:
     assert np.array_equal(sent[0][0] ^ sent[1][0], gold_sequence(557059, sent[0].shape[1]))
 
 
-def test_mcs_entries_are_those_of_another_program() -> None:
+@pytest.mark.parametrize("table", [1, 2, 3])
+def test_mcs_entries_are_those_of_another_program(table: Table) -> None:
     from sionna.phy.nr.utils import decode_mcs_index
 
-    for index in range(NUM_MCS):
-        order, rate = decode_mcs_index(index, table_index=1, is_pusch=False)
-        modulation, ours = mcs_entry(index)
-        assert (BITS_PER_SYMBOL[modulation], ours) == (int(order), pytest.approx(float(rate), abs=1e-9))
+    for index, modulation, ours in TABLES[table]:
+        order, rate = decode_mcs_index(index, table_index=table, is_pusch=False)
+        assert (BITS_PER_SYMBOL[modulation], ours) == (int(order), pytest.approx(float(rate), abs=1e-7))
 
 
 @pytest.mark.parametrize(

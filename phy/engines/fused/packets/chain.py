@@ -13,7 +13,7 @@ from phy.engines.fused.fading.rays import draw_rays, rays_of
 from phy.engines.fused.fading.traces import TraceLines
 from phy.engines.fused.impairments import impairments_of
 from phy.engines.fused.packets.air import AirRows, carry_packets
-from phy.engines.fused.packets.channel import mean_powers
+from phy.engines.fused.packets.channel import line_powers, mean_powers
 from phy.engines.fused.packets.codec import packet_codec
 from phy.engines.fused.packets.plan import num_blocks, plan_waveform, recorded_lines_of
 from phy.engines.fused.packets.soft import APP, HARD, MAXLOG
@@ -115,6 +115,10 @@ class FusedPacketChain(PacketChain):
     def mean_power(self, channel_key: NDArray[np.uint32], start_s: NDArray[np.float32]) -> NDArray[np.floating]:
         keys, given = read_only(channel_key[:, 0]), self._given(channel_key[:, 0], start_s, self._lines)
         return mean_powers(keys, given, read_only(start_s), plan=self._plan, threads=self._threads)[:, None]
+
+    def carrier_powers(self, channel_key: NDArray[np.uint32], start_s: NDArray[np.float32]) -> NDArray[np.floating]:
+        keys, given = read_only(channel_key[:, 0]), self._given(channel_key[:, 0], start_s, self._lines)
+        return line_powers(keys, given, read_only(start_s), plan=self._plan, threads=self._threads)
 
     def _given(
         self, keys: NDArray[np.uint32], start_s: NDArray[np.float32], recorded: TraceLines | RecordedWaves | None

@@ -297,3 +297,63 @@ def mean_powers(
         threads=threads,
     )
     return power
+
+
+@lean_kernel
+def _line_powers(
+    plan: Any,
+    keys: Any,
+    given: Any,
+    start_s: Any,
+    power: Any,
+    first: Any,
+    last: Any,
+    _: Any,
+    lanes: Any,
+    waves: Any,
+    taps: Any,
+    nodes: Any,
+) -> None:
+    plane, fades = plan.plane, plan.fades
+    row = 0 if fades.still else plane.line_rows // 2
+    for n in range(first, last):
+        if waves is not None:
+            draw_waves(fades, keys[n], given[n], waves)
+        for slot in range(power.shape[1]):
+            if not plane.along_line:
+                slot_taps(plan, keys[n], waves, start_s[n], slot, taps, nodes)
+            for tile in range((plane.width + LINE - 1) // LINE):
+                count = min(plane.width - tile * LINE, LINE)
+                for antenna in range(fades.num_antennas):
+                    if plane.along_line:
+                        instants_line(plan, keys[n], waves, start_s[n], antenna, slot, lanes, count)
+                    else:
+                        channel_line(plan, taps, nodes, antenna, row, tile, lanes, NONE, count)
+                    for i in range(count):
+                        square = lanes[CHANNEL + i] ** 2 + lanes[CHANNEL + ROOM + i] ** 2
+                        power[n, slot, tile * LINE + i] += square
+
+
+def line_powers(
+    keys: NDArray[np.uint32],
+    given: NDArray[np.float32],
+    start_s: NDArray[np.float32],
+    *,
+    plan: KernelPacketPlan,
+    threads: int,
+) -> NDArray[np.float64]:
+    """|h|^2 `[rows, samples]` summed over antennas, on the middle line of every slot; of a still channel on one line.
+
+    Arguments as of `mean_powers`. Of slots that are stretches of a single carrier the last one may be shorter and is
+    left out where there are others.
+    """
+    plane, slots = plan.plane, 1 if plan.fades.still else plan.plane.num_slots
+    if plane.along_line and slots > 1:
+        slots = plane.num_symbols // plane.width
+    power, channel = np.zeros((len(keys), slots, plane.width)), plan.channel
+    run_tasks(
+        lambda first, last: _line_powers(channel, keys, given, start_s, power, first, last, *fading_scratch(plan)),
+        num_tasks=len(keys),
+        threads=threads,
+    )
+    return power.reshape(len(keys), -1)

@@ -1,0 +1,1 @@
+"""Links whose devices send with modulation and coding schemes (MCS) of their own: lists, and link adaptation."""
