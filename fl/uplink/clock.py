@@ -38,7 +38,7 @@ class RoundClock(Kept):
     @property
     def busy(self) -> Bools:
         """Devices `[num_devices]` that compute or wait to send."""
-        return np.isfinite(self._ready_s)
+        return np.asarray(np.isfinite(self._ready_s))
 
     def begin(self, who: Participants, round_index: int) -> Participants:
         """Let `who` begin to compute; return who sends in this round: those of `who`, or of all under way.

@@ -66,7 +66,7 @@ def _of_link(config: FedAvgConfig, timing: TimingConfig, *, link: LinkConfig) ->
     for key, word, usual in (("access", "noma", "orthogonal"), ("multiplexing", "ofdma", "tdma")):
         if getattr(link, key) == word:
             problem = f"timing needs devices that send in turn or add up in the air, and {key} is {word}"
-            yield Conflict(f"link.{key} {_PART}", problem, Write({f"link.{key}": usual}), LeaveOut("timing"))
+            yield Conflict(f"link.{key} {_PART}", problem, Write({f"link.{key}": usual}), LeaveOut(_PART))
             return
     bits = config.payload_bits()
     if timing.keeps or timing.deadline_s is None or bits is None or link.access == "superposition":
@@ -83,11 +83,11 @@ def _of_budgets(*, link: LinkConfig, privacy: Mechanism | None) -> Iterator[Conf
     """Yield budgets of which it is unknown when they are spent."""
     if link.power.budget is not None:
         problem = "power.budget counts on a sum in every round, and late devices are in none"
-        yield Conflict(f"link.power.budget {_PART}", problem, LeaveOut("link.power.budget"), LeaveOut("timing"))
+        yield Conflict(f"link.power.budget {_PART}", problem, LeaveOut("link.power.budget"), LeaveOut(_PART))
     if privacy is not None and privacy.budget is not None and not privacy.calibrated:
         problem = "a budget that only watches asks before a round who sends, and timing tells it in the round"
         yield Conflict(
-            f"privacy.budget.calibrate {_PART}", problem, LeaveOut("timing"), Say("a budget that is calibrated")
+            f"privacy.budget.calibrate {_PART}", problem, LeaveOut(_PART), Say("a budget that is calibrated")
         )
 
 
