@@ -20,7 +20,7 @@ class RoundClock(Kept):
 
     - `per_step` `[num_devices]`: samples that a device processes in a local step;
     - `airtime_s` of one upload sent once: it decides who can still send;
-    - `in_turn`: uploads take turns; else each has its own resources, or all add up at once.
+    - `in_turn`: uploads take turns; else those of a round add up at once.
     """
 
     kept = ("_ready_s", "_started", "_free_s", "_arrived")
@@ -88,7 +88,8 @@ class RoundClock(Kept):
         }
         if self._config.keeps:
             self._ready_s -= self._duration_s
-            self._free_s[0] = max(self._free_s[0], ends.max(initial=-np.inf)) - self._duration_s
+            if self._in_turn:
+                self._free_s[0] = max(self._free_s[0], ends.max(initial=-np.inf)) - self._duration_s
         else:
             self._ready_s[:] = np.inf
         return numbers

@@ -58,8 +58,8 @@ class TimingConfig(Frozen):
 
     def describe(self) -> list[str]:
         """Return the line for `phyloop check`."""
-        ends = [f"after {self.deadline_s:g} s"] * (self.deadline_s is not None)
-        ends += [f"at arrival {self.arrivals}"] * (self.arrivals is not None)
+        ends = [] if self.deadline_s is None else [f"after {self.deadline_s:g} s"]
+        ends += [] if self.arrivals is None else [f"at arrival {self.arrivals}"]
         if not ends:
             return ["a round ends when all uploads have arrived"]
         late = f"count (1 + age)^-{self.staleness_exponent:g} in a later round" if self.keeps else "are dropped"
@@ -75,11 +75,12 @@ def compute_times(compute: ComputeConfig, *, processed: F64, exponential: F64) -
 def upload_ends(ready_s: F64, *, airtime_s: F64 | float, free_s: float, in_turn: bool) -> F64:
     """Times at which uploads `[K]` of known `airtime_s` end [s], by the times at which they are ready to be sent.
 
-    In turn they are sent in the order in which they are ready, the first not before `free_s`: with airtimes A,
-    e_j = max(e_{j-1}, r_j) + A_j = S_j + max(free, max_{i<=j} (r_i - S_{i-1})), S_j = A_1 + ... + A_j.
+    None begins before `free_s`. In turn they are sent in the order in which they are ready: with airtimes A,
+    e_j = max(e_{j-1}, r_j) + A_j = S_j + max(free, max_{i<=j} (r_i - S_{i-1})), S_j = A_1 + ... + A_j. Otherwise all of
+    a round add up at once, and e_j is the earliest end of a sum that has upload j in it.
     """
     if not in_turn:
-        return np.asarray(ready_s + airtime_s)
+        return np.asarray(np.maximum(ready_s, free_s) + airtime_s)
     order = np.argsort(ready_s, kind="stable")
     each = np.broadcast_to(airtime_s, ready_s.shape)[order]
     total = np.cumsum(each)

@@ -145,6 +145,14 @@ def test_devices_that_add_up_wait_for_the_last_of_those_in_time() -> None:
     )
 
 
+def test_a_device_that_was_ready_too_late_for_a_sum_is_in_the_next_one_from_its_beginning() -> None:
+    given = {"compute": COMPUTE, "arrivals": 3, "late": "keep"}
+    arrived, numbers = run(*clock_of(given, samples=np.linspace(5.0, 60.0, 12), airtime_s=0.05, in_turn=False), 200)
+    assert (numbers["round_s"] >= 0.05).all()
+    assert (numbers["round_s"] == 0.05).sum() > 20  # three were ready when the sum before was on the air
+    assert max(len(one) for one in arrived) > 3  # then all that were ready add up
+
+
 def test_no_other_setting_shifts_the_times_of_devices() -> None:
     def times(timing: Any, **more: Any) -> F64:
         clock, part = clock_of({"compute": COMPUTE, **timing}, samples=np.full(20, 9.0), **more)
@@ -267,3 +275,19 @@ def test_dropped_uploads_are_awaited_until_the_deadline() -> None:
     who = part.of(0)
     clock.begin(replace(who, sends=who.devices != 2), 0)
     assert clock.end(np.array([0, 1, 3, 4, 5]), 0, airtime_s=None)["round_s"] == 3.0
+
+
+@pytest.mark.parametrize(
+    ("timing", "words"),
+    [
+        ({}, "a round ends when all uploads have arrived"),
+        ({"deadline_s": 2, "arrivals": 3}, "a round ends after 2 s or at arrival 3; late updates are dropped"),
+        (
+            {"arrivals": 3, "late": "keep"},
+            "a round ends at arrival 3; late updates count (1 + age)^-0.5 in a later round",
+        ),
+    ],
+)
+def test_a_check_says_when_a_round_ends(timing: Any, words: str) -> None:
+    config = FedAvgConfig.model_validate({**LEARNING, "timing": timing})
+    assert words in config.describe(lambda _, value: str(value), link=LinkConfig.model_validate(FADES))
