@@ -201,7 +201,7 @@ class Run:
 
         Args:
             y: a metric of a trial or an error rate; with x along the run a number of a round.
-            x: dotted path of a setting; or `round`, `channel_uses`, `elapsed_s` or `spent_j`.
+            x: dotted path of a setting; or `round`, `channel_uses`, `elapsed_s`, `wall_s` or `spent_j`.
             series: paths of which each value has a curve. Paths that are swept besides join them.
             where: settings of the sweep points to keep, path: value or list of values.
 

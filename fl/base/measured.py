@@ -9,6 +9,9 @@ SPENT = ("total_airtime_s", "total_energy_j")
 RADIO = ("airtime_s", "energy_j", "elapsed_s", "spent_j")
 ALONG = ("round", "channel_uses", "elapsed_s", "spent_j")
 """What x of a curve along a run may be; channel uses are time on the air times bandwidth."""
+
+TIMED = ("round_s", "wall_s", "num_late", "staleness")
+"""Numbers of rounds whose devices take time to compute; `wall_s` may be x as well."""
 LINK = ("snr_db", "power_db", "dropped", "retransmissions")
 """Numbers that a link records per trial, per round, and per device and round."""
 

@@ -20,7 +20,7 @@ from phy.measure.counts import LinkCounts
 Table = Literal["rounds", "link", "devices"]
 Columns = Mapping[str, NDArray[Any]]
 
-SPENT = {"airtime_s": "elapsed_s", "energy_j": "spent_j"}
+SPENT = {"airtime_s": "elapsed_s", "energy_j": "spent_j", "round_s": "wall_s"}
 """Costs of every round, and the names of their sums from the first round on."""
 
 
@@ -74,6 +74,10 @@ class Recorder:
             dimensions, series = len(self._shapes[table]), self._tables[table]
             for name, values in columns.items():
                 series.setdefault(name, {})[index] = values if values.ndim == dimensions else values[None]
+
+    def noted(self, table: Table, name: str, index: int) -> NDArray[Any] | None:
+        """Return what was noted of round `index`, None if nothing was."""
+        return self._tables[table].get(name, {}).get(index)
 
     def note_bursts(self, bursts: Burstiness | None) -> None:
         """Add how the errors of a round lie together, if there were bits that may err."""

@@ -87,8 +87,10 @@ class Participation(Kept):
         """True if some devices are left out of a round."""
         return self._num_chosen < len(self._samples)
 
-    def of(self, round_index: int) -> Participants:
+    def of(self, round_index: int, *, busy: Bools | None = None) -> Participants:
         """Return who takes part in a round, once all rounds before it have ended; asked again it is the same.
+
+        Devices `busy` `[num_devices]` with an earlier round count among those of this one, and do not begin anew.
 
         Every draw is made for all devices, so that another probability of one thing does not shift the others. Raises
         LearningError for scores that are NaN or of another shape.
@@ -98,7 +100,10 @@ class Participation(Kept):
         dropped, straggling, done = drawn.random((3, len(self._samples)))
         if self.chooses and not self._selection.uniform:
             order = self._ranked(order, round_index)
-        chosen = np.sort(order[: self._num_chosen])
+        if busy is None:
+            chosen = np.sort(order[: self._num_chosen])
+        else:
+            chosen = np.sort(order[~busy[order]][: max(self._num_chosen - int(busy.sum()), 0)])
         late = straggling[chosen] < self._config.straggling
         partial = 1 + np.floor(done[chosen] * (self._steps - 1)).astype(np.int64)
         sends = dropped[chosen] >= self._config.dropout
@@ -122,14 +127,10 @@ class Participation(Kept):
         return {"participation_age": float(np.mean(round_index + 1 - self._last))} if self.chooses else {}
 
     def metrics(self) -> dict[str, float]:
-        """Return Jain's index of how often each device was chosen, 1 if all were equally often; empty for all always.
-
-        (sum_k n_k)^2 / (K sum_k n_k^2), Jain et al. 1984.
-        """
-        times = self._times.astype(np.float64)
-        if not self.chooses or not times.any():
+        """Return Jain's index of how often each device was chosen; empty where all are in every round."""
+        if not self.chooses or not self._times.any():
             return {}
-        return {"participation_fairness": float(times.sum() ** 2 / (len(times) * (times**2).sum()))}
+        return {"participation_fairness": jain(self._times)}
 
     def _ranked(self, order: I64, round_index: int) -> I64:
         """Return all devices, the largest scores first, equal ones in this order."""
@@ -160,3 +161,9 @@ class Participation(Kept):
                 gain = np.nan_to_num(counts.signal_energy[0] / counts.transmit_energy[0])  # 0 / 0 of a silent device
                 self._probed = at, self._snr_max_db + 10.0 * np.log10(gain)
         return self._probed[1]
+
+
+def jain(times: I64) -> float:
+    """(sum_k n_k)^2 / (K sum_k n_k^2) of counts n `[K]`, 1 if all are equal, Jain et al. 1984."""
+    counts = times.astype(np.float64)
+    return float(counts.sum() ** 2 / (len(counts) * (counts**2).sum()))

@@ -69,6 +69,7 @@ class Purpose(IntEnum):
     ROUNDING = 24
     BIT_DISTANCE = 25
     ATTACK = 26
+    COMPUTE = 27
 
 
 class TrialNumbers(tuple[int, ...]):

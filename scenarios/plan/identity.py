@@ -140,6 +140,8 @@ def _leave_out_later_keys(learning: dict[str, Any]) -> None:
             del local[key]
     if (part := learning.get("participation")) is not None and part["selection"] == {"name": "random"}:
         del part["selection"]
+    if learning.get("timing", ...) is None:
+        del learning["timing"]
     if (attack := learning.get("attack")) is not None and attack.get("signal") == "random":
         del attack["signal"]
 

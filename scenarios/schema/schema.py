@@ -205,13 +205,14 @@ class MeasureConfig(Frozen):
 class FigureConfig(Frozen):
     """One figure: a metric `y` over a swept path `x`, a curve per value of `series`, a panel per `panels`.
 
-    With `x` `round`, `channel_uses`, `elapsed_s` or `spent_j` a curve goes along the run and `y` is a number per round;
-    then `series` may name `device` beside swept paths. `where` keeps the points whose settings have a value (or one of
-    a list); `beside` draws a second quantity, a theory's say, as a thin line through every curve's own settings.
+    With `x` `round`, `channel_uses`, `elapsed_s`, `wall_s` or `spent_j` a curve goes along the run and `y` is a number
+    per round; then `series` may name `device` beside swept paths. `where` keeps the points whose settings have a value
+    (or one of a list); `beside` draws a second quantity, a theory's say, as a thin line through every curve's own
+    settings.
     """
 
     x: Word = Field(
-        description="swept path on the x axis, or round, channel_uses, elapsed_s or spent_j", examples=["round"]
+        description="swept path on the x axis, or round, channel_uses, elapsed_s, wall_s or spent_j", examples=["round"]
     )
     y: Word = Field(description="metric on the y axis")
     series: Word | tuple[Word, ...] = Field(

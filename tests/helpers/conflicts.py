@@ -404,6 +404,26 @@ CONFLICTS = {
         f"privacy: {{{_DP}}}\n{_DIGITS}, codec: fixed-point, local: {{clip: 1}}, "
         "participation: {devices_per_round: 2, selection: by-loss}}"
     ),
+    "times of other devices": _fedavg("timing: {compute: {shift_s_per_sample: [0.1, 0.2]}}"),
+    "more arrivals than devices": _fedavg("timing: {arrivals: 5}"),
+    "late uploads that nobody awaits": _fedavg("timing: {late: keep}"),
+    "a weight of no age": _fedavg("timing: {deadline_s: 10, staleness_exponent: 1}"),
+    "an endless wait": _fedavg("participation: {dropout: 0.1}, timing: {arrivals: 2}"),
+    "an airtime beyond the deadline": _link("modulation: bpsk", ", timing: {deadline_s: 0.001}"),
+    "turns of NOMA": _link("access: noma", ", timing: {deadline_s: 10}"),
+    "a power budget of late devices": _air("power: {budget: {energy_j: 1}}", ", timing: {deadline_s: 10}"),
+    "a watching budget of late devices": _fedavg("local: {clip: 1, steps: 1}, timing: {deadline_s: 10}")
+    + f"\nprivacy: {{{_DP}, budget: {{epsilon: 100, delta: 1e-5, calibrate: false}}}}",
+    "late models": _fedavg("upload: model, timing: {arrivals: 2, late: keep}"),
+    "late personal models": _fedavg("personal: {lam: 0.1}, timing: {arrivals: 2, late: keep}"),
+    "a late choice": _fedavg(
+        "participation: {devices_per_round: 2, selection: by-loss}, timing: {arrivals: 1, late: keep}"
+    ),
+    "late noise of the receiver": _air("", ", timing: {arrivals: 2, late: keep}") + f"\n{_NOISE}",
+    "late votes": _air("", ", aggregation: sign, timing: {arrivals: 2, late: keep}"),
+    "a bound of late devices": _fedavg(
+        "local: {optimizer: gd, l2: 0.01, clip: 1}, convergence_bound: true, timing: {deadline_s: 10}"
+    ),
     "a bound of no convex loss": _fedavg("convergence_bound: true"),
     "a clip without its bound": _fedavg("aggregation: {name: probit, clip: 0.1}"),
     "a bound without its clip": _fedavg("aggregation: {name: probit, bound: clip}"),
@@ -468,6 +488,7 @@ UNREACHED = {
     "fl/data/sets/own.py": 1,
     "phy/links/recorded.py": 4,
     "phy/links/conflicts.py": 1,
+    "fl/algorithms/fedavg/timing.py": 1,
 }
-"""Conflicts by file that no scenario above has: of policies of plug-ins, of arguments that no scenario gives, and of
-files, which no line of a scenario puts into their place."""
+"""Conflicts by file that no scenario above has: of Flower apps, of policies of plug-ins, of arguments that no scenario
+gives, and of files, which no line of a scenario puts into their place."""

@@ -29,6 +29,10 @@ TOLD_BY_ATTACKERS = (
 ONE_SUM = "uploads add up in the air, and no error or noise that this brings is credited to any of them"
 ATTACKERS_ON_AIR = "attackers ignore all limits on their power, and nothing protects what they send"
 CHOSEN = "devices are chosen by {}, not drawn at random, and nothing is credited to those that are left out"
+TIMED = (
+    "a device is in time or late by the number of its samples and by chance, which all may know, and nothing is "
+    "credited to those that are late or left out"
+)
 STANDARDIZED = (
     "mean and deviation of every feature, by which all devices scale their samples, are known to whoever listens, and "
     "what they tell is not counted"
@@ -67,6 +71,8 @@ def fedavg_account(
     part = config.participation
     if config.num_drawn is not None and not part.selection.uniform:
         assumptions.append(CHOSEN.format(part.selection.label or part.selection.name))
+    if config.timing is not None:
+        assumptions.append(TIMED)
     sampled = sampled_share(config, link=link, privacy=privacy)
     return PrivacyAccount(ledger=replace(ledger, sampled=sampled, assumptions=tuple(assumptions)), published=published)
 
@@ -101,14 +107,14 @@ def _channel_noise(link: LinkConfig, *, result: TrialResult) -> tuple[bool, tupl
 def sampled_share(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | None) -> float | None:
     """Return the share of devices drawn in each round, without replacement and anew; None if that hides nobody.
 
-    What a device sends must be all that depends on whether it was drawn: so not where devices are chosen otherwise,
-    where the optimizer or the downlink leaves it a state, where a budget tells who has none left, where its channel or
-    the scale of its numbers is its own, or where attackers are among those drawn.
+    What a device sends must be all that depends on whether it was drawn: so not where devices are chosen otherwise or
+    may be late, where the optimizer or the downlink leaves it a state, where a budget tells who has none left, where
+    its channel or the scale of its numbers is its own, or where attackers are among those drawn.
     """
     some, local = config.participation.devices_per_round, config.local
     if some is None or some >= config.num_devices or not exchangeable(link):
         return None
-    if not config.participation.selection.uniform:
+    if config.timing is not None or not config.participation.selection.uniform:
         return None
     remembers = local.keep_state and local.states
     watched = privacy is not None and privacy.budget is not None and not privacy.calibrated

@@ -15,7 +15,7 @@ from fl.algorithms.learning import Label, Learning, PointFacts, algorithms
 from fl.attacks.attack import AttackConfig
 from fl.attacks.attacks import attack_in_words, nobody_honest
 from fl.base.fields import PositiveFloat, whole
-from fl.base.measured import ALONG, AT_HOME, LINK, PRIVACY, RADIO, RATES, SPENT, UPLOADS, Measured, joined
+from fl.base.measured import ALONG, AT_HOME, LINK, PRIVACY, RADIO, RATES, SPENT, TIMED, UPLOADS, Measured, joined
 from fl.base.words import plural
 from fl.data.data_set import DataSet, PartitionConfig, PartitionRule, data_sets, partitions
 from fl.data.whereabouts import where_is
@@ -27,6 +27,7 @@ from fl.schemes.codecs.codec import Codec, CodecConfig, codecs
 from fl.schemes.scheme import AggregationConfig, Scheme, schemes
 from fl.uplink.budgets import rounds_within, scheme_within, upload_parameters
 from fl.uplink.participation import ParticipationConfig
+from fl.uplink.timing import TimingConfig
 from phy.config import LinkConfig
 from phy.config.base import Access, Modulation
 from phy.config.conflict import Conflict, ConflictError, LeaveOut, Write, rounded
@@ -46,7 +47,7 @@ _MEASURED = Measured(
         *("test_accuracy", "best_accuracy", "validated_accuracy", "test_rmse", "best_rmse", "test_r2"),
         *("test_loss", "train_loss", "num_parameters"),
         *("upload_bits", "empty_rounds", "rounds_sent", *SPENT, *PRIVACY, *_AGGREGATION, *AT_HOME),
-        *("participation_fairness", "goodput_bps", "mean_mcs"),
+        *("participation_fairness", "arrival_fairness", "goodput_bps", "mean_mcs", "total_round_s"),
         *("strong_convexity", "smoothness", "heterogeneity", "bound_valid", "bound_contraction"),
         *("upload_symbols", "vote_error_rate"),
     ),
@@ -54,12 +55,12 @@ _MEASURED = Measured(
         *("test_accuracy", "validation_accuracy", "test_rmse", "validation_rmse", "test_r2", "test_loss"),
         *("train_loss", "clipped_gradients", "num_active"),
         *(*RADIO, "model_norm", "distance_sq", "bound", *_AGGREGATION, "num_attackers"),
-        "participation_age",
+        *("participation_age", *TIMED),
         *("amplitude", "votes", "wrong_votes", "num_spent", "peak_amplitude", "active_cap"),
     ),
     per_device=(*LINK, *UPLOADS, *AT_HOME, "energy_left_j", "noise_multiplier"),
     rates=RATES,
-    axes=ALONG,
+    axes=(*ALONG, "wall_s"),
 )
 
 
@@ -100,6 +101,10 @@ class FedAvgConfig(Learning):
     )
     participation: ParticipationConfig = Field(
         default=ParticipationConfig(), description="devices that take part in a round"
+    )
+    timing: TimingConfig | None = Field(
+        default=None,
+        description="time to compute, and when rounds end; left out: rounds take no time beside that on air",
     )
     downlink: Literal["ideal"] | LinkConfig = Field(
         default="ideal", description="ideal, or a link over which every device receives the model"
@@ -257,6 +262,7 @@ class FedAvgConfig(Learning):
             + "".join(f", {100 * share:g} % of {what}" for share, what in absent if share),
             f"{self.model.name}, {parameters}, {plural(self.rounds, 'round')} of {steps} ({local.optimizer}), "
             f"{self.sent(label, link=link)}",
+            *(() if self.timing is None else self.timing.describe()),
             *self.aggregation.describe(size),
             *self._energy(link),
             *attack_in_words(self.attack, self.num_devices, label),

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fl.algorithms.fedavg.footprint import samples_per_device, training_samples
+from fl.algorithms.fedavg.timing import timing_conflicts
 from fl.algorithms.fedavg.upload import training_of
 from fl.attacks.attacks import attack_conflicts, choose_attackers
 from fl.base.errors import LearningError
@@ -59,6 +60,7 @@ def fedavg_conflicts(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechani
     yield from _personal(config)
     yield from _selection(config, link=link, privacy=privacy)
     yield from _mcs(config, link=link, privacy=privacy)
+    yield from timing_conflicts(config, link=link, privacy=privacy)
     if link.access == "superposition" and config.sums:
         yield from _superposed(config, link=link, privacy=privacy)
     elif config.attack is not None and config.attack.acts_on == "air":

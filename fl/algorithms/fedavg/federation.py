@@ -20,7 +20,7 @@ from fl.algorithms.fedavg.footprint import devices_in_a_block
 from fl.algorithms.fedavg.results import RoundTally, fedavg_result, scores_at_home
 from fl.algorithms.fedavg.upload import upload_plan
 from fl.attacks.attacks import Attackers
-from fl.base.arrays import F32, I64, U8
+from fl.base.arrays import F32, F64, I64, U8
 from fl.base.checkpoints import Trials
 from fl.base.recorder import Recorder
 from fl.base.results import TrialResult
@@ -38,6 +38,7 @@ from fl.schemes.cpa.cpa_theory import aggregation_snr_db, coded_snr_db
 from fl.uplink.air import SuperposedUplink
 from fl.uplink.budgets import UploadAllowance
 from fl.uplink.build import Uplink, build_protection, build_uplink, check_range
+from fl.uplink.clock import RoundClock, UpdatesUnderWay
 from fl.uplink.participation import Participants, Participation
 from fl.uplink.plan import UploadPlan
 from fl.uplink.protection import Protection
@@ -47,6 +48,7 @@ from phy.config import LinkConfig
 from phy.config.levels import limits_db
 from phy.fading.block_taps import UplinkContext
 from phy.fading.gains import device_gains
+from phy.links.airtime import superposed_airtime_s, upload_airtime_s
 from phy.measure.counts import LinkCounts
 from phy.numerics.random import Purpose, generator
 from phy.numerics.workers import spans
@@ -69,7 +71,8 @@ class Federation(Trials):
     those who would send in the next round has nothing left of a budget that stops the trial.
     """
 
-    kept = ("weights", "_trainer", "personal", "allowance", "participation", "uplink", "_downlink", "_copies", "record")
+    kept = ("weights", "_trainer", "personal", "allowance", "participation", "clock", "_under_way",
+            "uplink", "_downlink", "_copies", "record")  # fmt: skip
 
     def __init__(
         self, config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | None, seed: int, trial: int
@@ -129,6 +132,18 @@ class Federation(Trials):
             probe=self._probe,
             snr_max_db=limits_db(link, config.num_devices),
         )
+        self.clock: RoundClock | None = None
+        self._under_way: UpdatesUnderWay | None = None
+        if config.timing is not None:
+            self.clock = RoundClock(
+                config.timing,
+                per_step=np.minimum(self._sizes, config.local.batch_size or np.inf),
+                airtime_s=self._upload_s(on_air),
+                in_turn=link.access != "superposition",
+                seed=seed,
+                trial=trial,
+            )
+            self._under_way = UpdatesUnderWay(size) if config.timing.keeps else None
         self._down = self._number_downlink()
         self._downlink = None if self._down is None else self._down.bits.link
         self._copies = np.tile(self.weights, (config.num_devices, 1)) if self._down is not None else None
@@ -188,29 +203,43 @@ class Federation(Trials):
         Raises LearningError for a device's model that is not finite or lies too far beyond the codec: then nobody has
         sent; and for a server's model that is not finite in the end.
         """
-        config = self._config
-        who = self.allowance.admit(self.participation.of(index))
-        start = self._received_model(who.devices, index)
+        config, clock = self._config, self.clock
+        trains = self.participation.of(index, busy=None if clock is None else clock.busy)
+        who = self.allowance.admit(trains if clock is None else clock.begin(trains, index))
+        if self._under_way is None:
+            trains = who
+        start = self._received_model(trains.devices, index)
         devices = who.devices[who.sends]
+        weights = self._sizes[devices] if config.weighting == "samples" else np.ones(len(devices))
+        aged = weights if clock is None else weights * clock.weights(devices, index)
         senders = Senders(
             devices=devices,
             context=UplinkContext(
                 seed=self._seed, trials=(self.trial,), round_index=index, silent=self._index.unused(devices)
             ),
-            weights=self._sizes[devices] if config.weighting == "samples" else np.ones(len(devices)),
+            weights=aged,
             factor=np.ones(len(devices)),
         )
         tally = RoundTally(num_values=self.model.num_parameters)
         update = self.uplink.send(
-            self._updates(who, start, senders=senders, tally=tally),
+            self._updates(trains, start, senders=senders, tally=tally),
             senders,
             otherwise=np.zeros_like(self.weights) if config.upload == "update" else self.weights,
             record=self.record,
         )
+        exact = tally.mean()
+        if self._under_way is not None and len(devices):
+            # sum_k q_k s_k x_k / sum_k q_k: old updates alone make a short step.
+            step = np.float32(aged.sum() / weights.sum())
+            update, exact = update * step, exact * step
+        if clock is not None:
+            self.record.note(index, rounds=clock.end(devices, index, airtime_s=self._measured_s(devices, index)))
         self.record.note(index, rounds={**tally.numbers(), **self._attackers.told(devices)})
         self.weights = self.weights + update if config.upload == "update" else update
         check_finite(self.weights[None], devices=None)
-        self.record.note(index, rounds={**self._aggregation_error(tally, update), **self.participation.end(who, index)})
+        self.record.note(
+            index, rounds={**self._aggregation_error(tally, exact, update), **self.participation.end(who, index)}
+        )
         more = self._stops and index + 1 < config.rounds
         self.ended = more and self.allowance.spent_up(self.participation.of(index + 1))
         if (index + 1) % config.test_every == 0 or index + 1 == config.rounds or self.ended:
@@ -227,6 +256,14 @@ class Federation(Trials):
     def _updates(self, who: Participants, start: F32, *, senders: Senders, tally: RoundTally) -> Iterator[F32]:
         """Train the devices block by block; yield the numbers of those who send, or what attackers send instead."""
         sent, context = 0, senders.context
+        if self._under_way is not None:
+            for rows in self._blocks(len(who.devices)) if len(who.devices) else ():
+                sends = who.devices[rows][who.sends[rows]]
+                self._under_way.put(sends, self._train(who, rows, start, tally=tally, round_index=context.round_index))
+            numbers = self._under_way.take(senders.devices)
+            tally.add(numbers, weights=senders.weights)
+            yield self._attackers.updates(numbers, devices=senders.devices, context=context)
+            return
         for rows in self._blocks(len(who.devices)):
             numbers = self._train(who, rows, start, tally=tally, round_index=context.round_index)
             mine = slice(sent, sent + len(numbers))
@@ -256,6 +293,21 @@ class Federation(Trials):
         tally.note(trained, samples=self._sizes[devices], squares=squares[sends])
         return numbers if sends.all() else numbers[sends]
 
+    def _upload_s(self, link: LinkConfig) -> float:
+        """Airtime of one upload that is sent once [s], or of the sum of all; 0 without a radio."""
+        if isinstance(self.uplink, SuperposedUplink):
+            found = superposed_airtime_s(self._link, int(self.uplink.facts["upload_symbols"]), self._index.count)
+        else:
+            found = upload_airtime_s(link, payload_bits=self.uplink.upload_bits)
+        return found or 0.0
+
+    def _measured_s(self, devices: I64, index: int) -> F64 | None:
+        """Airtime `[S]` that uploads took where packets are sent again [s]; None where it is known before."""
+        if not self._link.packets.policy.startswith("retransmit"):
+            return None
+        found = self.record.noted("link", "airtime_s", index)
+        return None if found is None else np.asarray(found[0, devices])
+
     def _probe(self, round_index: int) -> LinkCounts:
         """Counts of a packet of known bits that every device sends over its channel of a round, or of fewer bits."""
         assert not isinstance(self.uplink, SuperposedUplink)  # a conflict
@@ -263,11 +315,10 @@ class Federation(Trials):
         context = UplinkContext(seed=self._seed, trials=(self.trial,), round_index=round_index)
         return link.probe(num_bits, context=context, caps={}, again=True)
 
-    def _aggregation_error(self, tally: RoundTally, found: F32) -> dict[str, float]:
+    def _aggregation_error(self, tally: RoundTally, exact: F32, found: F32) -> dict[str, float]:
         """How far the server's update is from the mean of what devices computed; nothing where models are sent."""
         if self._config.upload != "update":
             return {}
-        exact = tally.mean()
         places = [piece.place for piece in self.model.pieces]
         return {
             "aggregation_snr_db": aggregation_snr_db(exact, found, places=places),

@@ -54,6 +54,8 @@ def bytes_per_trial(config: FedAvgConfig, link: LinkConfig) -> int:
     weights = 4 * at_once * size * _COPIES_OF_WEIGHTS
     if (symbols := upload_symbols(config, link)) is not None:
         weights += 4 * devices * size * _COPIES_OF_WEIGHTS + _BYTES_PER_SYMBOL * devices * symbols
+    if config.timing is not None and config.timing.keeps:
+        weights += 2 * 4 * devices * size
     bits = 3 * (at_once if _bits_in_parts(config, link) else devices) * config.upload_bits(size) // 8
     optimizer = 4 * size * config.num_devices * len(config.local.states)
     held = samples_per_device(config)

@@ -44,7 +44,9 @@ class RoundTally:
         return np.asarray(self._total / self._weight if self._weight else self._total, np.float32)
 
     def numbers(self) -> dict[str, float]:
-        """Return the numbers of the round."""
+        """Return the numbers of the round; none where nobody has trained."""
+        if not self._trained:
+            return {}
         samples, loss, clipped_share = map(np.concatenate, zip(*self._trained, strict=True))
         return {
             "train_loss": float((loss * samples).sum() / samples.sum()),
@@ -83,6 +85,7 @@ def fedavg_result(
             **{f"total_{name}": float(rounds[total][-1]) for name, total in SPENT.items() if total in rounds},
             **_arrived(federation),
             **federation.participation.metrics(),
+            **({} if federation.clock is None else federation.clock.metrics()),
             **federation.uplink.facts,
             **federation.budget,
             **({"rounds_sent": float(federation.allowance.rounds_sent)} if federation.allowance.watched else {}),

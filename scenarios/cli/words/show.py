@@ -235,8 +235,8 @@ def _print_metrics(console: Console, algorithm: str, *, only: str | None = None)
     _print_table(console, ("metric", "per", "meaning [unit]" + ("" if algorithm else ", recorded by")), rows)
     console.print(
         "\nA figure has one of them as y. With a swept path as x: those per trial, and rates. With x: round, "
-        "channel_uses, elapsed_s or spent_j: those per round, means over the devices of those per device, and rates; "
-        "series: device draws a curve for each device. phyloop link draws rates over ebno_db, esno_db or snr_db."
+        "channel_uses, elapsed_s, wall_s or spent_j: those per round, means over the devices of those per device, and "
+        "rates; series: device draws a curve for each device. phyloop link draws rates over ebno_db, esno_db or snr_db."
     )
 
 

@@ -24,6 +24,9 @@ from scenarios.schema.schema import Axis, FigureConfig
 if TYPE_CHECKING:
     from scenarios.report.tables.summaries import PointSummary
 
+_COSTS = (*ALONG[1:], "wall_s")
+"""Axes along a run that a round moves on by what it costs."""
+
 EVERYWHERE = "everywhere"
 
 NONE_OF_THESE = "none of these"
@@ -64,8 +67,9 @@ def arrange(
         looks = looks_of((config,), plan.swept_paths, plan.points, known=looks)
     panels = sort_into_panels(config, plan.swept_paths, shown, theory=theory, failed=failed, looks=looks)
     caption = _caption(config, plan, [s for _, _, s in shown])
-    if not shown and config.x in ALONG[1:] and read(config.model_copy(update={"x": "round"})):
-        caption = f"No finished trial measured {config.x}: no symbol went over a simulated radio. Write x: round."
+    if not shown and config.x in _COSTS and read(config.model_copy(update={"x": "round"})):
+        why = "learning has no timing" if config.x == "wall_s" else "no symbol went over a simulated radio"
+        caption = f"No finished trial measured {config.x}: {why}. Write x: round."
     caption += _beyond_logarithm(config, [s for _, _, s in shown])
     if failed:
         caption += f" Not drawn, because every trial failed: {len(failed)} of the sweep points."
@@ -339,7 +343,7 @@ def _caption(config: FigureConfig, plan: Plan, spots: Sequence[Spot]) -> str:
         config.x in ROUND_AXES,
         "bars" if len(xs) == 1 or any(isinstance(s.x, str) for s in spots) else "shaded",
     )
-    took = ", over what these rounds took on average" if config.x in ALONG[1:] else ""
+    took = ", over what these rounds took on average" if config.x in _COSTS else ""
     if config.y == EPSILON:
         text = f"ε proved for all rounds so far, at the δ of the scenario, for the worst device of {trials}."
     elif config.y in RATES:

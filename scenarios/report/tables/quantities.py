@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from fl.base.measured import ALONG, LINK_RATES, RADIO, SPENT, Measured
+from fl.base.measured import ALONG, LINK_RATES, RADIO, SPENT, TIMED, Measured
 from fl.base.results import CAP_NAMES
 from privacy.mechanisms.flip_plans import CLAMP_WORDS
 from scenarios.schema.schema import Axis
@@ -30,7 +30,7 @@ RATES: dict[str, Counted] = {
 }
 """Rates by name. Counts are stored, rates derived."""
 
-ROUND_AXES = (*ALONG, "value")
+ROUND_AXES = (*ALONG, "wall_s", "value")
 """What x may be beside a setting: then a curve goes along the run, one spot per round."""
 
 LINK_STUDY = Measured(rates=LINK_RATES, axes=get_args(Axis))
@@ -38,8 +38,8 @@ LINK_STUDY = Measured(rates=LINK_RATES, axes=get_args(Axis))
 
 NEVER_NEGATIVE = (
     *("mse", "wasserstein2", "variance_ratio", "squared_error", "amplitude", "peak_amplitude", "num_active"),
-    *(*RADIO, *SPENT, "dropped", "retransmissions", "kappa", "kappa_standard_error", "kappa_measured", "l1_distance"),
-    *("mcs", "mean_mcs", "goodput_bps"),
+    *(*RADIO, *SPENT, *TIMED, "total_round_s", "dropped", "retransmissions", "l1_distance"),
+    *("kappa", "kappa_standard_error", "kappa_measured", "mcs", "mean_mcs", "goodput_bps"),
     *("test_rmse", "best_rmse", "validation_rmse"),
     *("test_loss", "train_loss", "distance_sq", "recovered_variance", "largest_mean_gap", "largest_variance_gap"),
     *("clipped_values", "rounds_sent", "sigma", "energy_left_j", "b", "num_attackers", "personal_loss"),

@@ -159,6 +159,7 @@ AT_ONCE = [
     ({"link": {"access": "superposition"}}, "link.access"),
     ({"codec": FIXED, "scheme": "probit"}, "aggregation probit makes its own bits and never uses codec fixed-point"),
     ({"learning": {"downlink_codec": "binary32"}}, "the downlink is ideal"),
+    ({"learning": {"timing": {"deadline_s": 2.0}}}, "devices whose training is simulated"),
 ]
 
 

@@ -58,7 +58,10 @@ class RecordedSums(SumEngine):
         self, payload: NDArray[Any], who: Who, sending: SumInputs, trial: NDArray[np.int64], device: NDArray[np.int64]
     ) -> NDArray[np.complex64] | None:
         """What windows add to the received symbols of some devices, `[rows, n]`; None without."""
-        one = Who(*(np.asarray(each)[trial, device][:, None] for each in who[:-1]), np.asarray(who.start_s)[trial])
+        mine = who._replace(
+            **{name: np.asarray(getattr(who, name))[trial, device][:, None] for name in who._fields[:-1]}
+        )
+        one = mine._replace(start_s=np.asarray(who.start_s)[trial])
         own = None if sending.own is None else np.asarray(sending.own)[trial, device][:, None]
         key = np.asarray(sending.impairment_key)[trial, device]
         alone = SumInputs(np.asarray(sending.level)[trial], np.asarray(sending.noise_key)[trial], key, None, own)
@@ -89,4 +92,5 @@ class RecordedSums(SumEngine):
         parts = given.reshape(len(given), -1, plane.instants, 2, plane.width)
         nodes = parts[..., 0, :] + np.complex64(1j) * parts[..., 1, :]
         weights = plane.between[plane.data_rows][:, : plane.instants]
-        return np.einsum("rsnw,ln->rslw", nodes, weights)
+        found: NDArray[np.complex64] = np.einsum("rsnw,ln->rslw", nodes, weights)
+        return found
