@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, field_validator, model_validator
+from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from phy.config.base import Access, Decibels, Frozen
 from phy.config.by_word import ByWord
@@ -27,7 +27,21 @@ if TYPE_CHECKING:
 Kernel = Literal["constant", "inverse"]
 """Forms of |w| that engine `fused` has compiled: 1, and 1 / |h^|."""
 PowerDbm = Annotated[float, Field(ge=-100, le=100, allow_inf_nan=False)]
-PER_DEVICE = Field(min_length=1)
+
+
+def _form(value: object) -> str:
+    return "list" if isinstance(value, list | tuple) else "number"
+
+
+# The form is chosen before it is read, so that an error in a number is not reported as one of a list.
+Snr = Annotated[
+    Annotated[Decibels, Tag("number")] | Annotated[tuple[Decibels, ...], Field(min_length=1), Tag("list")],
+    Discriminator(_form),
+]
+Dbm = Annotated[
+    Annotated[PowerDbm, Tag("number")] | Annotated[tuple[PowerDbm, ...], Field(min_length=1), Tag("list")],
+    Discriminator(_form),
+]
 
 BOLTZMANN_J_K = 1.380649e-23
 NOISE_TEMPERATURE_K = 290.0
@@ -199,12 +213,12 @@ class PowerConfig(Frozen):
         description="power control policy; auto: inversion for access superposition, where amplitudes must arrive "
         "equal, else fixed, because inversion brings every device down to the weakest one",
     )
-    snr_max_db: Decibels | Annotated[tuple[Decibels, ...], PER_DEVICE] | None = Field(
+    snr_max_db: Snr | None = Field(
         default=20.0,
         description="10 log10(P0 / N0) [dB], N0 per real dimension: 3 dB above the received SNR; 20: about 1 bit in "
         "100 is wrong over Rayleigh fading with qpsk, none without fading",
     )
-    transmit_power_dbm: PowerDbm | Annotated[tuple[PowerDbm, ...], PER_DEVICE] | None = Field(
+    transmit_power_dbm: Dbm | None = Field(
         default=None,
         description="P0 in place of snr_max_db [dBm], one for all devices or one per device; noise is k T B at 290 K "
         "over bandwidth_hz, or over the OFDM carriers in use; left out: snr_max_db",

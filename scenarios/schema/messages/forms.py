@@ -28,8 +28,6 @@ FORMS: dict[str, tuple[str, Any]] = {
     "link.ofdm": ("none or a mapping", {"num_subcarriers": 72}),
     "link.ofdm.guard_carriers": ("a list of two whole numbers, guards on the left and on the right", [5, 6]),
     "link.channel.gain": ("a number above 0, or a list of such numbers, one per device", 0.04),
-    "link.power.snr_max_db": ("a number of dB, or a list of such numbers, one per device", 20),
-    "link.power.transmit_power_dbm": ("a number of dBm, or a list of such numbers, one per device", 10),
     "link.channel.cell.positions_m": (
         "a list of [x, y] in metres within 100 km, one per device",
         [[40, 30], [-80, 10]],

@@ -39,7 +39,7 @@ SENTENCES = {
     "a key like no other": (
         "name: a\nlink:\n  power:\n    zzz: 3\n",
         "s.yaml:4: link.power.zzz = 3: unknown key; leave it out: the keys of link.power are policy, "
-        "snr_max_db, cutoff_db, loop and budget.",
+        "snr_max_db, transmit_power_dbm, noise_figure_db, cutoff_db, loop and budget.",
     ),
     "a key of another task": (
         "name: a\nlearning:\n  task: {name: logistic, dimension: 3}\n",
