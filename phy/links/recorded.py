@@ -148,7 +148,7 @@ def recorded_in_words(link: LinkConfig) -> str | None:
         "per-site": "mean power 1 over all links",
     }
     name = Path(channel.file or "").name
-    return f"recorded channel {name}: {trace.num_snapshots} snapshots, {when}; {power}"
+    return f"recorded channel {name}: {trace.num_snapshots} snapshots, {when}; {power[channel.normalize]}"
 
 
 def recorded_warnings(link: LinkConfig, *, num_rounds: int | None = None) -> Iterator[str]:
