@@ -152,10 +152,9 @@ def recorded_in_words(link: LinkConfig) -> str | None:
         "none": "power as recorded",
         "per-link": "mean power 1 on every link",
         "per-site": "mean power 1 over all links",
-    }[channel.normalize]
-    name = _name_of(channel)
-    kind = "recorded" if channel.source is None else "computed"
-    return f"{kind} channel {name}: {trace.num_snapshots} snapshots, {when}; {power}"
+    }
+    name, kind = _name_of(channel), "recorded" if channel.source is None else "computed"
+    return f"{kind} channel {name}: {trace.num_snapshots} snapshots, {when}; {power[channel.normalize]}"
 
 
 def recorded_warnings(link: LinkConfig, *, num_rounds: int | None = None) -> Iterator[str]:

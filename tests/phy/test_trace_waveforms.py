@@ -12,6 +12,7 @@ from radio import ERRORS_OF_A_CHECK, context, standard_errors_off
 from scipy.special import erfc
 from test_traces import normals, rate, tdl
 
+import phyloop
 from phy.compile import compile_air
 from phy.config import LinkConfig
 from phy.engines.fused.waveform.recorded import RecordedWaves, recorded_waves
@@ -220,3 +221,17 @@ def test_sums_of_waveforms_are_those_written_out(tmp_path: Path, moves: bool) ->
         num_symbols=x.shape[2],
     ).superpose(x, context=context(1), caps={})
     assert np.abs(on_carriers.received[0] - wanted).max() > 0.1
+
+
+def test_a_round_in_the_middle_of_a_trace_is_the_same_for_a_link_that_begins_there(tmp_path: Path) -> None:
+    # What a run that was killed and goes on from a checkpoint relies on, and workers that share trials.
+    a, tau = normals(1, 9, 3, 1, 4), np.random.default_rng(1).random((9, 3, 4)) * 12e-6
+    save_channel(tmp_path / "walk.npz", a=a, tau_s=tau, snapshot_s=0.004)
+    channel = {"model": "trace", "file": str(tmp_path / "walk.npz"), "coherence": "doppler"}
+    given: dict[str, Any] = {"num_devices": 3, "num_bits": 400, "packet_size_bytes": 25, "modulation": "qpsk"}
+    given |= {"channel": channel, "ofdm": {**LATE, "domain": "time"}, "power": {"snr_max_db": 10.0}}
+    bits = np.random.default_rng(1).integers(0, 2, (3, 400)).astype(np.uint8)
+    walked, begun = phyloop.Link(**given), phyloop.Link(**given)
+    received = [walked.send(bits, seed=5, round=number).bits for number in range(6)]
+    assert np.unique(np.stack(received), axis=0).shape[0] == 6
+    np.testing.assert_array_equal(begun.send(bits, seed=5, round=5).bits, received[5])
