@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.traces.trace import Trace, mean_profile
+from phy.traces.trace import Trace, squared
 
 _MOST_LAGS = 200
 
@@ -18,15 +18,12 @@ class ChannelStatistics:
 
     - `power` `[snapshot, device]`: sum over paths of |a|^2, mean over antennas;
     - `spread_s` `[snapshot, device]`: root-mean-square delay spread, weighted by power; NaN without power [s];
-    - `narrow` `[snapshot, device]` complex: sum of all paths at the first antenna, the channel of a narrow band;
-    - `delays_s`, `profile` `[bins]`: mean power over delay, of sum 1.
+    - `narrow` `[snapshot, device]` complex: sum of all paths at the first antenna, the channel of a narrow band.
     """
 
     power: NDArray[np.float64]
     spread_s: NDArray[np.float64]
     narrow: NDArray[np.complex128]
-    delays_s: NDArray[np.float64]
-    profile: NDArray[np.float64]
 
     @property
     def gain_db(self) -> NDArray[np.float64]:
@@ -84,7 +81,7 @@ def channel_statistics(trace: Trace) -> ChannelStatistics:
     power, spread, narrow = np.zeros(shape), np.full(shape, np.nan), np.zeros(shape, np.complex128)
     for block in trace.blocks():
         part = trace.read_block(*block)
-        weight = np.abs(part.a.astype(np.complex128)) ** 2
+        weight = squared(part.a)
         total = weight.sum(axis=(2, 3))
         power[block] = total / trace.num_antennas
         narrow[block] = part.a[:, :, 0].astype(np.complex128).sum(axis=2)
@@ -92,8 +89,7 @@ def channel_statistics(trace: Trace) -> ChannelStatistics:
             mean = (weight * part.tau_s).sum(axis=(2, 3)) / total
             square = (weight * part.tau_s**2).sum(axis=(2, 3)) / total
         spread[block] = np.sqrt(np.maximum(square - mean**2, 0.0))
-    delays_s, profile = mean_profile(trace, np.sqrt(power.mean(axis=0)))
-    return ChannelStatistics(power=power, spread_s=spread, narrow=narrow, delays_s=delays_s, profile=profile)
+    return ChannelStatistics(power=power, spread_s=spread, narrow=narrow)
 
 
 def neighbours_correlate(trace: Trace) -> float:

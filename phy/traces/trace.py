@@ -158,36 +158,43 @@ class Trace:
 
     @cached_property
     def delay_profile(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Delays [s] and powers of sum 1 over all links, in 64 bins up to the last path; each `[bins]`."""
-        return mean_profile(self, self.amplitudes)
+        """Delays [s] and powers of sum 1 over all links, in 64 bins up to the last path; each `[bins]`.
+
+        Of at most 100 snapshots, evenly spread.
+        """
+        some = np.linspace(0, self.num_snapshots - 1, min(self.num_snapshots, 100))
+        looked_at = [int(one) for one in np.unique(some.astype(int))]
+        last = max((float(self.read_snapshot(i).tau_s.max()) for i in looked_at), default=0.0)
+        edges = np.linspace(0.0, max(last, 1e-12) * (1.0 + 1e-9), 65)
+        total = np.zeros(64)
+        for index in looked_at:
+            part = self.read_snapshot(index)
+            weight = np.abs(part.a) ** 2 / np.maximum(self.amplitudes[:, None, None] ** 2, 1e-300)
+            tau = np.broadcast_to(part.tau_s, weight.shape)
+            total += np.histogram(tau.ravel(), edges, weights=weight.ravel())[0]
+        filled = total > 0.0
+        return edges[:-1][filled], total[filled] / total.sum()
 
 
 def _of_paths(a: NDArray[Any], tau: NDArray[Any], doppler: NDArray[Any] | None) -> Snapshot:
     """The paths that are there, behind the first one of each link."""
     tau = tau if tau.ndim == a.ndim else tau[..., None, :]
-    late = np.isfinite(tau) & (tau >= 0.0)
-    a = np.where(np.isfinite(a) & late, a, np.complex64(0.0)).astype(np.complex64)
-    tau = np.where(late, tau, 0.0).astype(np.float64)
+    late = (tau >= 0.0) & (tau < np.inf)
+    if not late.all():
+        tau = np.where(late, tau, 0.0)
+    if not (late.all() and np.isfinite(a).all()):
+        a = np.where(np.isfinite(a) & late, a, np.complex64(0.0))
+    a, tau = a.astype(np.complex64, copy=False), tau.astype(np.float64, copy=False)
     first = np.where(a != 0.0, tau, np.inf).min(axis=(-2, -1), keepdims=True)
     first = np.where(np.isfinite(first), first, 0.0)
     shifts = None if doppler is None else np.nan_to_num(doppler.astype(np.float64))
     return Snapshot(a, np.maximum(tau - first, 0.0), shifts)
 
 
-def mean_profile(trace: Trace, amplitudes: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return `delay_profile` of at most 100 snapshots, evenly spread, given the root of the mean power of each link."""
-    some = np.linspace(0, trace.num_snapshots - 1, min(trace.num_snapshots, 100))
-    looked_at = [int(one) for one in np.unique(some.astype(int))]
-    last = max((float(trace.read_snapshot(i).tau_s.max()) for i in looked_at), default=0.0)
-    edges = np.linspace(0.0, max(last, 1e-12) * (1.0 + 1e-9), 65)
-    total = np.zeros(64)
-    for index in looked_at:
-        part = trace.read_snapshot(index)
-        weight = np.abs(part.a) ** 2 / np.maximum(amplitudes[:, None, None] ** 2, 1e-300)
-        tau = np.broadcast_to(part.tau_s, weight.shape)
-        total += np.histogram(tau.ravel(), edges, weights=weight.ravel())[0]
-    filled = total > 0.0
-    return edges[:-1][filled], total[filled] / total.sum()
+def squared(a: NDArray[np.complexfloating]) -> NDArray[np.float64]:
+    """Return |a|^2 in double precision, in a third of the time of `abs`."""
+    found = np.square(a.real, dtype=np.float64)
+    return np.asarray(found + np.square(a.imag, dtype=np.float64))
 
 
 @lru_cache(maxsize=4)
@@ -293,7 +300,7 @@ def defects(trace: Trace) -> Iterator[tuple[bool, str]]:
             missing += int((~np.isfinite(whole)).sum() + (tau == _MISSING_DELAY).sum())
             longest_s = max(longest_s, float(np.nanmax(np.where(tau >= 0.0, tau, 0.0), initial=0.0)))
             whole = _of_paths(whole, tau, None).a
-        power[snapshots, devices] = (np.abs(whole.astype(np.complex128)) ** 2).sum(axis=-1).mean(axis=-1)
+        power[snapshots, devices] = squared(whole).sum(axis=-1).mean(axis=-1)
     both = (power[1:] > 0.0) & (power[:-1] > 0.0)
     steps = np.abs(10.0 * np.log10(power[1:][both] / power[:-1][both]))
     seen, empty, jump_db = power.sum(axis=0), int((power == 0.0).sum()), float(steps.max(initial=0.0))

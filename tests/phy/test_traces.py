@@ -251,11 +251,11 @@ def test_statistics_of_a_known_channel(tmp_path: Path) -> None:
     # Two paths of equal mean power 200 ns apart: half of that is the delay spread at equal amplitudes.
     a = np.exp(2j * np.pi * np.random.default_rng(1).random((500, 3, 1, 2)))
     save_channel(tmp_path / "s.npz", a=a, tau_s=np.broadcast_to([1e-7, 3e-7], (500, 3, 2)), snapshot_s=0.01)
-    found = channel_statistics(open_trace(tmp_path / "s.npz"))
+    found = channel_statistics(trace := open_trace(tmp_path / "s.npz"))
     assert found.median_spread_s == pytest.approx(100e-9, rel=1e-6)
     np.testing.assert_allclose(found.gain_db, 10.0 * np.log10(2.0), atol=1e-9)
     assert found.autocorrelation()[1] < 0.15  # of 500 independent snapshots, 4 / sqrt(500) at most
-    np.testing.assert_allclose(found.profile, [0.5, 0.5])
+    np.testing.assert_allclose(trace.delay_profile[1], [0.5, 0.5])
 
 
 GOOD: dict[str, Any] = {"a": np.ones((2, 3, 1, 2), complex), "tau_s": np.zeros((2, 3, 2))}

@@ -36,7 +36,7 @@ def draw_channel(trace: Trace, found: ChannelStatistics, stem: Path) -> list[Pat
 
 def channel_figure(trace: Trace, found: ChannelStatistics) -> Figure:
     """Four panels; at most eight links by name, the others in grey."""
-    panels: list[Panel] = [lambda axes: _gain(axes, trace, found), lambda axes: _profile(axes, found)]
+    panels: list[Panel] = [lambda axes: _gain(axes, trace, found), lambda axes: _profile(axes, trace)]
     panels.append(lambda axes: _delay_spread(axes, found))
     if trace.num_snapshots > 2:
         panels.append(lambda axes: _over_time(axes, trace, found))
@@ -55,7 +55,7 @@ def page_figures(trace: Trace, found: ChannelStatistics, spread: Dispersion) -> 
             (lambda axes: _map(axes, trace, found)) if "position_m" in trace.arrays.shapes else None,
         ],
         "Power over delay": [
-            lambda axes: _profile(axes, found),
+            lambda axes: _profile(axes, trace),
             lambda axes: _profiles(axes, spread),
         ],
         "Spread over delay and angle": [
@@ -140,10 +140,11 @@ def _map(axes: Any, trace: Trace, found: ChannelStatistics) -> None:
     axes.set_aspect("equal", adjustable="datalim")
 
 
-def _profile(axes: Any, found: ChannelStatistics) -> None:
-    bins_us = found.delays_s * 1e6
+def _profile(axes: Any, trace: Trace) -> None:
+    delays_s, profile = trace.delay_profile
+    bins_us = delays_s * 1e6
     width = bins_us[1] - bins_us[0] if len(bins_us) > 1 else 0.1
-    height = 10.0 * np.log10(found.profile / found.profile.max()) - _FLOOR_DB
+    height = 10.0 * np.log10(profile / profile.max()) - _FLOOR_DB
     axes.bar(bins_us, height, width=width, bottom=_FLOOR_DB, align="edge", color=COLOURS[0])
     axes.set(
         xlabel="delay behind the first path [us]", ylabel="mean power over the largest [dB]", ylim=(_FLOOR_DB, 2.0)
