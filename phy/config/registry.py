@@ -155,10 +155,9 @@ class Registry(Generic[T]):
         )
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """Describe every word and every registered class."""
-        return {
-            "anyOf": [{"enum": list(self.words())}, *(handler(cls.__pydantic_core_schema__) for cls in self.classes())]
-        }
+        """Describe every word that may stand alone, and every registered class."""
+        words = [] if self._key_of is not None else [{"enum": list(self.words())}]
+        return {"anyOf": [*words, *(handler(cls.__pydantic_core_schema__) for cls in self.classes())]}
 
 
 def registries() -> dict[str, Registry[Any]]:

@@ -26,6 +26,9 @@ RenyiOrder = Annotated[float, Field(gt=1.0, le=1000.0, allow_inf_nan=False)]
 Decibels = Annotated[float, Field(ge=0.0, le=60.0, allow_inf_nan=False)]
 Confidence = Annotated[float, Field(ge=0.5, le=1.0 - 1e-12)] | Literal["auto"]
 
+BOUNDED = "what a device sends has a bounded norm, whatever the device holds, and numbers of samples are public"
+"""Assumption of every mechanism that clips updates."""
+
 UNSETTLED = 0.99
 """Confidence that `auto` stands for where no error counts towards privacy, and before the number of rounds is known."""
 

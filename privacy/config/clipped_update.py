@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from privacy.config.amplitude import ReceiverMechanism
-from privacy.config.base import BudgetConfig, Epsilon, Training, UploadMechanism
+from privacy.config.base import BOUNDED, BudgetConfig, Epsilon, Training, UploadMechanism
 from privacy.errors import PlainRemedy, PrivacyError
 
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from privacy.events.releases import Release, Uploads
 
     Floats = NDArray[np.float64]
-
-BOUNDED = "what a device sends has a bounded norm, whatever the device holds, and numbers of samples are public"
 
 
 class ClippedUpdate(UploadMechanism):

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import Field
 
-from privacy.config.base import Training, UploadMechanism
-from privacy.config.clipped_update import BOUNDED
+from privacy.config.base import BOUNDED, Training, UploadMechanism
 from privacy.errors import PlainRemedy
 from privacy.events.stated import STATING
 

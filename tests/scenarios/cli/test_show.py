@@ -246,7 +246,7 @@ def test_a_bare_show_has_the_words_of_every_kind(capsys: pytest.CaptureFixture[s
         ),
         ("fading law", ["quantile(tail: NDArray[Any], *, upper: bool) -> NDArray[Any] Amplitude r", "--of fading"]),
         ("mechanism", ["perturb(updates: Floats32, *, strength: float,", "event(*, strength: float, num_values: int)"]),
-        ("uniform", ["methods of Uniform (fl.schemes.codecs.partwise)", "to_values(codes: "]),
+        ("fixed-point", ["methods of FixedPoint (fl.schemes.codecs.partwise)", "to_values(codes: "]),
     ],
 )
 def test_a_kind_and_a_thing_show_their_methods_with_types(what: str, lines: list[str], monkeypatch, capsys) -> None:

@@ -217,10 +217,10 @@ SENTENCES = {
     ),
     "the opposite of a word": (
         "name: a\nlearning:\n  algorithm: fedavg\n  partition: {kind: non-iid}\n",
-        "s.yaml:4: learning.partition.kind = non-iid: must be iid, labels, dirichlet or given; did you mean labels or "
-        "dirichlet.\n"
-        "s.yaml:4: learning.partition.kind = labels: kind labels needs labels_per_device; write for example partition: "
-        "{kind: labels, labels_per_device: 2}.",
+        "s.yaml:4: learning.partition.kind = non-iid: must be dirichlet, given, iid or labels; did you mean dirichlet "
+        "or labels.\n"
+        "s.yaml:4: learning.partition.kind = dirichlet: kind dirichlet needs alpha; write for example partition: "
+        "{kind: dirichlet, alpha: 0.5}.",
     ),
     "another key for the name of a kind": (
         "name: a\nlink: {channel: {kind: tdl-a}}\nlearning:\n  algorithm: fedavg\n  partition: {name: iid}\n"
