@@ -70,8 +70,8 @@ class Chooser:
         at_full_power = 0.5 * self._base.config.max_power / self._base.config.channel.noise_power
 
         def information(powers: NDArray[np.float64]) -> NDArray[np.float64]:
-            snr = at_full_power * powers
-            return np.stack([mean_information(one, snr) for one in self._modulations], axis=1)
+            snr_db = 10.0 * np.log10(np.maximum(at_full_power * powers, 1e-30))
+            return np.stack([mean_information(one, snr_db) for one in self._modulations], axis=1)
 
         found = self._base.carrier_powers(context, information)
         by_modulation = [snr_of_information(one, found[..., n]) for n, one in enumerate(self._modulations)]

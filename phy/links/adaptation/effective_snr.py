@@ -60,10 +60,9 @@ def _table(modulation: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return _GRID_DB[rising], found[rising]
 
 
-def mean_information(modulation: str, snr: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean I_m over the last axis of `snr`, linear."""
+def mean_information(modulation: str, snr_db: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean I_m over the last axis of `snr_db`."""
     grid_db, table = _table(modulation)
-    snr_db = 10.0 * np.log10(np.maximum(snr, 1e-30))
     return np.asarray(np.interp(snr_db, grid_db, table).mean(axis=-1))
 
 

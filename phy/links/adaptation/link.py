@@ -71,8 +71,10 @@ class AdaptedLink:
         check_part(payload, first_device=first_device, uplink=self, num_trials=len(context.trials))
         shape = (len(context.trials), self.num_devices)
 
+        scrambling = self._link(0).draw_scrambling(context)
+
         def sent(place: int, mine: _Mine) -> Reception:
-            return self._link(place).send_of(payload, mine=mine, context=context, caps=caps)
+            return self._link(place).send_of(payload, mine=mine, scrambling=scrambling, context=context, caps=caps)
 
         if self._genie:
             return self._joined(self._best(sent, shape))

@@ -97,11 +97,19 @@ class PacketLink:
         payload: NDArray[np.uint8],
         *,
         mine: NDArray[np.bool_],
+        scrambling: NDArray[np.uint8],
         context: UplinkContext,
         caps: Mapping[str, ArrayLike],
     ) -> Reception:
-        """Send as `send` does what the devices `mine` `[num_trials, num_devices]` have; of others all is zero."""
-        return self._send(payload, context=context, caps=caps, mine=mine)
+        """Send as `send` does what the devices `mine` `[num_trials, num_devices]` have; of others all is zero.
+
+        `scrambling` is what `draw_scrambling` returns: one drawing serves several links.
+        """
+        return self._send(payload, context=context, caps=caps, mine=mine, scrambling=scrambling)
+
+    def draw_scrambling(self, context: UplinkContext) -> NDArray[np.uint8]:
+        """Return the random bits of a round under which payloads are sent, as packed payloads."""
+        return random_bits(context.keys(Purpose.SCRAMBLING), num_devices=self.num_devices, num_bits=self.num_bits)
 
     def send_flipped(
         self,
@@ -127,9 +135,10 @@ class PacketLink:
         caps: Mapping[str, ArrayLike],
         flips: _Flips | None = None,
         mine: NDArray[np.bool_] | None = None,
+        scrambling: NDArray[np.uint8] | None = None,
     ) -> Reception:
         levels = self._levels(context, caps, self._payload)
-        scrambling = random_bits(context.keys(Purpose.SCRAMBLING), num_devices=self.num_devices, num_bits=self.num_bits)
+        scrambling = self.draw_scrambling(context) if scrambling is None else scrambling
         sent = mask_padding(payload, self.num_bits) ^ scrambling
         delivery = self._carry(
             sent,

@@ -322,8 +322,8 @@ def _line_powers(
         for slot in range(power.shape[1]):
             if not plane.along_line:
                 slot_taps(plan, keys[n], waves, start_s[n], slot, taps, nodes)
-            for tile in range((plane.width + LINE - 1) // LINE):
-                count = min(plane.width - tile * LINE, LINE)
+            for tile in range((power.shape[2] + LINE - 1) // LINE):
+                count = min(power.shape[2] - tile * LINE, LINE)
                 for antenna in range(fades.num_antennas):
                     if plane.along_line:
                         instants_line(plan, keys[n], waves, start_s[n], antenna, slot, lanes, count)
@@ -344,13 +344,14 @@ def line_powers(
 ) -> NDArray[np.float64]:
     """|h|^2 `[rows, samples]` summed over antennas, on the middle line of every slot; of a still channel on one line.
 
-    Arguments as of `mean_powers`. Of slots that are stretches of a single carrier the last one may be shorter and is
-    left out where there are others.
+    Arguments as of `mean_powers`. Of a still channel with equal carriers it is one sample. Of slots that are stretches
+    of a single carrier the last one may be shorter and is left out where there are others.
     """
     plane, slots = plan.plane, 1 if plan.fades.still else plan.plane.num_slots
     if plane.along_line and slots > 1:
         slots = plane.num_symbols // plane.width
-    power, channel = np.zeros((len(keys), slots, plane.width)), plan.channel
+    width = 1 if plan.fades.still and plane.between is None else plane.width
+    power, channel = np.zeros((len(keys), slots, width)), plan.channel
     run_tasks(
         lambda first, last: _line_powers(channel, keys, given, start_s, power, first, last, *fading_scratch(plan)),
         num_tasks=len(keys),
