@@ -44,7 +44,7 @@ class ClusteredCounts(Counts):
     @classmethod
     def of(cls, errors: NDArray[np.int64], observations: NDArray[np.int64]) -> ClusteredCounts:
         """Counts of some clusters, both `[num_clusters]`."""
-        exact = errors.size * int(observations.max(initial=0)) ** 2 < 1 << 63
+        exact = errors.size * int(max(errors.max(initial=0), observations.max(initial=0))) ** 2 < 1 << 63
         e, n = (errors, observations) if exact else (errors.astype(object), observations.astype(object))
         return cls(
             errors=int(e.sum()),
@@ -60,11 +60,13 @@ class ClusteredCounts(Counts):
 class LinkTally(Counts):
     """Counts of several batches: payload bits that the receiver holds, packets offered.
 
-    `sent_bits` counts payload bits offered by all devices, also those that were dropped or never sent.
+    `arrived` counts packets that arrive without an error, and channel uses of all devices as observations. `sent_bits`
+    counts payload bits offered by all devices, also those that were dropped or never sent.
     """
 
     bits: ClusteredCounts = ClusteredCounts()
     packets: ClusteredCounts = ClusteredCounts()
+    arrived: ClusteredCounts = ClusteredCounts()
     sent_bits: int = 0
     batches: int = 0
 
@@ -138,6 +140,23 @@ class RateEstimate:
     low: float
     high: float
     design_effect: float
+
+
+def estimate_ratio(counts: ClusteredCounts, *, confidence: float = 0.95) -> tuple[float, float, float]:
+    """(r, its lower, its upper limit) of r = e / n, where e may exceed n: events per cost.
+
+    With m clusters the variance of r is m / (m - 1) sum (e_i - r n_i)^2 / n^2 (Cochran, Sampling Techniques, 1977,
+    eq. 6.13), and limits are those of Student's t. Raises ValueError for fewer than two clusters, or without a cost.
+    """
+    from scipy import special
+
+    m, n = counts.clusters, counts.observations
+    if m < 2 or n == 0:
+        raise ValueError(f"{m} clusters of {n} observations in all tell no spread; measure two with some")
+    r = counts.errors / n
+    squares = counts.squared_errors - 2.0 * r * counts.products + r * r * counts.squared_observations
+    half = float(special.stdtrit(m - 1, 0.5 + confidence / 2.0) * (max(squares, 0.0) * m / (m - 1)) ** 0.5 / n)
+    return r, max(r - half, 0.0), r + half
 
 
 def estimate_rate(counts: ClusteredCounts, *, confidence: float = 0.95, unbiased: float | None = None) -> RateEstimate:

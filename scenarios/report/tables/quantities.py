@@ -33,11 +33,20 @@ RATES: dict[str, Counted] = {
 ROUND_AXES = (*ALONG, "wall_s", "value")
 """What x may be beside a setting: then a curve goes along the run, one spot per round."""
 
-LINK_STUDY = Measured(rates=LINK_RATES, axes=get_args(Axis))
+LINK_STUDY = Measured(rates=LINK_RATES, per_round=("throughput",), axes=get_args(Axis))
 """What a link study measures."""
 
 NEVER_NEGATIVE = (
-    *("mse", "wasserstein2", "variance_ratio", "squared_error", "amplitude", "peak_amplitude", "num_active"),
+    *(
+        "mse",
+        "wasserstein2",
+        "variance_ratio",
+        "squared_error",
+        "amplitude",
+        "peak_amplitude",
+        "num_active",
+        "throughput",
+    ),
     *(*RADIO, *SPENT, *TIMED, "total_round_s", "dropped", "retransmissions", "l1_distance"),
     *("kappa", "kappa_standard_error", "kappa_measured", "mcs", "mean_mcs", "goodput_bps"),
     *("test_rmse", "best_rmse", "validation_rmse"),

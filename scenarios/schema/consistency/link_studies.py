@@ -10,7 +10,7 @@ from phy.config.mcs import entries_of, is_by_device
 from phy.engines.choice import with_engine
 from phy.links.conflicts import link_conflicts
 from scenarios.schema.schema import MeasureConfig, Scenario
-from scenarios.studies.link.level import Budget
+from scenarios.studies.link.level import THROUGHPUT, Budget, uses_in_turn
 
 MAX_LEVEL_DB = 300.0
 """Largest transmit power over N0, as in `link.power.snr_max_db` [dB]."""
@@ -84,6 +84,13 @@ def find_link_conflicts(scenario: Scenario) -> Iterator[Conflict]:
             "link.power.policy",
             "a closed loop changes the power in every round of learning, so that no level on the axis can hold",
             Write({"policy": "fixed"}),
+        )
+    if not uses_in_turn(link) and any(figure.y == THROUGHPUT for figure in scenario.report.figures):
+        yield Conflict(
+            "link.access link.multiplexing report.figures",
+            "throughput counts channel uses of devices one after another, and these use the channel at once",
+            Write({"link.access": "orthogonal", "link.multiplexing": "tdma"}),
+            Say("draw another metric"),
         )
     yield from _level_conflicts(scenario)
     if measure.bits_per_batch != "auto" and measure.bits_per_batch < packet_bits:

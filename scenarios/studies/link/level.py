@@ -37,6 +37,15 @@ AMOUNTS = ("transmit_energy", "signal_energy", "noise_energy", "airtime_s", "ene
 """The others, energies and airtime."""
 
 
+THROUGHPUT = "throughput"
+"""Payload bits of packets without an error per channel use."""
+
+
+def uses_in_turn(link: LinkConfig) -> bool:
+    """Tell if devices use the channel one after another, so that their channel uses add up."""
+    return link.access == "orthogonal" and link.multiplexing == "tdma"
+
+
 def packet_plan(link: LinkConfig) -> PacketPlan:
     """Return how a packet of the link is coded."""
     link = link.resolve_mcs()

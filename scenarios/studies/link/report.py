@@ -24,7 +24,7 @@ from scenarios.schema.labels.labels import axis_label
 from scenarios.schema.schema import Axis, FigureConfig
 from scenarios.store.store import Store
 from scenarios.studies.link.gaps import gap_sentences
-from scenarios.studies.link.level import axis_name, charged, theory
+from scenarios.studies.link.level import THROUGHPUT, axis_name, charged, theory
 from scenarios.studies.link.plan import LinkCurve, LinkPlan
 from scenarios.studies.link.results import PointResult, Results, read_results
 from scenarios.studies.link.tables import TIME_NOTE, axis_sentence, cells, heads, inspections, rate, stop_sentence
@@ -104,6 +104,12 @@ def _spot(config: FigureConfig, found: PointResult, device: int | None) -> Spot 
         counts = found.measured.of_device(device)
         errors, bits = counts["raw_bit_errors"], counts["raw_bits"]
         return Spot(x=x, y=errors / bits, n=bits, errors=errors, total=bits) if errors else None
+    if config.y == THROUGHPUT:
+        found_ratio = found.throughput(device)
+        if found_ratio is None:
+            return None
+        y, low, high = found_ratio
+        return Spot(x=x, y=y, low=low, high=high, n=found.measured.tally_of(device).packets.observations)
     estimate = found.rates(device)[config.y == "packet_error_rate"]
     if estimate is None:
         return None
@@ -115,7 +121,8 @@ def _closed_form(config: FigureConfig, curve: LinkCurve, device: int | None) -> 
     first_db, last_db = curve.points[0].esno_db, curve.points[-1].esno_db
     wider_db = BESIDE_DB if first_db == last_db else 0.0  # one value has no line through it
     esno_db = np.linspace(first_db - wider_db, last_db + wider_db, DENSE)
-    rates = None if config.y == "raw_bit_error_rate" else theory(curve, config.y, esno_db, device=device)
+    own = config.y in ("raw_bit_error_rate", THROUGHPUT)
+    rates = None if own else theory(curve, config.y, esno_db, device=device)
     if rates is not None:
         values_db = esno_db + curve.budget.value_db(0.0, cast(Axis, config.x))
         for x, y in zip(values_db.tolist(), rates.tolist(), strict=True):
@@ -124,7 +131,12 @@ def _closed_form(config: FigureConfig, curve: LinkCurve, device: int | None) -> 
 
 def _caption(plan: LinkPlan, config: FigureConfig, notes: Sequence[str], *, limits: bool, theory: bool) -> str:
     text = "Hard decisions before any decoder."
-    if config.y != "raw_bit_error_rate":
+    if config.y == THROUGHPUT:
+        text = (
+            "Payload bits of packets without an error over channel uses of all attempts, pilots and prefixes included. "
+            f"Bars: {100 * plan.measure.confidence:g} % interval, from the spread between independent transmissions."
+        )
+    elif config.y != "raw_bit_error_rate":
         text = (
             f"Bars: {100 * plan.measure.confidence:g} % interval of each point (Korn and Graubard), from the spread "
             "between independent transmissions, so that errors in bursts widen it."

@@ -15,12 +15,12 @@ from pydantic_core import to_jsonable_python
 
 from phy.measure.burstiness import Burstiness
 from phy.measure.counts import LinkCounts
-from phy.measure.monte_carlo import ClusteredCounts, LinkTally, RateEstimate, Stop, estimate_rates
+from phy.measure.monte_carlo import ClusteredCounts, LinkTally, RateEstimate, Stop, estimate_rates, estimate_ratio
 from scenarios.engine.start import prepare_tensorflow
 from scenarios.schema.errors import ScenarioError, told_by
 from scenarios.store.rows import Batch, Row
 from scenarios.store.store import Store, telling_damage
-from scenarios.studies.link.level import AMOUNTS, COUNTS
+from scenarios.studies.link.level import AMOUNTS, COUNTS, uses_in_turn
 from scenarios.studies.link.plan import LinkCurve, LinkPlan, LinkPoint
 
 if TYPE_CHECKING:
@@ -111,6 +111,7 @@ def _tally(counts: NDArray[np.int64], num_bits: int) -> LinkTally:
     return LinkTally(
         bits=ClusteredCounts.of(by_name["bit_errors"], by_name["bits"]),
         packets=ClusteredCounts.of(by_name["packet_errors"], by_name["packets"]),
+        arrived=ClusteredCounts.of(by_name["packets"] - by_name["packet_errors"], by_name["symbols"]),
         sent_bits=counts[0].size * num_bits,
         batches=1,
     )
@@ -185,6 +186,22 @@ class PointResult:
         tally, last = self.measured.tallies[row], self.measured.last[row]
         confidence, kind, unit = self.curve.measure.confidence, self.curve.independent, self.curve.unit
         return estimate_rates(tally, last=last, stop=stop, confidence=confidence, independent=kind, unit=unit)
+
+    def throughput(self, device: int | None = None) -> tuple[float, float, float] | None:
+        """(payload bits of packets without an error per channel use, lower, upper limit) over all devices, or of one.
+
+        Channel uses are those of all attempts, pilots, prefixes and unused parts of slots included. None before two
+        transmissions were measured, and where devices use the channel at once. Where nothing arrived, the upper limit
+        follows from that of the share of packets that arrive.
+        """
+        tally, link = self.measured.tally_of(device), self.curve.link
+        if not uses_in_turn(link) or tally.arrived.clusters < 2 or not tally.arrived.observations:
+            return None
+        bits = 8 * link.packet_size_bytes
+        found, low, high = estimate_ratio(tally.arrived, confidence=self.curve.measure.confidence)
+        if not tally.arrived.errors and (lost := self.rates(device)[1]) is not None:
+            high = (1.0 - lost.low) * tally.packets.observations / tally.arrived.observations
+        return bits * found, bits * low, bits * high
 
     @property
     def silent(self) -> bool:

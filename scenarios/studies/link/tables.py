@@ -13,7 +13,7 @@ from scenarios.report.html import PAGE
 from scenarios.report.settings import columns_of_settings
 from scenarios.report.tables.summaries import rate_text
 from scenarios.schema.schema import Axis
-from scenarios.studies.link.level import AMOUNTS, COUNTS, MEANINGS, PLAIN_LABELS, axis_name, theory
+from scenarios.studies.link.level import AMOUNTS, COUNTS, MEANINGS, PLAIN_LABELS, THROUGHPUT, axis_name, theory
 
 if TYPE_CHECKING:
     from phy.measure.monte_carlo import RateEstimate, StopReason
@@ -156,7 +156,8 @@ def columns_of(plan: LinkPlan) -> list[str]:
     """Columns of the table of all points.
 
     The swept settings, `curve` (its label), the level on all three axes [dB], `device` (from 0, or `all`), counts,
-    energies and airtime as in `LinkCounts`, and for bits and packets rate, interval and design effect as drawn,
+    energies and airtime as in `LinkCounts`, `throughput` [payload bits of packets without an error per channel use],
+    and for bits and packets rate, interval and design effect as drawn,
     `measured_esno_db` from the energies observed, the closed form where there is one, seconds, batches, and why the
     point ended. The airtime of `all` is that of the devices one after another; of those at once, the longest.
     A rate that stopped on its target of errors is the unbiased estimate, not errors over observations:
@@ -165,7 +166,8 @@ def columns_of(plan: LinkPlan) -> list[str]:
     parts = ("", "_is_unbiased", "_low", "_high", "_design_effect", "_theory")
     rates = [f"{rate}{part}" for rate in _RATES for part in parts]
     last = ("measured_esno_db", "transmissions", "batches", "seconds", "stop", "stop_target")
-    return [*plan.swept_paths, "curve", *get_args(Axis), "device", *COUNTS, *rates, *AMOUNTS, *last]
+    carried = [f"{THROUGHPUT}{part}" for part in ("", "_low", "_high")]
+    return [*plan.swept_paths, "curve", *get_args(Axis), "device", *COUNTS, *rates, *carried, *AMOUNTS, *last]
 
 
 def point_rows(plan: LinkPlan, results: Results) -> Iterator[dict[str, Any]]:
@@ -204,6 +206,8 @@ def _row(result: PointResult, device: int | None) -> dict[str, Any]:
         "stop": stop and stop.reason,
         "stop_target": stop and stop.target,
     }
+    if (carried := result.throughput(device)) is not None:
+        row |= zip((THROUGHPUT, f"{THROUGHPUT}_low", f"{THROUGHPUT}_high"), carried, strict=True)
     for name, estimate in zip(_RATES, result.rates(device), strict=True):
         closed = theory(curve, name, esno_db, device=device)
         row[f"{name}_theory"] = None if closed is None else float(closed)

@@ -20,6 +20,7 @@ from phy.measure.monte_carlo import (
     StopRule,
     estimate_rate,
     estimate_rates,
+    estimate_ratio,
     unbiased_rate,
     why_stop,
 )
@@ -349,3 +350,22 @@ def test_the_interval_covers_the_rate_under_its_own_stopping_rule() -> None:
         hits += packets.low <= 0.02 <= packets.high
     # 0.95 less four standard errors of a share over 1000.
     assert hits / 1000 > 0.95 - 4 * 0.007
+
+
+def test_the_interval_of_a_ratio_covers_it_as_often_as_it_says() -> None:
+    """Packets sent until they arrive, over channels of one loss rate per cluster: arrivals per attempt."""
+    rng, covered, repeats, clusters = np.random.default_rng(11), 0, 400, 60
+    for _ in range(repeats):
+        loss = rng.beta(2.0, 6.0, clusters)
+        arrived = rng.integers(5, 40, clusters)
+        attempts = arrived + rng.negative_binomial(arrived, 1.0 - loss)
+        ratio, low, high = estimate_ratio(ClusteredCounts.of(arrived, attempts))
+        assert ratio == arrived.sum() / attempts.sum()
+        # Attempts per arrival are the mean of 1 / (1 - p) with p of a Beta(2, 6): 7 / 5.
+        covered += low <= 5.0 / 7.0 <= high
+    assert abs(covered / repeats - 0.95) < 4.0 * np.sqrt(0.95 * 0.05 / repeats)
+
+
+def test_a_ratio_of_one_cluster_has_no_interval() -> None:
+    with pytest.raises(ValueError, match="measure two"):
+        estimate_ratio(ClusteredCounts.of(np.array([3]), np.array([5])))

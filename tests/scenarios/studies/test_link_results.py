@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from command import write_scenario
 
+from phy.measure.theory import awgn_bit_error_rate
 from scenarios.engine.run import run_study
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario
@@ -76,3 +77,44 @@ def test_the_terminal_has_a_row_of_each_device_and_counts_where_no_error_was_see
         assert counts[0] == counts[1] + counts[2]
         assert float(each[0][quantity][1]) >= float(both[quantity][1]) > 0.0  # fewer observations, a looser limit
     assert max(map(len, lines)) <= 80
+
+
+def test_throughput_of_retransmissions_is_that_of_their_losses(tmp_path: Path) -> None:
+    """A packet of n bits is lost with p = 1 - (1 - q)^n; k (1 - p) payload bits arrive per n / 2 symbols of QPSK."""
+    text = TEXT.replace("packet_size_bytes: 32", "packet_size_bytes: 32, packets: {policy: retransmit}")
+    text = text.replace("over: ebno_db, values: [0]", "over: esno_db, values: [7, 9]")
+    text += "report: {figures: [{x: esno_db, y: throughput}]}\n"
+    run_study(LinkStudy(load_scenario(write_scenario(tmp_path, text))), folder=tmp_path / "run")
+    export(study_in(tmp_path / "run"), tmp_path / "run", tmp_path / "csv")
+    with (tmp_path / "csv" / "link.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    for row, esno_db in zip(rows, (7.0, 9.0), strict=True):
+        bits = 8 * 32 + 16
+        arrives = (1.0 - awgn_bit_error_rate(10 ** (esno_db / 10), bits_per_symbol=2)) ** bits
+        low, found, high = (float(row[f"throughput{part}"]) for part in ("_low", "", "_high"))
+        assert abs(found - 256 * arrives / (bits / 2)) < 4.0 * (high - low) / 2 / 1.96
+        assert (high - low) / found < 0.05
+    assert "throughput [bit per channel use]" in (tmp_path / "run" / "figures" / "01-throughput.svg").read_text()
+
+
+@pytest.mark.parametrize("change", ["access: noma", "multiplexing: ofdma, ofdm: {num_subcarriers: 72}"])
+def test_throughput_of_devices_that_send_at_once_is_refused(tmp_path: Path, change: str) -> None:
+    text = TEXT.replace("{modulation: qpsk,", f"{{modulation: qpsk, {change},")
+    text = text.replace("over: ebno_db,", "over: ebno_db, num_devices: 2,")
+    text += "report: {figures: [{x: ebno_db, y: throughput}]}\n"
+    with pytest.raises(ScenarioError, match="these use the channel at once"):
+        LinkStudy(load_scenario(write_scenario(tmp_path, text)))
+
+
+def test_throughput_without_an_arrival_has_an_upper_limit(tmp_path: Path) -> None:
+    text = TEXT.replace("packet_size_bytes: 32", "packet_size_bytes: 32, packets: {policy: drop}")
+    study = LinkStudy(load_scenario(write_scenario(tmp_path, text.replace("values: [0]", "values: [-10]"))))
+    run_study(study, folder=tmp_path / "run")
+    with LinkStore.open(tmp_path / "run", scenario_name="small-link") as store:
+        ((point,),) = read_results(store, study.plan)
+    found = point.throughput()
+    assert found is not None
+    packets = point.measured.tally.packets.observations
+    # No arrival among so many packets: fewer than 3.7 in the mean, at 95 % from both sides.
+    assert found[:2] == (0.0, 0.0)
+    assert found[2] == pytest.approx(3.69 / packets * 256 / 136, rel=0.05)
