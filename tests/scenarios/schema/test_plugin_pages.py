@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from scenarios.contracts import checks_of
+from scenarios.schema.plugins import import_plugins
 
 DOCS = Path(__file__).parents[3] / "docs"
+
+
+@pytest.fixture(autouse=True)
+def forgotten() -> Iterator[None]:
+    """Forget the plug-ins of a page, whose keys no other test knows."""
+    yield
+    import_plugins({})
 
 
 def code_of(page: str, word: str) -> str:

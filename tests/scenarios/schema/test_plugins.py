@@ -251,9 +251,12 @@ def test_a_new_plugin_can_be_of_every_kind_that_has_a_registry() -> None:
 
 
 @pytest.mark.parametrize("of", THINGS)
-def test_a_new_plugin_of_every_kind_passes_its_own_test_and_its_scenario_is_valid(of: str, tmp_path: Path) -> None:
+def test_a_new_plugin_of_every_kind_passes_its_own_test_and_its_scenario_is_valid(
+    of: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     """The file of the test is executed as it was written: pytest would start it in the same way."""
     _, test, scenario = write_new("my_idea", kind="plugin", of=of, folder=tmp_path)
+    request.addfinalizer(lambda: plugins.import_plugins({}))  # its keys are unknown to other tests
     written = runpy.run_path(str(test))
     tests = [one for name, one in written.items() if name.startswith("test_")]
     assert len(tests) == 1
