@@ -157,7 +157,11 @@ def test_packets_in_error_are_sent_again_without_the_others() -> None:
 def test_soft_values_of_a_packet_add_up_over_its_own_attempts() -> None:
     """At -1.5 dB a packet of rate 3/4 needs the sum of three attempts or more, wherever it lies in a slot."""
     combined = {"policy": "retransmit-combine", "max_retransmissions": 7}
-    weak = {"coding": {"code": "ldpc5g", "rate": 0.75}, "channel": {"model": "awgn"}, "power": {"snr_max_db": 1.5}}
+    weak: dict[str, Any] = {
+        "coding": {"code": "ldpc5g", "rate": 0.75},
+        "channel": {"model": "awgn"},
+        "power": {"snr_max_db": 1.5},
+    }
     found = sent_by(link(packets=combined, **weak), trials=3)
     lost = sent_by(link(packets={**combined, "policy": "retransmit"}, **weak), trials=3)
     assert found.counts.dropped.sum() == 0
@@ -195,8 +199,8 @@ def test_flips_put_packets_of_a_run_in_error_one_by_one() -> None:
     )
     found = sent_by(config, trials=40)
     rate = float(theory.awgn_bit_error_rate(np.array(10**1.3 / 2), bits_per_symbol=2))
-    lost, packets = 1.0 - (1.0 - rate) ** (8 * BYTES + 11), int(found.counts.packets.sum())
-    assert abs(found.counts.dropped.sum() / packets - lost) < ERRORS_OF_A_CHECK * np.sqrt(lost * (1 - lost) / packets)
+    lost, number = 1.0 - (1.0 - rate) ** (8 * BYTES + 11), int(found.counts.packets.sum())
+    assert abs(found.counts.dropped.sum() / number - lost) < ERRORS_OF_A_CHECK * np.sqrt(lost * (1 - lost) / number)
     assert (
         found.counts.airtime_s[0, 0] == sent_by(link(packets={"policy": "drop", "crc": "crc11"})).counts.airtime_s[0, 0]
     )

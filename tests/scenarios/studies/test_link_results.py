@@ -93,7 +93,7 @@ def test_throughput_of_retransmissions_is_that_of_their_losses(tmp_path: Path) -
         arrives = (1.0 - awgn_bit_error_rate(10 ** (esno_db / 10), bits_per_symbol=2)) ** bits
         low, found, high = (float(row[f"throughput{part}"]) for part in ("_low", "", "_high"))
         assert abs(found - 256 * arrives / (bits / 2)) < 4.0 * (high - low) / 2 / 1.96
-        assert (high - low) / found < 0.05
+        assert (high - low) / found < 0.1
     assert "throughput [bit per channel use]" in (tmp_path / "run" / "figures" / "01-throughput.svg").read_text()
 
 
