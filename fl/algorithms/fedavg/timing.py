@@ -3,22 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import ClassVar, Protocol
 
 from fl.base.words import plural
+from fl.schemes.scheme import Scheme
+from fl.uplink.participation import ParticipationConfig
 from fl.uplink.timing import TimingConfig
 from phy.config import LinkConfig
 from phy.config.conflict import Conflict, LeaveOut, Remedy, Say, Write
 from phy.links.airtime import upload_airtime_s
 from privacy.config import Mechanism
 
-if TYPE_CHECKING:
-    from fl.algorithms.fedavg.config import FedAvgConfig
-
 _PART = "learning.timing"
 
 
-def timing_conflicts(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | None) -> Iterator[Conflict]:
+class TimedLearning(Protocol):
+    """Federated averaging as far as time matters to it; its configuration, which imports this module."""
+
+    sums: ClassVar[bool]
+
+    @property
+    def timing(self) -> TimingConfig | None:
+        """Section `timing`."""
+
+    @property
+    def participation(self) -> ParticipationConfig:
+        """Section `participation`."""
+
+    @property
+    def aggregation(self) -> Scheme:
+        """The scheme."""
+
+    @property
+    def num_devices(self) -> int:
+        """Number of devices."""
+
+    @property
+    def num_drawn(self) -> int | None:
+        """Devices of a round, None for all."""
+
+    @property
+    def upload(self) -> str:
+        """Models or updates."""
+
+    @property
+    def personal(self) -> object:
+        """Section `personal`, or None."""
+
+    @property
+    def convergence_bound(self) -> bool:
+        """True if the bound is followed."""
+
+    def payload_bits(self) -> int | None:
+        """Return the bits of an upload, where they are known."""
+
+
+def timing_conflicts(config: TimedLearning, *, link: LinkConfig, privacy: Mechanism | None) -> Iterator[Conflict]:
     """Yield what does not go with `learning.timing`."""
     timing = config.timing
     if timing is None:
@@ -36,7 +76,7 @@ def timing_conflicts(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechani
         yield from _of_late_ones(config, link=link, privacy=privacy)
 
 
-def _of_itself(config: FedAvgConfig, timing: TimingConfig) -> Iterator[Conflict]:
+def _of_itself(config: TimedLearning, timing: TimingConfig) -> Iterator[Conflict]:
     """Yield keys of the section that contradict each other, or the devices."""
     taking_part = config.num_drawn or config.num_devices
     for key in ("shift_s_per_sample", "mean_s_per_sample"):
@@ -61,7 +101,7 @@ def _of_itself(config: FedAvgConfig, timing: TimingConfig) -> Iterator[Conflict]
         yield Conflict(f"{_PART} learning.participation.dropout", problem, Write({"deadline_s": 10}, example=True))
 
 
-def _of_link(config: FedAvgConfig, timing: TimingConfig, *, link: LinkConfig) -> Iterator[Conflict]:
+def _of_link(config: TimedLearning, timing: TimingConfig, *, link: LinkConfig) -> Iterator[Conflict]:
     """Yield links on which nobody knows before how long an upload takes, or on which it takes too long."""
     for key, word, usual in (("access", "noma", "orthogonal"), ("multiplexing", "ofdma", "tdma")):
         if getattr(link, key) == word:
@@ -91,7 +131,7 @@ def _of_budgets(*, link: LinkConfig, privacy: Mechanism | None) -> Iterator[Conf
         )
 
 
-def _of_late_ones(config: FedAvgConfig, *, link: LinkConfig, privacy: Mechanism | None) -> Iterator[Conflict]:
+def _of_late_ones(config: TimedLearning, *, link: LinkConfig, privacy: Mechanism | None) -> Iterator[Conflict]:
     """Yield what does not go with updates that arrive in a later round."""
     late = f"{_PART}.late"
 
