@@ -27,7 +27,7 @@ from import_graph import (
 LONGEST_CHAIN = 12  # modules, within one package
 MOST_LINES = 500  # of a file, blank lines and comments included
 MOST_METHODS = 12  # public methods and properties that one class defines
-MOST_CODE = 49_800  # lines of code of all packages, as tests/helpers/code_size.py counts them
+MOST_CODE = 53_700  # lines of code of all packages, as tests/helpers/code_size.py counts them
 MOST_IMPORTS = 0.085  # of all lines of the packages
 
 TABLES_OF_CASES = {"tests/scenarios/plan/test_identity.py"}

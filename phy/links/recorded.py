@@ -13,7 +13,7 @@ from phy.config.delays import interference_share
 from phy.config.link import LinkConfig
 from phy.links.airtime import superposed_airtime_s, upload_airtime_s
 from phy.traces.clock import TraceClock, trace_in
-from phy.traces.container import TraceError
+from phy.traces.errors import TraceError
 from phy.traces.extent import extent_of
 from phy.traces.statistics import neighbours_correlate
 from phy.traces.trace import Trace

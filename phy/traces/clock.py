@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from phy.config.channel import ChannelConfig
 from phy.numerics.random import Purpose, round_keys, threefry
 from phy.traces.computed import computed_trace
-from phy.traces.container import TraceError
+from phy.traces.errors import TraceError
 from phy.traces.trace import Trace, trace_of
 
 _USERS, _START, _DRAW = 1, 2, 3

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.config.channel_source import ChannelSource
-from phy.traces.container import Arrays, TraceError
+from phy.traces.container import Arrays
+from phy.traces.errors import TraceError
 from phy.traces.trace import Trace
 
 

@@ -26,25 +26,13 @@ from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from phy.numerics.npz import offsets_in_npz, shapes_in_npz
+from phy.traces.errors import MOST_BYTES, TraceError
 
-MOST_BYTES = 8 << 30
-"""Largest array of an `.npz` file, which is read as a whole [B]."""
 SUFFIXES = (".npz", ".h5", ".hdf5")
 KNOWN = (
     *("h", "sample_rate_hz", "a", "tau_s", "doppler_hz", "azimuth_deg", "time_s", "snapshot_s", "carrier_frequency_hz"),
     *("position_m", "server_m", "names", "source", "software", "normalized"),
 )
-
-
-class TraceError(ValueError):
-    """A file that holds no channel which could be simulated: what is wrong, and the remedy."""
-
-    def __init__(self, problem: str, remedy: str) -> None:
-        super().__init__(problem, remedy)
-        self.problem, self.remedy = problem, remedy
-
-    def __str__(self) -> str:
-        return f"{self.problem}; {self.remedy}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

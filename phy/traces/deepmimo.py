@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.numerics.npz import shapes_in_npz
-from phy.traces.container import TraceError, reading
+from phy.traces.container import reading
+from phy.traces.errors import TraceError
 from phy.traces.matlab5 import variables_of_5
 from phy.traces.recording import Parts, Recording, check_size, rows, whole
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from phy.traces.container import SUFFIXES, TraceError
+from phy.traces.container import SUFFIXES
 from phy.traces.deepmimo import is_deepmimo, read_deepmimo
+from phy.traces.errors import TraceError
 from phy.traces.quadriga import Ends, is_quadriga, read_quadriga
 from phy.traces.recording import Recording
 from phy.traces.sigmf import is_sigmf, read_sigmf

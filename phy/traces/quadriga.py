@@ -16,7 +16,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.traces.container import TraceError, reading
+from phy.traces.container import reading
+from phy.traces.errors import TraceError
 from phy.traces.matlab5 import Variable
 from phy.traces.recording import Parts, Recording, rows, whole
 from phy.traces.variables import load, open_variables

@@ -10,7 +10,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phy.traces.container import MOST_BYTES, TraceError
+from phy.traces.errors import MOST_BYTES, TraceError
 
 PART = 1 << 18
 """Entries of a part, a few MB."""

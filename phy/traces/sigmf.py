@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.traces.container import TraceError, reading
+from phy.traces.container import reading
+from phy.traces.errors import TraceError
 from phy.traces.recording import PART, Parts, Recording, check_size, whole
 
 META, DATA = ".sigmf-meta", ".sigmf-data"

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.traces.container import KNOWN, Arrays, TraceError, open_arrays
+from phy.traces.container import KNOWN, Arrays, open_arrays
+from phy.traces.errors import TraceError
 from phy.traces.recording import PART, rows
 
 _KEPT_SNAPSHOTS = 64

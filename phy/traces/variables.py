@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phy.numerics.npz import shapes_in_npz
-from phy.traces.container import KNOWN, TraceError, is_npz, reading
+from phy.traces.container import KNOWN, is_npz, reading
+from phy.traces.errors import TraceError
 from phy.traces.matlab5 import Variable, variables_of_5
 from phy.traces.recording import Parts, Recording, check_size, rows, whole
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from phy.traces.container import TraceError, is_npz
+from phy.traces.container import is_npz
 from phy.traces.dispersion import channel_dispersion
+from phy.traces.errors import TraceError
 from phy.traces.foreign import Asked, read_foreign
 from phy.traces.recording import write_recording
 from phy.traces.statistics import channel_statistics

@@ -8,7 +8,7 @@ import numpy as np
 
 from phy.config.channel_source import ChannelSource
 from phy.traces.computed import computed_taps, computed_trace
-from phy.traces.container import TraceError
+from phy.traces.errors import TraceError
 
 
 def _taps(source: ChannelSource, snapshot: int, devices: Any) -> Any:

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from fl.base.words import plural
-from phy.traces.container import TraceError
 from phy.traces.dispersion import Dispersion
+from phy.traces.errors import TraceError
 from phy.traces.statistics import ChannelStatistics
 from phy.traces.trace import Trace, defects, open_trace
 from scenarios.files.replacement import replace_text, writing

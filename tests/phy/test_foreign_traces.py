@@ -18,7 +18,7 @@ import pytest
 from scipy.io import loadmat, savemat
 
 from phy.traces import container
-from phy.traces.container import TraceError
+from phy.traces.errors import TraceError
 from phy.traces.foreign import Asked, read_foreign
 from phy.traces.matlab5 import variables_of_5
 from phy.traces.recording import write_recording

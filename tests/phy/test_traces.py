@@ -16,7 +16,7 @@ from phy.config import ChannelConfig
 from phy.config.delays import power_delay_profile
 from phy.engines.fused.fading.traces import TraceLines, respond
 from phy.traces.clock import TraceClock, users_of
-from phy.traces.container import TraceError
+from phy.traces.errors import TraceError
 from phy.traces.statistics import channel_statistics
 from phy.traces.trace import Trace, defects, open_trace
 from phyloop.channel import save_channel
