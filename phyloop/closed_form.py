@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 def closed_form(link: LinkConfig, *, num_devices: int, device: int | None) -> float:
     """Return the bit error rate of a device, or the mean over devices, at the power of the link; raise LinkError."""
-    from scenarios.studies.link.level import Budget, bit_error_rates, has_closed_form
+    from scenarios.schema.consistency.link_axes import Budget
+    from scenarios.studies.link.level import bit_error_rates, has_closed_form
 
     if device is not None and not 0 <= device < num_devices:
         raise LinkError(f"device is {device}, the link has devices 0 to {num_devices - 1}", "write one of these")

@@ -53,11 +53,9 @@ TYPED_CIRCLES_LEFT: set[str] = {
     "phy.config.link, phy.config.power",
     "privacy.config.amplitude, privacy.config.base",
     "privacy.mechanisms.superposition._composed_loss, privacy.mechanisms.superposition.levels",
-    "scenarios.schema.consistency.link_studies, scenarios.studies.link.level, scenarios.studies.link.plan",
 }  # counted with imports for types
 MUTUAL_LEFT: set[str] = {
     "privacy.config, privacy.mechanisms",
-    "scenarios.schema, scenarios.studies",
 }  # counted with imports for types
 METHODS_LEFT: dict[str, int] = {
     "fl.algorithms.fedavg.config.FedAvgConfig": 24,

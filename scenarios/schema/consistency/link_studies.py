@@ -9,8 +9,8 @@ from phy.config.conflict import Conflict, ConflictError, LeaveOut, Say, Write
 from phy.config.mcs import entries_of, is_by_device
 from phy.engines.choice import with_engine
 from phy.links.conflicts import link_conflicts
+from scenarios.schema.consistency.link_axes import THROUGHPUT, Budget, uses_in_turn
 from scenarios.schema.schema import MeasureConfig, Scenario
-from scenarios.studies.link.level import THROUGHPUT, Budget, uses_in_turn
 
 MAX_LEVEL_DB = 300.0
 """Largest transmit power over N0, as in `link.power.snr_max_db` [dB]."""

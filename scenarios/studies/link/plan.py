@@ -22,6 +22,7 @@ from scenarios.plan.identity import (
 from scenarios.plan.plan import Reading, expand
 from scenarios.plan.points import Point, swept_keys
 from scenarios.report.settings import said
+from scenarios.schema.consistency.link_axes import Budget, nominal_rate, packet_plan, sent_rate
 from scenarios.schema.consistency.link_studies import find_link_conflicts, measure_of, resolve_link
 from scenarios.schema.consistency.unused import unused_keys
 from scenarios.schema.errors import ScenarioError, mapping
@@ -29,7 +30,6 @@ from scenarios.schema.labels.labels import setting_label
 from scenarios.schema.loader import LoadedScenario, unswept
 from scenarios.schema.schema import SCHEMA_VERSION, MeasureConfig, Scenario
 from scenarios.schema.sweep import blocks_of, groups_of
-from scenarios.studies.link.level import Budget, nominal_rate, packet_plan, sent_rate
 
 MAX_CURVES = 1000
 MAX_RATE_LOSS_DB = 0.25

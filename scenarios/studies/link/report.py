@@ -20,11 +20,12 @@ from scenarios.report.html import FIGURES, Page, Part, counted, pictures, write_
 from scenarios.report.paths import ReportPaths
 from scenarios.report.rows import BURST_HEADS, INDEPENDENT, burst_cells
 from scenarios.report.tables.table import Table
+from scenarios.schema.consistency.link_axes import THROUGHPUT
 from scenarios.schema.labels.labels import axis_label
 from scenarios.schema.schema import Axis, FigureConfig
 from scenarios.store.store import Store
 from scenarios.studies.link.gaps import gap_sentences
-from scenarios.studies.link.level import THROUGHPUT, axis_name, charged, theory
+from scenarios.studies.link.level import axis_name, charged, theory
 from scenarios.studies.link.plan import LinkCurve, LinkPlan
 from scenarios.studies.link.results import PointResult, Results, read_results
 from scenarios.studies.link.tables import TIME_NOTE, axis_sentence, cells, heads, inspections, rate, stop_sentence

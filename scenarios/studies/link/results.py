@@ -17,10 +17,11 @@ from phy.measure.burstiness import Burstiness
 from phy.measure.counts import LinkCounts
 from phy.measure.monte_carlo import ClusteredCounts, LinkTally, RateEstimate, Stop, estimate_rates, estimate_ratio
 from scenarios.engine.start import prepare_tensorflow
+from scenarios.schema.consistency.link_axes import uses_in_turn
 from scenarios.schema.errors import ScenarioError, told_by
 from scenarios.store.rows import Batch, Row
 from scenarios.store.store import Store, telling_damage
-from scenarios.studies.link.level import AMOUNTS, COUNTS, uses_in_turn
+from scenarios.studies.link.level import AMOUNTS, COUNTS
 from scenarios.studies.link.plan import LinkCurve, LinkPlan, LinkPoint
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from fl.base.words import plural
 from scenarios.report.html import PAGE
 from scenarios.report.settings import columns_of_settings
 from scenarios.report.tables.summaries import rate_text
+from scenarios.schema.consistency.link_axes import THROUGHPUT
 from scenarios.schema.schema import Axis
-from scenarios.studies.link.level import AMOUNTS, COUNTS, MEANINGS, PLAIN_LABELS, THROUGHPUT, axis_name, theory
+from scenarios.studies.link.level import AMOUNTS, COUNTS, MEANINGS, PLAIN_LABELS, axis_name, theory
 
 if TYPE_CHECKING:
     from phy.measure.monte_carlo import RateEstimate, StopReason

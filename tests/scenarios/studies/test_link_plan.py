@@ -10,10 +10,11 @@ import pytest
 
 from phy.config import LinkConfig
 from scenarios.report.settings import said
+from scenarios.schema.consistency.link_axes import Budget
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import load_scenario
 from scenarios.schema.schema import MeasureConfig, ValueRange
-from scenarios.studies.link.level import Budget, axis_name, charged
+from scenarios.studies.link.level import axis_name, charged
 from scenarios.studies.link.plan import LinkPlan, batch_shape, expand_link, rate_warning
 
 BASE = """\

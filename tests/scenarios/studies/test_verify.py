@@ -12,9 +12,9 @@ from typing import Any, Literal
 import pytest
 from command import phyloop
 
+from scenarios.schema.consistency.link_axes import Budget
 from scenarios.schema.errors import ScenarioError
 from scenarios.schema.loader import LoadedScenario
-from scenarios.studies.link.level import Budget
 from scenarios.studies.link.plan import expand_link
 from scenarios.studies.verify.cards import (
     CONFIDENCE,
