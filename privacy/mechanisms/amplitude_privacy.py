@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,15 +26,30 @@ from privacy.mechanisms.superposition.levels import (
     round_tail,
 )
 
-if TYPE_CHECKING:
-    from privacy.config import PrivacyConfig
-
 Scheme = Literal["digital", "analog"]
 
 _MOST_EXACT = 8
 _WIDEST = (1e-8, 1e4)
 _NARROWINGS, _NARROW, _COARSE, _FINE = 3, 1.5, 16, 72
 _VANISHING, _ALL_BUT_ONE = 1e-13, 1e-9
+
+
+class RoundBound(Protocol):
+    """The (epsilon, delta) bound of a round, and what delta bounds of bits and of amplitudes; hashable."""
+
+    @property
+    def epsilon(self) -> float:
+        """Epsilon [nats]."""
+        ...
+
+    @property
+    def delta(self) -> float:
+        """Delta."""
+        ...
+
+    def form(self, *, analog: bool) -> Any:
+        """Return the form of the cap in force."""
+        ...
 
 
 @runtime_checkable
@@ -84,7 +99,7 @@ class RoundPrivacy:
     Pr(|L| > epsilon) by an equation of the paper. The former is at most the latter, so that exact is the largest cap.
     """
 
-    config: PrivacyConfig
+    config: RoundBound
     kind: Scheme
     dimension: int
     gradient_bound: float
@@ -181,7 +196,7 @@ class RoundPrivacy:
 
 @lru_cache(maxsize=4096)
 def _exact(privacy: RoundPrivacy, amplitude: float) -> float:
-    if (form := privacy.config.digital_cap) != "printed":
+    if (form := privacy.config.form(analog=False)) != "printed":
         spent = round_delta if form == "exact" else round_tail
         relative = amplitude / math.sqrt(privacy.noise_power)
         return spent(privacy.entry, privacy.config.epsilon, amplitude=relative, dimension=privacy.dimension)
