@@ -411,6 +411,7 @@ CONFLICTS = {
     "an endless wait": _fedavg("participation: {dropout: 0.1}, timing: {arrivals: 2}"),
     "an airtime beyond the deadline": _link("modulation: bpsk", ", timing: {deadline_s: 0.001}"),
     "turns of NOMA": _link("access: noma", ", timing: {deadline_s: 10}"),
+    "airtimes of each device": _link("mcs: [4, 10, 15, 4]", ", timing: {deadline_s: 10}"),
     "a power budget of late devices": _air("power: {budget: {energy_j: 1}}", ", timing: {deadline_s: 10}"),
     "a watching budget of late devices": _fedavg("local: {clip: 1, steps: 1}, timing: {deadline_s: 10}")
     + f"\nprivacy: {{{_DP}, budget: {{epsilon: 100, delta: 1e-5, calibrate: false}}}}",

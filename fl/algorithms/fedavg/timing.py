@@ -11,6 +11,7 @@ from fl.uplink.participation import ParticipationConfig
 from fl.uplink.timing import TimingConfig
 from phy.config import LinkConfig
 from phy.config.conflict import Conflict, LeaveOut, Remedy, Say, Write
+from phy.config.mcs import is_by_device
 from phy.links.airtime import upload_airtime_s
 from privacy.config import Mechanism
 
@@ -108,6 +109,10 @@ def _of_link(config: TimedLearning, timing: TimingConfig, *, link: LinkConfig) -
             problem = f"timing needs devices that send in turn or add up in the air, and {key} is {word}"
             yield Conflict(f"link.{key} {_PART}", problem, Write({f"link.{key}": usual}), LeaveOut(_PART))
             return
+    if is_by_device(link.mcs):
+        problem = "timing needs one airtime of an upload, known before the round, and mcs is for each device"
+        yield Conflict(f"link.mcs {_PART}", problem, Write({"link.mcs": 10}, example=True), LeaveOut(_PART))
+        return
     bits = config.payload_bits()
     if timing.keeps or timing.deadline_s is None or bits is None or link.access == "superposition":
         return
