@@ -292,6 +292,6 @@ def test_another_image_layout_is_refused() -> None:
     keras.config.set_image_data_format("channels_first")
     try:
         with pytest.raises(LearningError, match="image_data_format channels_first, phyloop needs channels_last"):
-            built("mcmahan-cnn")
+            built("resnet18")
     finally:
         keras.config.set_image_data_format("channels_last")
