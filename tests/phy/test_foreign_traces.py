@@ -56,7 +56,7 @@ def expected(turned_hz: float = CARRIER_HZ) -> np.ndarray:
 def deepmimo(
     folder: Path, *, tracer: str = "Sionna Ray Tracing", scenes: int = 1, masts: int = 1, kind: str = "npz"
 ) -> Path:
-    """Write a data set of four receivers, of which the second one hears nothing: `PATHS` to all others."""
+    """Write a data set of four receivers, of which the second one hears nothing in the first scene: `PATHS` else."""
     folder.mkdir()
     ends = {"txrx_set_0": {"id": 0, "is_tx": True, "is_rx": False, "num_points": masts}}
     ends["txrx_set_1"] = {"id": 1, "is_tx": False, "is_rx": True, "num_points": 4}
@@ -78,7 +78,7 @@ def deepmimo(
             if scene == 0:  # as many paths as the largest number of the scene
                 arrays = {name: one[:, :2] for name, one in arrays.items()}
             for one in arrays.values():
-                one[1] = np.nan
+                one[1] = np.nan if scene == 0 else one[1]
             arrays["rx_pos"] = np.arange(12, dtype=np.float32).reshape(4, 3) + 100 * scene
             arrays["tx_pos"] = np.array([[mast, 0.0, 20.0]], np.float32)
             for name, one in arrays.items():
@@ -114,7 +114,7 @@ def test_phases_of_other_ray_tracers_are_those_of_the_whole_path(tmp_path: Path)
 def test_scenes_are_snapshots_and_the_server_is_the_transmitter_asked_for(tmp_path: Path) -> None:
     folder = deepmimo(tmp_path / "moves", scenes=2, masts=2)
     trace = imported(folder, tmp_path / "moves.npz", server=1, snapshot_s=0.1)
-    assert (trace.num_snapshots, trace.num_devices, trace.duration_s) == (2, 3, pytest.approx(0.2))
+    assert (trace.num_snapshots, trace.num_devices, trace.duration_s) == (2, 4, pytest.approx(0.2))
     for scene in range(2):
         found = response(trace.read_snapshot(scene))[2, 0]
         np.testing.assert_allclose(found, 2.0 * (1.0 + scene) * expected(), atol=5e-5)
@@ -125,10 +125,10 @@ def test_scenes_are_snapshots_and_the_server_is_the_transmitter_asked_for(tmp_pa
 
 def quadriga_links() -> tuple[np.ndarray, np.ndarray]:
     """Return coefficients and relative delays `[device, rx, tx, path, snapshot]` of four antennas around their middle,
-    so that two of them hear the line of sight before delay 0."""
+    so that two of them hear the line of sight before delay 0; of two antennas of a device the first one counts."""
     rng = np.random.default_rng(1)
-    coeff = rng.normal(size=(2, 1, 4, 3, 5)) + 1j * rng.normal(size=(2, 1, 4, 3, 5))
-    delay = np.sort(rng.uniform(1e-8, 1e-6, (2, 1, 1, 3, 5)), axis=3) + np.zeros((1, 1, 4, 1, 1))
+    coeff = rng.normal(size=(2, 2, 4, 3, 5)) + 1j * rng.normal(size=(2, 2, 4, 3, 5))
+    delay = np.sort(rng.uniform(1e-8, 1e-6, (2, 2, 1, 3, 5)), axis=3) + np.zeros((1, 1, 4, 1, 1))
     delay[:, :, :, 0] = (np.arange(4) - 1.5)[None, None, :, None] * 1e-10
     return coeff, delay
 
