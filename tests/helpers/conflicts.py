@@ -197,6 +197,8 @@ CONFLICTS = {
     "a study of a sum": _measured("access: superposition, modulation: analog"),
     "a study of flips": _measured("modulation: qpsk, error_model: iid"),
     "a study of a loop": _measured("modulation: qpsk, power: {policy: closed-loop}"),
+    "throughput of devices at once": _measured("modulation: qpsk, access: noma", "values: [0], num_devices: 2")
+    + "\nreport: {figures: [{x: esno_db, y: throughput}]}",
     "a batch of less than a packet": _measured(
         "modulation: qpsk, packet_size_bytes: 64", "values: [0], bits_per_batch: 100"
     ),

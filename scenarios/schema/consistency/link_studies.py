@@ -89,7 +89,7 @@ def find_link_conflicts(scenario: Scenario) -> Iterator[Conflict]:
         yield Conflict(
             "link.access link.multiplexing report.figures",
             "throughput counts channel uses of devices one after another, and these use the channel at once",
-            Write({"link.access": "orthogonal", "link.multiplexing": "tdma"}),
+            Write({"access": "orthogonal"} if link.access == "noma" else {"multiplexing": "tdma"}),
             Say("draw another metric"),
         )
     yield from _level_conflicts(scenario)
