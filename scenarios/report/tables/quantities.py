@@ -37,22 +37,14 @@ LINK_STUDY = Measured(rates=LINK_RATES, per_round=("throughput",), axes=get_args
 """What a link study measures."""
 
 NEVER_NEGATIVE = (
-    *(
-        "throughput",
-        "mse",
-        "wasserstein2",
-        "variance_ratio",
-        "squared_error",
-        "amplitude",
-        "peak_amplitude",
-        "num_active",
-    ),
+    *("mse", "wasserstein2", "variance_ratio", "squared_error", "amplitude", "peak_amplitude", "num_active"),
+    *("throughput", "k_anonymity", "votes", "wrong_votes", "anonymity", "anonymity_printed", "empty_rounds"),
     *(*RADIO, *SPENT, "dropped", "retransmissions", "kappa", "kappa_standard_error", "kappa_measured", "l1_distance"),
     *("test_rmse", "best_rmse", "validation_rmse"),
     *("test_loss", "train_loss", "distance_sq", "recovered_variance", "largest_mean_gap", "largest_variance_gap"),
     *("clipped_values", "rounds_sent", "sigma", "energy_left_j", "b", "num_attackers", "personal_loss"),
     *("effective_sample_size", "split_rhat", "ensemble_wasserstein2"),
-    *("k_anonymity", "votes", "wrong_votes", "anonymity", "anonymity_printed", "empty_rounds", "pixel_error"),
+    "pixel_error",
 )
 """Quantities whose interval ends at zero; so does that of each squared error, `..._mse`."""
 
