@@ -19,12 +19,17 @@ if TYPE_CHECKING:
 class Channel:
     """A file of a recorded channel, which is read when its numbers are asked for.
 
-    >>> channel = phyloop.Channel("site.npz")
-    >>> channel.statistics.gain_db, channel.dispersion.angular_spread_deg
-    >>> channel.figures()["Power over delay"].savefig("delay.pdf")
-
     Raises:
         ScenarioError: the file holds no channel that could be simulated.
+
+    Example:
+        >>> import numpy as np, phyloop
+        >>> from phyloop.channel import save_channel
+        >>> taps = np.ones((4, 2, 1, 3)) * np.exp(1j * np.arange(4.0))[:, None, None, None]
+        >>> _ = save_channel("walk.npz", h=taps, sample_rate_hz=1e6, snapshot_s=0.1)
+        >>> channel = phyloop.Channel("walk.npz")
+        >>> channel.trace.num_snapshots, channel.trace.num_devices
+        (4, 2)
     """
 
     file: str | Path
@@ -51,13 +56,39 @@ class Channel:
         return channel_dispersion(self.trace)
 
     def figures(self) -> dict[str, Figure]:
-        """Return the figures of `phyloop channel show` by title."""
+        """Return the figures of `phyloop channel show`.
+
+        Returns:
+            A figure of Matplotlib by its title.
+
+        Example:
+            >>> import numpy as np, phyloop
+            >>> from phyloop.channel import save_channel
+            >>> taps = np.ones((4, 2, 1, 3)) * np.exp(1j * np.arange(4.0))[:, None, None, None]
+            >>> _ = save_channel("walk.npz", h=taps, sample_rate_hz=1e6, snapshot_s=0.1)
+            >>> phyloop.Channel("walk.npz").figures()["Power over delay"].savefig("delay.pdf")
+        """
         from scenarios.report.figures.channels import page_figures
 
         return page_figures(self.trace, self.statistics, self.dispersion)
 
     def report(self, out: str | Path) -> Path:
-        """Write the page of `phyloop channel show`, one HTML file; return its path."""
+        """Write the page of `phyloop channel show`, one HTML file.
+
+        Args:
+            out: path of the page.
+
+        Returns:
+            The path.
+
+        Example:
+            >>> import numpy as np, phyloop
+            >>> from phyloop.channel import save_channel
+            >>> taps = np.ones((4, 2, 1, 3)) * np.exp(1j * np.arange(4.0))[:, None, None, None]
+            >>> _ = save_channel("walk.npz", h=taps, sample_rate_hz=1e6, snapshot_s=0.1)
+            >>> phyloop.Channel("walk.npz").report("walk.html").name
+            'walk.html'
+        """
         from scenarios.report.channel import write_channel_page
 
         return write_channel_page(self.trace, self.statistics, self.dispersion, Path(out))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from phy.config.conflict import Conflict, LeaveOut, Say, Write
+from phy.config.conflict import Conflict, LeaveOut, Say, Write, flow
 from phy.config.link import LinkConfig, noise_bandwidth_hz
 from phy.config.power import thermal_noise_dbm
 from phy.fading.gains import arrival_gains
@@ -26,6 +26,7 @@ def power_conflicts(link: LinkConfig, *, num_devices: int) -> Iterator[Conflict]
             f"{key} has length {len(written)}, num_devices is {num_devices}",
             Write({"num_devices": len(written)}),
             Say("one value for all"),
+            Say(f"move the list into the sweep: {flow({f'link.power.{key}': list(written)})}"),
         )
     if key == "snr_max_db":
         return

@@ -29,6 +29,10 @@ class ComputedArrays(Arrays):
             return np.stack([self.read(name, one) for one in range(self.source.num_snapshots)])
         return computed_taps(self.source, int(index), shape=self.shapes["h"][0][1:])
 
+    def block(self, name: str, snapshots: slice, devices: slice) -> NDArray[Any]:
+        """Return several snapshots of all devices, or some devices of one snapshot."""
+        return np.stack([self.read(name, one) for one in range(snapshots.start, snapshots.stop)])[:, devices]
+
 
 def computed_taps(source: ChannelSource, snapshot: int, *, shape: tuple[int, ...] | None = None) -> NDArray[Any]:
     """Return taps of all devices at one snapshot, of a `shape` if it is known. TraceError for what are no taps."""

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from privacy.errors import PlainRemedy, PrivacyError
 from privacy.events.events import Event, Floats, Kind, Ledger, Unit
-from privacy.events.kinds import event_of
 from privacy.mechanisms.bit_flipping import composed_rate
 
 
@@ -59,6 +58,8 @@ class Release:
 
     def event(self) -> Event:
         """Return one release. Raises PrivacyError without a parameter."""
+        from privacy.events.kinds import event_of  # with scipy, which loading a scenario leaves out
+
         if self.parameter is None:
             raise PrivacyError("a release has no parameter before the budget sets it", "calibrate first")
         return event_of(self.kind, self.parameter, self.facts)

@@ -208,6 +208,17 @@ def test_a_run_that_needs_more_than_a_trace_with_an_end_is_refused(
     assert not phyloop.check(study).errors
 
 
+def test_a_link_study_over_a_trace_with_an_end_is_refused(tmp_path: Path) -> None:
+    save_channel(tmp_path / "t.npz", a=normals(1, 30, 4, 1, 2), tau_s=np.zeros((30, 4, 2)), snapshot_s=0.03)
+    given = {"model": "trace", "file": str(tmp_path / "t.npz"), "at_end": "error"}
+    link = {"access": "orthogonal", "modulation": "qpsk", "channel": given, "ofdm": GRID}
+    study = {"link": link, "measure": {"values": [0], "num_devices": 4}}
+    (error,) = phyloop.check(study).errors
+    assert error.remedy == "write link.channel.at_end: loop"
+    given["at_end"] = "loop"
+    assert phyloop.check(study).ok
+
+
 def test_random_users_differ_from_each_other_and_from_trial_to_trial(tmp_path: Path) -> None:
     config = channel(tdl(tmp_path / "t.npz", snapshots=2, devices=30), users="random")
     found = users_of(config, num_devices=10, seed=3, trials=(0, 1))

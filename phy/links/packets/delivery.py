@@ -103,7 +103,9 @@ class _Sending:
                 which = np.nonzero(wanted[some])[1].reshape(-1, packets)
                 for first in range(0, len(some), chain.rows):
                     part = slice(first, first + chain.rows)
-                    self._attempt(waiting, some[part], which[part], attempt, chain, llrs)
+                    # A slice, where all rows send as many packets, takes soft values without a copy.
+                    place = part if len(some) == len(waiting) else some[part]
+                    self._attempt(waiting, place, which[part], attempt, chain, llrs)
             again = self._wanted(waiting).any(axis=(1, 2))
             waiting = waiting[again]
             llrs = None if llrs is None else llrs[again]
@@ -115,20 +117,23 @@ class _Sending:
     def _attempt(
         self,
         waiting: NDArray[np.int64],
-        some: NDArray[np.int64],
+        place: slice | NDArray[np.int64],
         which: NDArray[np.int64],
         attempt: int,
         chain: PacketChain,
         llrs: NDArray[np.float32] | None,
     ) -> None:
-        """Send packets `which` `[n, packets]` of the rows `waiting[some]`, at most `chain.rows`, and add up results.
+        """Send packets `which` `[n, packets]` of the rows `waiting[place]`, at most `chain.rows`; add up results.
 
         `llrs` `[waiting, users, packets, soft_bits]` are added up in place.
         """
-        transmission, chosen = self.transmission, waiting[some]
+        transmission, chosen = self.transmission, waiting[place]
         clock, context, users = transmission.clock, transmission.context, transmission.users
         of_user, of_packet = np.arange(users)[None, :, None], which[:, None, :]
-        at, here = (chosen[:, None, None], of_user, of_packet), (some[:, None, None], of_user, of_packet)
+        at = (chosen[:, None, None], of_user, of_packet)
+        here: Any = place  # of soft values: whole rows, or some packets of them
+        if which.shape[1] < self.accepted.shape[2]:
+            here = (np.arange(len(waiting))[place, None, None], of_user, of_packet)
         on_air = self._wanted(chosen)[np.arange(len(chosen))[:, None, None], of_user, of_packet]
         sends, shape = np.asarray(on_air.any(axis=2)), (len(chosen), users, -1)
         mine = self.rows.take(chosen)

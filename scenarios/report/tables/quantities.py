@@ -53,7 +53,7 @@ NEVER_NEGATIVE = (
     *("test_loss", "train_loss", "distance_sq", "recovered_variance", "largest_mean_gap", "largest_variance_gap"),
     *("clipped_values", "rounds_sent", "sigma", "energy_left_j", "b", "num_attackers", "personal_loss"),
     *("effective_sample_size", "split_rhat", "ensemble_wasserstein2"),
-    *("k_anonymity", "votes", "wrong_votes", "anonymity", "anonymity_printed", "empty_rounds", "pixel_error"),
+    "pixel_error",
 )
 """Quantities whose interval ends at zero; so does that of each squared error, `..._mse`."""
 

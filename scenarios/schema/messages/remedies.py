@@ -289,7 +289,7 @@ def _wrong_value(
             return "must be one value", (remedy,), fitting[0]
     allowed = f"must be {FORMS[name][0]}" if name in FORMS else TYPES["model_type"][0]
     levels = range_in(value) or numbers_in(value)
-    if levels is not None and any(allows(one, levels) for one in fields):
+    if levels is not None and kind not in ("float_type", "int_type") and any(allows(one, levels) for one in fields):
         return allowed, (Write({"": levels}),), levels
     if "none" in choices(name) and (value is False or str(value).lower() in ("no", "off")):
         return allowed, (Write({"": "none"}),), "none"
