@@ -214,7 +214,7 @@ def test_a_link_study_over_a_trace_with_an_end_is_refused(tmp_path: Path) -> Non
     link = {"access": "orthogonal", "modulation": "qpsk", "channel": given, "ofdm": GRID}
     study = {"link": link, "measure": {"values": [0], "num_devices": 4}}
     (error,) = phyloop.check(study).errors
-    assert error.remedy == "write link.channel.at_end: loop"
+    assert error.remedy == "write at_end: loop"
     given["at_end"] = "loop"
     assert phyloop.check(study).ok
 

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic.fields import FieldInfo
 
 from phy.config.conflict import Remedy, Say, Write, flow, listing, sentence_of
+from phy.config.files import DIGESTS
 from scenarios.schema.errors import (
     Change,
     KeyPath,
@@ -347,7 +348,8 @@ def _wrong_value(
             return problem, (Write({"": round(value)}),), round(value)
     quotable = not fields or any(allows(one, flow(value)) for one in fields)
     if kind == "string_type" and not has_parts(value) and quotable and not is_reference(name):
-        return problem, (Say(f'put it in quotes: "{flow(value)}"'),), flow(value)
+        named = None if leaf in DIGESTS else flow(value)  # a file of that name is hardly there
+        return problem, (Say(f'put it in quotes: "{flow(value)}"'),), named
     if usual:
         return problem, (an_example(default),), None
     open_to_any = advice == "write one" or words_of_kinds(name)

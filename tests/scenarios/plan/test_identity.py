@@ -83,7 +83,8 @@ def test_no_physics_key_is_left_out_of_these() -> None:
     elsewhere = {key for key in leaves if key.startswith(("learning.task.", "learning.downlink."))}
     registered = {f"{path}.{key}" for path, registry, _, own in OWN_KEYS for key in (registry.tag, own)}
     elsewhere |= {f"learning.data.{key}" for key in FileData.model_fields}
-    elsewhere |= {f"link.channel.{key}" for key in ("file", "sha256", "order", "at_end", "users", "normalize")}  # test_traces.py
+    of_trace = ("file", "sha256", "order", "at_end", "users", "normalize")  # test_traces.py
+    elsewhere |= {f"link.channel.{key}" for key in of_trace}
     assert leaves - union_members - elsewhere - registered <= {key for _, key in PAIRS}
 
 
