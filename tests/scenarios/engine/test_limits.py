@@ -131,7 +131,7 @@ def test_batches_shrink_to_the_limit_and_tasks_stay_the_same() -> None:
 @pytest.mark.parametrize(
     ("name", "settings"),
     [
-        ("cpa-snr", ["learning.model.name=resnet18"]),
+        ("cpa-snr", ["learning.model={name: resnet18}"]),
         ("fedavg-digits", ["learning.local={optimizer: adam, learning_rate: 0.01, batch_size: 10}"]),
         ("probit-personal", []),
         ("flmc-analog-ofdm", []),
