@@ -163,14 +163,23 @@ def test_the_reference_is_left_out_while_what_it_depends_on_is_unchanged(
     assert ran()
 
 
-@pytest.mark.parametrize(("failing", "options"), [("rest", ()), ("reference", ()), ("", ("-k", "one"))])
-def test_only_a_whole_run_that_passes_is_noted(
-    script: ModuleType, failing: str, options: tuple[str, ...], small_tree: list[str]
+@pytest.mark.parametrize(
+    ("suite", "failing", "options", "noted"),
+    [
+        ("all", "rest", (), True),
+        ("reference", "", (), True),
+        ("all", "reference", (), False),
+        ("all", "", ("-k", "one"), False),
+        ("portable", "", (), False),
+    ],
+)
+def test_a_reference_that_passes_as_a_whole_is_noted(
+    script: ModuleType, suite: str, failing: str, options: tuple[str, ...], noted: bool, small_tree: list[str]
 ) -> None:
     Path("failing").write_text(failing)
-    assert script.main("all", *options) == int(bool(failing))
-    assert "reference" in small_tree
-    assert not Path(".ci/passed").exists()
+    assert script.main(suite, *options) == int(bool(failing))
+    assert Path(".ci/passed").exists() == noted
+    assert len(small_tree) == (5 if suite == "all" else 1)
 
 
 @pytest.mark.parametrize("arguments", [[], ["avx1024", "true"], ["avx2"]])
